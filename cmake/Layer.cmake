@@ -1,0 +1,58 @@
+# ddl_layer(name SOURCES … TESTS … DEPS … [TORCH]): one layer of src/ddl, as a static library ddl_<name>,
+# and one test executable <name>_test per layer with every x_test.cpp of it. Sources are listed, never globbed.
+# SLOW_TESTS are built into <name>_slow_test, labelled `slow`: `make check` leaves them out.
+function(ddl_layer name)
+  cmake_parse_arguments(arg "TORCH" "" "SOURCES;TESTS;SLOW_TESTS;DEPS;TEST_DEPS" ${ARGN})
+  add_library(ddl_${name} STATIC ${arg_SOURCES})
+  target_include_directories(ddl_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(ddl_${name} PUBLIC ${arg_DEPS} ddl_fmt Threads::Threads)
+  ddl_warnings(ddl_${name})
+  if(arg_TORCH)
+    target_link_libraries(ddl_${name} PUBLIC ddl_torch)
+    ddl_torch_pch(ddl_${name})
+  endif()
+  if(arg_TESTS)
+    ddl_test(${name}_test "" "${arg_TESTS}" "ddl_${name};${arg_TEST_DEPS}" ${arg_TORCH})
+  endif()
+  if(arg_SLOW_TESTS)
+    ddl_test(${name}_slow_test slow "${arg_SLOW_TESTS}" "ddl_${name};${arg_TEST_DEPS}" ${arg_TORCH})
+  endif()
+endfunction()
+
+function(ddl_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Werror)
+  # Designated and partial initialisers leave the rest at their defaults, which is what is meant.
+  target_compile_options(${target} PRIVATE -Wno-missing-field-initializers)
+  # g++ 12 reports these inside the standard library's and LibTorch's own inlined code.
+  target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
+    -Wno-stringop-overread -Wno-restrict -Wno-dangling-pointer)
+  if(DDL_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${DDL_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${DDL_SANITIZE})
+  endif()
+endfunction()
+
+# LibTorch's headers take 10 s a file; one precompiled header serves every target that includes them.
+function(ddl_torch_pch target)
+  if(TARGET ddl_pch)
+    target_precompile_headers(${target} REUSE_FROM ddl_pch)
+  else()
+    message(FATAL_ERROR "ddl_pch must be defined before ${target}")
+  endif()
+endfunction()
+
+function(ddl_test executable label sources deps torch)
+  add_executable(${executable} ${sources})
+  target_link_libraries(${executable} PRIVATE ${deps} GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${executable} PRIVATE DDL_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  ddl_warnings(${executable})
+  if(torch)
+    ddl_torch_pch(${executable})
+  endif()
+  # One ctest entry per executable: starting a process with LibTorch in it costs 0.2 s, and there are hundreds of tests.
+  add_test(NAME ${executable} COMMAND ${executable})
+  set_tests_properties(${executable} PROPERTIES TIMEOUT 900)
+  if(label)
+    set_tests_properties(${executable} PROPERTIES LABELS ${label})
+  endif()
+endfunction()

@@ -1,0 +1,156 @@
+#include <filesystem>
+#include <map>
+
+#include "ddl/cli/command.h"
+#include "ddl/cli/plan.h"
+#include "ddl/collective/communicator.h"
+#include "ddl/core/error.h"
+#include "ddl/core/text.h"
+#include "ddl/data/dataset.h"
+#include "ddl/nn/builtin.h"
+#include "ddl/strategy/builtin.h"
+#include "ddl/transport/builtin.h"
+
+namespace ddl {
+namespace {
+
+struct Options {
+  Output output;
+  std::string kind;
+};
+
+Json item(const std::string& name, const std::string& summary, const std::string& missing = "") {
+  return {{"name", name}, {"available", missing.empty()}, {"reason", missing.empty() ? Json() : Json(missing)}, {"summary", summary}};
+}
+
+template <typename Factory>
+Json items(const Registry<Factory>& registry) {
+  Json all = Json::array();
+  for (const auto& entry : registry.entries()) all.push_back(item(entry.name, entry.summary, entry.missing));
+  return all;
+}
+
+/// Sizes are those on Fashion-MNIST; a network that does not fit it has none.
+Json models() {
+  const auto registry = builtin_models();
+  auto all = items(registry);
+  for (auto& model : all) {
+    model["parameters"] = model["flops"] = model["layers"] = nullptr;
+    if (!model["available"].get<bool>()) continue;
+    const auto name = model["name"].get<std::string>();
+    try {
+      const auto graph = registry.at(name).make(Spec{name, {}}, dataset_shape("fashion-mnist"));
+      model["parameters"] = graph.parameters();
+      model["flops"] = graph.flops();
+      model["layers"] = graph.layers.size();
+    } catch (const Error& error) {
+      model["summary"] = model["summary"].get<std::string>() + fmt::format(" ({})", error.what());
+    }
+  }
+  return all;
+}
+
+Json datasets() {
+  auto all = items(builtin_datasets());
+  for (auto& dataset : all) {
+    const auto shape = dataset_shape(dataset["name"].get<std::string>());
+    dataset["shape"] = {shape.channels, shape.height, shape.width};
+    dataset["classes"] = shape.classes;
+  }
+  return all;
+}
+
+Json devices() {
+  return {item("cpu", "processor cores; cpu[threads=N] computes with N threads"),
+          item("cuda", "NVIDIA GPUs", "training on CUDA devices is not in this version"),
+          item("emulated", "timed waits in place of compute", "not in this version")};
+}
+
+Json subjects() {
+  return {item("ddlbench", "this program"),
+          item("torch-ddp", "PyTorch DistributedDataParallel over Gloo, the same training in Python")};
+}
+
+Json studies() {
+  Json all = Json::array();
+  for (const auto& folder : study_folders()) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+      if (entry.path().extension() != ".yaml") continue;
+      try {
+        const auto study = read_study(entry.path().string(), {});
+        all.push_back(item(study.name, fmt::format("{} experiments, {}", study.experiments.size(), entry.path().string())));
+      } catch (const Error& error) {
+        all.push_back(item(entry.path().stem().string(), entry.path().string(), error.what()));
+      }
+    }
+  }
+  return all;
+}
+
+using Lister = std::function<Json()>;
+
+std::vector<std::pair<std::string, Lister>> kinds() {
+  const auto nothing = [] { return Json::array(); };
+  return {{"models", models},
+          {"datasets", datasets},
+          {"strategies", [] { return items(builtin_strategies()); }},
+          {"collectives", [] { return items(builtin_collectives()); }},
+          {"transports", [] { return items(builtin_transports()); }},
+          {"storages", nothing},
+          {"formats", [] { return Json{item("idx", "MNIST's image and label files, plain or gzip")}; }},
+          {"devices", devices},
+          {"subjects", subjects},
+          {"studies", studies},
+          {"machines", nothing}};
+}
+
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, list] : kinds()) names.push_back(name);
+  return names;
+}
+
+void print(const std::string& kind, const Json& all, const Output& output) {
+  if (all.empty()) return output.data(fmt::format("{}: none in this version\n", kind));
+  std::vector<std::vector<std::string>> rows;
+  const bool sizes = all.front().contains("parameters");
+  rows.push_back(sizes ? std::vector<std::string>{"name", "parameters", "flops/sample", "layers", "summary"}
+                       : std::vector<std::string>{"name", "summary"});
+  for (const auto& one : all) {
+    std::vector<std::string> row{one["name"].get<std::string>()};
+    if (sizes)
+      for (const auto* key : {"parameters", "flops", "layers"}) row.push_back(one[key].is_null() ? "-" : one[key].dump());
+    const auto missing = one["reason"].is_string() ? " [missing: " + one["reason"].get<std::string>() + "]" : "";
+    row.push_back(one["summary"].get<std::string>() + missing);
+    rows.push_back(std::move(row));
+  }
+  output.data(columns(rows));
+}
+
+Exit act(const Options& options) {
+  for (const auto& [name, list] : kinds()) {
+    if (name != options.kind) continue;
+    const auto all = list();
+    if (options.output.json)
+      options.output.document({{"schema", "ddlbench.list/1"}, {"kind", name}, {"items", all}});
+    else
+      print(name, all, options.output);
+    return Exit::ok;
+  }
+  const auto names = kind_names();
+  throw Error(Code::invalid_argument, fmt::format("list: unknown kind; got '{}'{}, expected one of: {}", options.kind,
+                                                  did_you_mean(options.kind, names), join(names, " ")));
+}
+
+}  // namespace
+
+Command add_list(CLI::App& root) {
+  auto options = std::make_shared<Options>();
+  auto* app = add_command(root, "list", "What there is of a kind, and what is missing with the reason.", options->output,
+                          {"ddlbench list models", "ddlbench list transports --json"});
+  app->add_option("kind", options->kind, "One of: " + join(kind_names(), " "))->type_name("KIND")->required();
+  return {app, [options] { return act(*options); }};
+}
+
+}  // namespace ddl

@@ -1,0 +1,108 @@
+#include "ddl/cli/plan.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <tuple>
+
+#include "ddl/core/error.h"
+#include "ddl/core/text.h"
+#include "ddl/lab/build_info.h"
+
+namespace ddl {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Opening a data set costs a fraction of a second: once for all experiments that read the same.
+class Digests {
+ public:
+  const std::string& of(const Experiment& experiment) {
+    const auto& job = experiment.job;
+    const auto key = std::tuple(job.dataset, job.data_folder, job.synthetic, job.train_samples, job.test_samples,
+                                job.synthetic ? job.seed : 0);
+    auto found = known_.find(key);
+    if (found == known_.end()) found = known_.emplace(key, dataset_digest(experiment)).first;
+    return found->second;
+  }
+
+ private:
+  std::map<std::tuple<std::string, std::string, bool, std::int64_t, std::int64_t, std::uint64_t>, std::string> known_;
+};
+
+}  // namespace
+
+RunPlan plan_runs(const std::vector<Experiment>& experiments, Store* store, bool fresh) {
+  std::map<std::string, std::vector<std::string>> ok, never_begun;
+  if (store != nullptr)
+    for (const auto& row : store->rows()) {
+      if (row.state == "ok") ok[row.identity].push_back(row.id);
+      if (row.started.empty() && (row.state == "planned" || row.state == "interrupted")) never_begun[row.identity].push_back(row.id);
+    }
+  RunPlan plan;
+  Digests digests;
+  for (const auto& experiment : experiments) {
+    const auto data = digests.of(experiment);
+    const auto same = identity(experiment, build_identity(), data);
+    auto& finished = ok[same];
+    const std::size_t kept = fresh ? 0 : std::min(finished.size(), static_cast<std::size_t>(experiment.repeat));
+    for (std::size_t i = 0; i < kept; ++i) plan.done.push_back(store->get(finished[finished.size() - kept + i]));
+    for (int repeat = static_cast<int>(kept); repeat < experiment.repeat; ++repeat) {
+      auto record = planned_record(experiment, same, data, repeat);
+      auto& ids = never_begun[same];
+      if (!ids.empty()) {
+        record["id"] = ids.back();
+        ids.pop_back();
+      }
+      plan.pending.push_back({experiment, std::move(record)});
+    }
+  }
+  return plan;
+}
+
+Experiment experiment_of(const Json& record) {
+  Settings settings;
+  const auto text = [&](const char* key) {
+    const auto found = record.find(key);
+    return found != record.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  const auto config = record.find("config");
+  const auto provenance = record.find("provenance");
+  if (config == record.end() || !config->is_object())
+    throw Error(Code::corrupt, fmt::format("[store] run {} has no configuration", text("id")));
+  for (const auto& [key, value] : config->items()) {
+    const auto origin = provenance != record.end() && provenance->contains(key) ? provenance->at(key).get<std::string>()
+                                                                               : std::string("stored configuration");
+    settings[key] = {value.is_null() ? "0" : value.is_string() ? value.get<std::string>() : value.dump(), origin};
+  }
+  auto experiment = resolve(settings);
+  experiment.study = text("study");
+  experiment.name = text("case");
+  return experiment;
+}
+
+std::vector<std::string> study_folders() {
+  std::error_code ignored;
+  const auto binary = fs::read_symlink("/proc/self/exe", ignored);
+  return {"studies", (binary.parent_path().parent_path() / "share/ddlbench/studies").string()};
+}
+
+std::string find_study(const std::string& path_or_name) {
+  if (fs::exists(path_or_name)) return path_or_name;
+  std::vector<std::string> known;
+  for (const auto& folder : study_folders()) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+      const auto stem = entry.path().stem().string();
+      if (entry.path().extension() != ".yaml") continue;
+      if (stem == path_or_name || entry.path().filename() == fs::path(path_or_name).filename()) return entry.path().string();
+      known.push_back(stem);
+    }
+  }
+  throw Error(Code::not_found, fmt::format("[study] no such file or study; got '{}'{}{}", path_or_name, did_you_mean(path_or_name, known),
+                                           known.empty() ? ", expected a YAML file" : ", expected a YAML file or one of: " + join(known, " ")));
+}
+
+}  // namespace ddl

@@ -1,0 +1,107 @@
+#include "ddl/cli/recorder.h"
+
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <random>
+
+#include "ddl/core/error.h"
+#include "ddl/lab/build_info.h"
+
+namespace ddl {
+namespace {
+
+std::string utc(const char* format, std::time_t seconds) {
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  char text[64];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
+}
+
+std::string fresh_id() {
+  std::random_device entropy;
+  return fmt::format("{}-{:06x}", utc("%Y%m%d-%H%M%S", std::time(nullptr)), entropy() & 0xFFFFFFU);
+}
+
+}  // namespace
+
+std::string time_now() {
+  timeval time{};
+  ::gettimeofday(&time, nullptr);
+  return fmt::format("{}.{:03}Z", utc("%Y-%m-%dT%H:%M:%S", time.tv_sec), time.tv_usec / 1000);
+}
+
+Recorder::Recorder(const std::string& store, const Output& output) : path_(store), output_(output) {
+  if (store == "none") return;
+  if (store.empty()) throw Error(Code::invalid_argument, "[store] no file; got '', expected a path or none");
+  store_ = std::make_unique<Store>(store);
+  store_->settle();
+}
+
+bool Recorder::keep(const Json& record) {
+  if (!store_) return true;
+  try {
+    store_->put(record);
+    return true;
+  } catch (const std::exception& error) {
+    // What has no data yet can be done again; it is not worth a rescue.
+    const auto state = record.value("state", std::string());
+    if (state == "planned" || state == "running") {
+      print_error(fmt::format("{}; the run goes on, and its record will be rescued", error.what()));
+    } else {
+      rescue(record, error.what());
+    }
+    sound_ = false;
+    return false;
+  }
+}
+
+void Recorder::rescue(const Json& record, const std::string& why) {
+  const auto text = record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const auto file = "ddlbench-rescue-" + record.value("id", std::string("run")) + ".json";
+  const char* temporary = std::getenv("TMPDIR");
+  const auto beside = std::filesystem::path(path_).parent_path();
+  for (const auto& folder : {beside.empty() ? std::filesystem::path(".") : beside,
+                             std::filesystem::path(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp"),
+                             std::filesystem::path("/dev/shm")}) {
+    const auto path = (folder / file).string();
+    try {
+      write_file(path, text);
+      print_error(fmt::format("{}; the record is complete in {}", why, path));
+      return;
+    } catch (const Error&) {
+      continue;  // the next place may have room
+    }
+  }
+  print_error(fmt::format("{}; no place takes the record, so here it is: {}", why, text));
+}
+
+Json planned_record(const Experiment& experiment, const std::string& identity, const std::string& dataset_digest, int repeat) {
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  return {{"schema", "ddlbench.run/1"},
+          {"id", fresh_id()},
+          {"state", "planned"},
+          {"reason", nullptr},
+          {"subject", experiment.subject},
+          {"identity", or_null(identity)},
+          {"study", or_null(experiment.study)},
+          {"case", or_null(experiment.name)},
+          {"repeat", repeat},
+          {"started", nullptr},
+          {"finished", nullptr},
+          {"config", experiment.config},
+          {"provenance", experiment.provenance},
+          {"build", build_info()},
+          {"dataset_digest", or_null(dataset_digest)}};
+}
+
+Store open_existing(const std::string& path) {
+  if (!std::filesystem::exists(path))
+    throw Error(Code::not_found, fmt::format("[store] no such file; got '{}', expected a results store (see --store)", path));
+  return Store(path);
+}
+
+}  // namespace ddl

@@ -1,0 +1,121 @@
+#include "ddl/cli/runner.h"
+
+#include <csignal>
+
+#include "ddl/core/error.h"
+#include "ddl/report/report.h"
+
+namespace ddl {
+namespace {
+
+/// Between two runs nobody else listens: a signal there ends the sweep, a second one the process.
+class SignalWatch {
+ public:
+  SignalWatch() {
+    caught_ = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int number) { caught_ = number; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    ::sigaction(SIGINT, &action, &interrupt_);
+    ::sigaction(SIGTERM, &action, &terminate_);
+  }
+  ~SignalWatch() {
+    ::sigaction(SIGINT, &interrupt_, nullptr);
+    ::sigaction(SIGTERM, &terminate_, nullptr);
+  }
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+  static int caught() { return caught_; }
+
+ private:
+  // A handler reaches nothing else.
+  static inline volatile std::sig_atomic_t caught_ = 0;
+  struct sigaction interrupt_ {}, terminate_ {};
+};
+
+std::string text_of(const Json& record, const char* key) {
+  const auto found = record.find(key);
+  return found != record.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::string called(const Json& record) {
+  const auto name = text_of(record, "case");
+  return name.empty() ? text_of(record, "id") : name;
+}
+
+/// The run's own words win, except for what tells it apart from others of its sweep.
+Json adopted(Json record, const Json& planned) {
+  for (const auto* key : {"id", "repeat"}) record[key] = planned.at(key);
+  for (const auto* key : {"study", "case", "identity", "dataset_digest"})
+    if (!planned.at(key).is_null()) record[key] = planned.at(key);
+  return record;
+}
+
+}  // namespace
+
+Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress, Nanoseconds requested) {
+  Json record = pending.record;
+  record["state"] = "running";
+  record["started"] = time_now();
+  recorder.keep(record);
+  auto events = progress.events();
+  events.requested = requested;
+  try {
+    record = adopted(run_experiment(pending.experiment, events), pending.record);
+  } catch (const Error& error) {
+    record["state"] = "failed";
+    record["reason"] = error.what();
+    record["finished"] = time_now();
+    recorder.keep(record);
+    throw;
+  }
+  recorder.keep(record);
+  return record;
+}
+
+Outcome run_all(const std::vector<Pending>& pending, Recorder& recorder, const Output& output) {
+  Outcome outcome;
+  const SignalWatch signals;
+  ProgressLine progress(output);
+  int number = 0;
+  bool failed = false;
+  for (const auto& one : pending) {
+    if (SignalWatch::caught() != 0) outcome.exit = SignalWatch::caught() == SIGTERM ? Exit::terminated : Exit::interrupted;
+    if (outcome.exit != Exit::ok) break;
+    progress.begin(called(one.record), ++number, static_cast<int>(pending.size()));
+    try {
+      outcome.records.push_back(run_one(one, recorder, progress));
+    } catch (const Error& error) {
+      auto record = one.record;
+      record["state"] = "failed";
+      record["reason"] = error.what();
+      outcome.records.push_back(std::move(record));
+    }
+    const auto& record = outcome.records.back();
+    const auto code = exit_for_record(record);
+    if (code == Exit::interrupted || code == Exit::terminated) outcome.exit = code;
+    failed = failed || code != Exit::ok;
+    const auto reason = text_of(record, "reason");
+    progress.message(fmt::format("[{}/{}] {}: {}{}", number, pending.size(), called(record), text_of(record, "state"),
+                                 reason.empty() ? "" : ": " + reason));
+  }
+  if (outcome.exit == Exit::ok && failed) outcome.exit = Exit::partial;
+  if (outcome.exit == Exit::ok && !recorder.sound()) outcome.exit = Exit::failure;
+  return outcome;
+}
+
+void say_results(const std::vector<Json>& records, const Output& output) {
+  if (records.empty()) return;
+  output.say("\n" + render_table(records));
+  output.say(render_where_time_went(records));
+}
+
+void say_failures(const std::vector<Json>& records, const Output& output) {
+  for (const auto& record : records)
+    if (text_of(record, "state") != "ok")
+      output.say(fmt::format("{} {}: {}: {}", paint("not ok:", Colour::yellow, 2), called(record), text_of(record, "state"),
+                             text_of(record, "reason")));
+}
+
+}  // namespace ddl

@@ -1,0 +1,118 @@
+#include "ddl/cli/sweep.h"
+
+#include "ddl/cli/command.h"
+#include "ddl/cli/experiment_flags.h"
+#include "ddl/cli/plan.h"
+#include "ddl/core/error.h"
+#include "ddl/report/report.h"
+
+namespace ddl {
+namespace {
+
+struct Options {
+  Output output;
+  std::string file, report, jobs = "local";
+  bool fresh = false, dry = false, predict_only = false;
+  std::unique_ptr<ExperimentFlags> flags;
+};
+
+void refuse_what_is_not_here(const Options& options) {
+  if (options.predict_only)
+    throw Error(Code::unsupported, "--predict-only: unsupported: prediction is not in this version; expected a sweep that runs");
+  if (options.jobs == "slurm")
+    throw Error(Code::unsupported, "--jobs: unsupported: slurm is not in this version; got 'slurm', expected local");
+  if (options.jobs != "local")
+    throw Error(Code::invalid_argument, fmt::format("--jobs: unknown choice; got '{}', expected local", options.jobs));
+}
+
+Exit dry_run(const Study& study, const Output& output) {
+  Json all = Json::array();
+  std::vector<std::vector<std::string>> rows{{"case", "runs"}};
+  for (const auto& experiment : study.experiments) {
+    all.push_back({{"case", experiment.name}, {"config", experiment.config}, {"provenance", experiment.provenance}});
+    rows.push_back({experiment.name, std::to_string(experiment.repeat)});
+  }
+  if (output.json)
+    output.document({{"schema", "ddlbench.study/1"}, {"study", study.name}, {"digest", study.digest}, {"experiments", all}});
+  else
+    output.data(columns(rows));
+  return Exit::ok;
+}
+
+Exit act(const Options& options) {
+  refuse_what_is_not_here(options);
+  const auto study = read_study(find_study(options.file), options.flags->settings());
+  const auto& store = study.experiments.front().store;
+  for (const auto& experiment : study.experiments) {
+    if (experiment.store != store)
+      throw Error(Code::invalid_argument, fmt::format("{}: store: one study has one store; got '{}' and '{}', expected the same",
+                                                      experiment.provenance.at("store").get<std::string>(), experiment.store, store));
+    check_names(experiment);
+  }
+  if (options.dry) return dry_run(study, options.output);
+  Recorder recorder(store, options.output);
+  return run_study(study.name, study.digest, plan_runs(study.experiments, recorder.store(), options.fresh), recorder, options.report,
+                   options.output);
+}
+
+Json line_of(const Json& record) {
+  Json line;
+  for (const auto* key : {"id", "case", "identity", "repeat", "state", "reason"}) line[key] = record.value(key, Json());
+  return line;
+}
+
+}  // namespace
+
+Exit run_study(const std::string& name, const std::string& digest, const RunPlan& plan, Recorder& recorder,
+               const std::string& report, const Output& output) {
+  for (const auto& pending : plan.pending) recorder.keep(pending.record);
+  if (!plan.done.empty())
+    output.say(fmt::format("{} of {} runs are done already (--fresh runs them again)", plan.done.size(),
+                           plan.done.size() + plan.pending.size()));
+  auto outcome = run_all(plan.pending, recorder, output);
+  auto records = plan.done;
+  records.insert(records.end(), outcome.records.begin(), outcome.records.end());
+
+  if (!report.empty()) {
+    try {
+      write_file(report, render_report(records));
+      output.say("report: " + report);
+    } catch (const Error& error) {
+      print_error(error.what());
+      if (outcome.exit == Exit::ok) outcome.exit = Exit::failure;
+    }
+  }
+  if (output.json) {
+    Json lines = Json::array();
+    for (const auto& record : records) lines.push_back(line_of(record));
+    output.document({{"schema", "ddlbench.sweep/1"}, {"study", name}, {"digest", digest}, {"executed", outcome.records.size()},
+                     {"done_before", plan.done.size()}, {"left", plan.pending.size() - outcome.records.size()},
+                     {"report", report.empty() ? Json() : Json(report)}, {"runs", lines}});
+  } else {
+    say_results(records, output);
+  }
+  say_failures(outcome.records, output);
+  if (plan.pending.empty())
+    output.say("zero experiments executed: every one is done already");
+  else if (outcome.records.size() < plan.pending.size())
+    output.say(fmt::format("{} of {} runs left; go on with: ddlbench resume", plan.pending.size() - outcome.records.size(),
+                           plan.pending.size()));
+  return outcome.exit;
+}
+
+Command add_sweep(CLI::App& root) {
+  auto options = std::make_shared<Options>();
+  auto* app = add_command(root, "sweep", "Run a study: every experiment of a file that is not done yet.", options->output,
+                          {"ddlbench sweep studies/first.yaml", "ddlbench sweep first --fresh --report report.html",
+                           "ddlbench sweep studies/first.yaml --steps 5 --epochs 0 --dry-run"});
+  app->add_option("study", options->file, "Study in YAML, or the name of one that ships with ddlbench.")->type_name("STUDY")->required();
+  app->add_flag("--fresh", options->fresh, "Run everything again, whatever the store holds.");
+  app->add_option("--report", options->report, "Write an offline HTML page about the study.")->type_name("FILE");
+  app->add_option("--jobs", options->jobs, "Where to run.")->type_name("local|slurm")->default_str("local");
+  app->add_flag("--predict-only", options->predict_only, "Predict and run nothing (not in this version).");
+  app->add_flag("--dry-run", options->dry, "Print the experiments; run nothing.");
+  options->flags = std::make_unique<ExperimentFlags>(*app);
+  return {app, [options] { return act(*options); }};
+}
+
+}  // namespace ddl

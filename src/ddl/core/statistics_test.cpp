@@ -1,0 +1,57 @@
+#include "ddl/core/statistics.h"
+
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "ddl/core/random.h"
+
+namespace ddl {
+namespace {
+
+TEST(Statistics, QuantilesInterpolate) {
+  const std::vector<double> values{4, 1, 3, 2};
+  EXPECT_DOUBLE_EQ(median(values), 2.5);
+  EXPECT_DOUBLE_EQ(quantile(values, 0), 1);
+  EXPECT_DOUBLE_EQ(quantile(values, 1), 4);
+  EXPECT_DOUBLE_EQ(quantile(values, 0.25), 1.75);
+  EXPECT_TRUE(std::isnan(median({})));
+}
+
+TEST(Statistics, IntervalCoversTheMedianAtItsLevel) {
+  // 200 independent samples of 60 draws: a 95 % interval must hold the true median in most of them.
+  int covered = 0;
+  constexpr int kTrials = 200;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    Random random(static_cast<std::uint64_t>(trial));
+    std::vector<double> samples;
+    for (int i = 0; i < 60; ++i) samples.push_back(random.normal());
+    const auto interval = median_interval(samples, 400, 9);
+    if (interval.low <= 0 && 0 <= interval.high) ++covered;
+  }
+  EXPECT_GE(covered, 176);  // 88 %: block resampling of so few draws is known to be a little narrow
+  EXPECT_LT(covered, kTrials);
+}
+
+TEST(Statistics, IntervalOfOneSampleIsThatSample) {
+  const std::vector<double> one{7};
+  const auto interval = median_interval(one);
+  EXPECT_EQ(interval.low, 7);
+  EXPECT_EQ(interval.high, 7);
+}
+
+TEST(Statistics, WarmUpEndsAtTheChange) {
+  std::vector<double> samples(50, 1.0);
+  samples[0] = 9;
+  samples[1] = 8;
+  samples[2] = 9;
+  EXPECT_EQ(warm_up_end(samples), 3U);
+  EXPECT_EQ(warm_up_end(std::vector<double>(50, 1.0)), 0U);
+  std::vector<double> slower_later(50, 1.0);
+  for (std::size_t i = 40; i < 50; ++i) slower_later[i] = 3;
+  EXPECT_EQ(warm_up_end(slower_later), 0U);
+}
+
+}  // namespace
+}  // namespace ddl

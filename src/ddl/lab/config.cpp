@@ -1,0 +1,110 @@
+#include "ddl/lab/config.h"
+
+#include "ddl/core/error.h"
+#include "ddl/core/hash.h"
+#include "ddl/data/dataset.h"
+#include "ddl/lab/config_keys.h"
+#include "ddl/lab/config_values.h"
+#include "ddl/lab/config_yaml.h"
+
+namespace ddl {
+namespace {
+
+constexpr std::string_view kDefault = "default";
+
+bool from_command_line(const std::string& origin) { return origin.starts_with("--"); }
+
+Json apply(const Binding& binding, Experiment& experiment, const Setting& setting) {
+  try {
+    return binding.apply(experiment, setting.value);
+  } catch (const Error& error) {
+    throw prefixed(fmt::format("{}: {}", setting.origin, binding.key.name), error);
+  }
+}
+
+/// Leaves one of steps and epochs, as config.h says.
+void settle_length(Experiment& experiment) {
+  const auto steps = experiment.job.steps, epochs = experiment.job.epochs;
+  const auto origin = [&](const char* key) { return experiment.provenance[key].get<std::string>(); };
+  if (steps > 0 && epochs > 0 && origin("epochs") != kDefault)
+    throw Error(Code::invalid_argument,
+                fmt::format("{}: steps: cannot stand beside epochs; got steps {} and epochs {} (from {}), expected one of "
+                            "them (0 takes one back)", origin("steps"), steps, epochs, origin("epochs")));
+  if (steps == 0 && epochs == 0)
+    throw Error(Code::invalid_argument,
+                fmt::format("{}: epochs: nothing to do; got epochs 0 and no steps, expected one of them to be positive",
+                            origin("epochs")));
+  experiment.config["steps"] = steps > 0 ? Json(steps) : Json();
+  experiment.config["epochs"] = steps > 0 ? Json() : Json(epochs);
+}
+
+}  // namespace
+
+Settings read_experiment(const std::string& path) {
+  Settings settings;
+  guard_yaml(path, [&] {
+    const YamlFile file(path);
+    if (file.root().IsMap())
+      for (const auto& field : file.fields(file.root(), "experiment"))
+        if (field.key == "study" || field.key == "matrix" || field.key == "experiments")
+          throw file.error(field.key_node, fmt::format("this is a study (it has '{}'), expected a single experiment; "
+                                                       "run it with: ddlbench sweep {}", field.key, path));
+    settings = file.settings(file.root(), "experiment");
+  });
+  return settings;
+}
+
+void set(Settings& settings, const std::string& key, const std::string& value, const std::string& origin) {
+  const auto* binding = find_binding(key);
+  if (binding == nullptr) throw Error(Code::invalid_argument, origin + ": " + unknown_key(key));
+  Experiment scratch;
+  const Setting setting{value, origin};
+  apply(*binding, scratch, setting);
+  const auto earlier = settings.find(key);
+  if (earlier != settings.end() && from_command_line(origin) && from_command_line(earlier->second.origin))
+    throw Error(Code::invalid_argument, fmt::format("{}: {} is given twice; got {} and {} (from {}), expected one", origin, key,
+                                                    in_quotes(value), in_quotes(earlier->second.value), earlier->second.origin));
+  settings[key] = setting;
+}
+
+Settings merge(Settings under, const Settings& over) {
+  for (const auto& [key, setting] : over) under[key] = setting;
+  return under;
+}
+
+Experiment resolve(const Settings& settings) {
+  for (const auto& [key, setting] : settings)
+    if (find_binding(key) == nullptr) throw Error(Code::invalid_argument, setting.origin + ": " + unknown_key(key));
+  Experiment experiment;
+  experiment.config = Json::object();
+  experiment.provenance = Json::object();
+  for (const auto& binding : bindings()) {
+    const auto given = settings.find(binding.key.name);
+    const Setting setting = given == settings.end() ? Setting{binding.key.standard, std::string(kDefault)} : given->second;
+    experiment.config[binding.key.name] = apply(binding, experiment, setting);
+    experiment.provenance[binding.key.name] = setting.origin;
+  }
+  settle_length(experiment);
+  return experiment;
+}
+
+std::string identity(const Experiment& experiment, const std::string& build, const std::string& dataset_digest) {
+  Json kept = experiment.config;
+  for (const auto* key : {"store", "repeat", "trace", "timeout", "collective_timeout"}) kept.erase(key);
+  return digest(Json{{"config", kept}, {"build", build}, {"dataset", dataset_digest}}.dump());
+}
+
+std::string dataset_digest(const Experiment& experiment) {
+  const auto& job = experiment.job;
+  const auto origin = experiment.provenance.is_object() ? experiment.provenance.value("dataset", "") : "";
+  const auto where = origin.empty() || origin == kDefault ? "dataset" : origin + ": dataset";
+  try {
+    const auto pair = builtin_datasets().at(job.dataset).make(
+        {job.data_folder, job.synthetic, job.seed, job.train_samples, job.test_samples});
+    return digest(pair.train->digest() + " " + pair.test->digest());
+  } catch (const Error& error) {
+    throw prefixed(where, error);
+  }
+}
+
+}  // namespace ddl

@@ -1,0 +1,169 @@
+#include "ddl/lab/config_values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "ddl/core/text.h"
+#include "ddl/core/spec.h"
+#include "ddl/lab/config.h"
+
+namespace ddl {
+namespace {
+
+constexpr std::int64_t kMostWorkers = 4096;
+constexpr std::int64_t kMostThreads = 1024;
+
+[[noreturn]] void refuse(std::string_view what, std::string_view text, std::string_view expected) {
+  throw Error(Code::invalid_argument, fmt::format("{}; got {}, expected {}", what, in_quotes(text), expected));
+}
+
+/// Bytes of the well-formed UTF-8 sequence that `text` starts with; 0 where it is broken.
+std::size_t sequence(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  // Overlong forms, surrogates, and beyond U+10FFFF: the second byte tells.
+  if (first == 0xE0 && byte(1) < 0xA0) return 0;
+  if (first == 0xED && byte(1) > 0x9F) return 0;
+  if (first == 0xF0 && byte(1) < 0x90) return 0;
+  if (first == 0xF4 && byte(1) > 0x8F) return 0;
+  return length;
+}
+
+bool is_control(std::string_view piece) {
+  const auto first = static_cast<unsigned char>(piece[0]);
+  if (piece.size() == 1) return first < 0x20 || first == 0x7F;
+  return piece.size() == 2 && first == 0xC2 && static_cast<unsigned char>(piece[1]) < 0xA0;  // the C1 controls
+}
+
+}  // namespace
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t kMost = 80;
+  std::string shown = "'";
+  for (std::size_t i = 0; i < text.size();) {
+    if (i >= kMost) {
+      shown += "…";
+      break;
+    }
+    const std::size_t length = sequence(text.substr(i));
+    if (length == 0 || is_control(text.substr(i, length))) {
+      const std::size_t count = std::max<std::size_t>(length, 1);
+      for (std::size_t k = 0; k < count; ++k)
+        shown += fmt::format("\\x{:02x}", static_cast<unsigned>(static_cast<unsigned char>(text[i + k])));
+      i += count;
+    } else {
+      shown += text.substr(i, length);
+      i += length;
+    }
+  }
+  return shown + "'";
+}
+
+std::string parse_text(std::string_view text) {
+  if (text.size() > 4096) refuse("too long", text, "at most 4096 bytes");
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = sequence(text.substr(i));
+    if (length == 0) refuse("not UTF-8", text, "printable text");
+    if (is_control(text.substr(i, length))) refuse("control character", text, "printable text");
+    i += length;
+  }
+  return std::string(text);
+}
+
+std::int64_t parse_integer(std::string_view text, std::int64_t low, std::int64_t high) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = end == text.data() + text.size() && !text.empty();
+  if (whole && error == std::errc{} && value >= low && value <= high) return value;
+  refuse(whole ? "out of range" : "wrong type", text, fmt::format("an integer from {} to {}", low, high));
+}
+
+double parse_number(std::string_view text, double low, double high) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = end == text.data() + text.size() && !text.empty() && std::isfinite(value);
+  if (whole && error == std::errc{} && value >= low && value <= high) return value;
+  refuse(whole ? "out of range" : "wrong type", text, fmt::format("a number from {} to {}", low, high));
+}
+
+bool parse_boolean(std::string_view text) {
+  for (const auto* yes : {"true", "on", "yes", "True", "TRUE", "On", "ON", "Yes", "YES"})
+    if (text == yes) return true;
+  for (const auto* no : {"false", "off", "no", "False", "FALSE", "Off", "OFF", "No", "NO"})
+    if (text == no) return false;
+  refuse("wrong type", text, "true or false");
+}
+
+std::string parse_choice(std::string_view text, const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return std::string(text);
+  throw Error(Code::invalid_argument, fmt::format("unknown choice; got {}{}, expected one of: {}", in_quotes(text),
+                                                  did_you_mean(text.substr(0, 80), choices), join(choices, " ")));
+}
+
+std::vector<WorkerSpec> parse_workers(const std::string& text) {
+  static constexpr std::string_view kForm = "a number, or devices as in cpu:2,cuda:1 or cpu[threads=2]:2";
+  std::vector<WorkerSpec> workers;
+  std::map<std::string, int> next_of;
+  for (const auto& part : split_outside_brackets(text)) {
+    std::string_view device = trim(part);
+    std::int64_t count = 1;
+    const auto digits = [](std::string_view word) { return word.find_first_not_of("0123456789") == std::string_view::npos; };
+    const auto colon = device.rfind(':');
+    if (!device.empty() && digits(device)) {
+      count = parse_integer(device, 1, kMostWorkers);
+      device = "cpu";
+    } else if (colon != std::string_view::npos && device.find(']', colon) == std::string_view::npos) {
+      const auto number = device.substr(colon + 1);
+      if (number.empty() || !digits(number)) refuse("no number of workers after ':'", text, kForm);
+      count = parse_integer(number, 1, kMostWorkers);
+      device = device.substr(0, colon);
+    }
+    if (device.empty()) refuse("no device", text, kForm);
+    const Spec spec = parse_spec(device);
+    if (spec.name != "cpu" && spec.name != "cuda") {
+      const std::vector<std::string> known{"cpu", "cuda"};
+      if (spec.name.starts_with("emulated"))
+        throw Error(Code::unsupported, fmt::format("unsupported: emulated devices are not in this version; got {}, "
+                                                   "expected cpu or cuda", in_quotes(text)));
+      refuse(fmt::format("unknown device {}{}", in_quotes(spec.name), did_you_mean(spec.name, known)), text, kForm);
+    }
+    require_options(spec, {"threads"});
+    WorkerSpec worker{spec.name, 1};
+    if (const auto threads = spec.options.find("threads"); threads != spec.options.end())
+      worker.threads = static_cast<int>(parse_integer(threads->second, 1, kMostThreads));
+    if (static_cast<std::int64_t>(workers.size()) + count > kMostWorkers)
+      refuse("too many workers", text, fmt::format("at most {}", kMostWorkers));
+    for (std::int64_t i = 0; i < count; ++i) {
+      workers.push_back(worker);
+      if (spec.name != "cpu") workers.back().device = fmt::format("{}:{}", spec.name, next_of[spec.name]++);
+    }
+  }
+  return workers;
+}
+
+std::string to_string(const std::vector<WorkerSpec>& workers) {
+  const auto kind = [](const WorkerSpec& worker) {
+    const auto name = worker.device.substr(0, worker.device.find(':'));
+    return worker.threads == 1 ? name : fmt::format("{}[threads={}]", name, worker.threads);
+  };
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < workers.size();) {
+    std::size_t end = i + 1;
+    while (end < workers.size() && kind(workers[end]) == kind(workers[i])) ++end;
+    parts.push_back(fmt::format("{}:{}", kind(workers[i]), end - i));
+    i = end;
+  }
+  return join(parts, ",");
+}
+
+Error prefixed(const std::string& prefix, const Error& error) {
+  return Error(error.code(), prefix + ": " + error.what(), error.where());
+}
+
+}  // namespace ddl

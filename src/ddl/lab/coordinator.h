@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddl/lab/process_group.h"
+#include "ddl/lab/record.h"
+#include "ddl/lab/run.h"
+
+namespace ddl {
+
+/// What tells the coordinator's loop of one kind of worker: how it starts them and how it understands them.
+class Launch {
+ public:
+  virtual ~Launch() = default;
+  virtual void start(ProcessGroup& processes) = 0;
+  /// A message or a line of a worker. Errors: corrupt where it cannot be understood.
+  virtual void take(const ProcessEvent& event, ProcessGroup& processes) = 0;
+  /// Asks every worker to end after the step under way; false where this kind cannot, so that they are killed.
+  virtual bool ask_to_stop(ProcessGroup& processes) = 0;
+};
+
+/// Runs the workers of a launch to their end and fills `observed`: state and reason, process numbers, messages.
+/// Notices a dead worker at once (by its pidfd), kills the others, and says which rank ended how with its last lines;
+/// of several failures the cause is named, not those that follow from it. On SIGINT asks to stop and waits, on a second
+/// one kills; at the time limit likewise.
+void supervise(Launch& launch, const Experiment& experiment, const RunEvents& events, Observed& observed);
+
+}  // namespace ddl

@@ -1,0 +1,192 @@
+#include "ddl/lab/record.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <random>
+
+#include "ddl/core/error.h"
+#include "ddl/core/statistics.h"
+#include "ddl/lab/build_info.h"
+#include "ddl/measure/environment.h"
+
+namespace ddl {
+namespace {
+
+constexpr std::size_t kMostLossPoints = 500;
+/// The final loss is the mean of so many steps: one batch alone says little.
+constexpr std::int64_t kFinalSteps = 10;
+
+std::string new_id() {
+  const auto stamp = utc_now();  // 2026-11-21T10:15:02.123Z
+  std::random_device device;
+  return fmt::format("{}{}{}-{}{}{}-{:06x}", stamp.substr(0, 4), stamp.substr(5, 2), stamp.substr(8, 2), stamp.substr(11, 2),
+                     stamp.substr(14, 2), stamp.substr(17, 2), device() & 0xffffffU);
+}
+
+std::vector<double> step_milliseconds(const std::vector<StepRecord>& steps) {
+  std::vector<double> milliseconds;
+  milliseconds.reserve(steps.size());
+  for (const auto& step : steps) milliseconds.push_back(seconds(step.end - step.begin) * 1e3);
+  return milliseconds;
+}
+
+/// Microsecond resolution: what the clock is good for, and a third of the digits.
+Json rounded(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (const double value : values) list.push_back(std::round(value * 1e3) / 1e3);
+  return list;
+}
+
+Json interval_json(const Interval& interval) {
+  return {{"median", interval.median}, {"low", interval.low}, {"high", interval.high}};
+}
+
+/// The first step allocates everything and its buckets are rebuilt after it; beyond that the samples decide.
+std::size_t warm_up(const std::vector<double>& milliseconds) {
+  return milliseconds.size() < 4 ? 0 : std::max<std::size_t>(1, warm_up_end(milliseconds));
+}
+
+void add_rates(Json& record, const StepBook& book, const std::vector<double>& milliseconds, std::size_t skipped) {
+  const auto complete = static_cast<std::size_t>(book.complete());
+  std::vector<double> rates, measured;
+  for (std::size_t step = skipped; step < complete; ++step) {
+    measured.push_back(milliseconds[step]);
+    rates.push_back(static_cast<double>(book.samples(static_cast<std::int64_t>(step))) / (milliseconds[step] * 1e-3));
+  }
+  record["samples"] = {{"steps", complete}, {"warmup_steps", skipped}, {"measured_steps", measured.size()}};
+  if (measured.empty()) return;
+  record["throughput"] = interval_json(median_interval(rates));
+  auto step = interval_json(median_interval(measured));
+  step["p95"] = quantile(measured, 0.95);
+  step["p99"] = quantile(measured, 0.99);
+  step["samples"] = rounded(milliseconds);
+  record["step_ms"] = std::move(step);
+}
+
+void add_losses(Json& record, const Observed& observed) {
+  const auto& book = observed.book;
+  const auto complete = book.complete();
+  if (complete == 0) return;
+  Json at = Json::array(), value = Json::array();
+  const auto stride = std::max<std::int64_t>(1, (complete + static_cast<std::int64_t>(kMostLossPoints) - 1) / static_cast<std::int64_t>(kMostLossPoints));
+  for (std::int64_t step = 0; step < complete; step += stride) {
+    at.push_back(step);
+    value.push_back(book.loss(step));
+  }
+  double final = 0;
+  const auto first = std::max<std::int64_t>(0, complete - kFinalSteps);
+  for (auto step = first; step < complete; ++step) final += book.loss(step);
+  Json losses = Json::array(), accuracies = Json::array();
+  for (const auto& epoch : observed.epochs) {
+    losses.push_back(epoch.at("loss"));
+    if (epoch.contains("top1")) accuracies.push_back(epoch.at("top1"));
+  }
+  record["loss"] = {{"first", book.loss(0)},
+                    {"final", final / static_cast<double>(complete - first)},
+                    {"epochs", losses},
+                    {"steps", {{"at", at}, {"value", value}}}};
+  if (!accuracies.empty()) record["accuracy"] = {{"top1", accuracies.back()}, {"epochs", accuracies}};
+}
+
+Json rank_json(const Experiment& experiment, const Observed& observed, std::size_t rank, std::size_t skipped) {
+  const auto number = static_cast<int>(rank);
+  const auto milliseconds = step_milliseconds(observed.book.steps(number));
+  Json json{{"rank", number}, {"device", experiment.job.workers.at(rank).device}, {"pid", observed.pids.at(rank)}};
+  json["step_ms"] = {{"median", milliseconds.empty() ? Json(nullptr) : Json(median(milliseconds))}, {"samples", rounded(milliseconds)}};
+  const auto& done = observed.done.at(rank);
+  if (!done.is_null()) {
+    const auto& memory = done.at("memory_bytes");
+    const auto peak = [&](const char* key) { return memory.contains(key) ? memory.at(key).get<std::int64_t>() : std::int64_t{0}; };
+    json["peak_memory_bytes"] = std::max(peak("allocator_peak"), peak("kernel_peak"));
+    json["memory_bytes"] = memory;
+    for (const auto* key : {"bytes_sent", "bytes_received"}) json[key] = done.contains(key) ? done.at(key) : Json(nullptr);
+  }
+  const auto measured = observed.book.complete() - static_cast<std::int64_t>(skipped);
+  if (measured > 0) {
+    const auto ledger = observed.book.ledger(number, static_cast<std::int64_t>(skipped));
+    const double scale = 1e3 / static_cast<double>(measured);
+    Json causes;
+    for (std::size_t c = 0; c < kCauses; ++c) causes[std::string(name(static_cast<Cause>(c)))] = ledger.seconds[c] * scale;
+    json["ledger_ms"] = causes;
+    json["wall_ms"] = ledger.wall * scale;
+    json["overlapped_communication_ms"] = observed.book.overlapped_communication(number, static_cast<std::int64_t>(skipped)) * scale;
+  }
+  return json;
+}
+
+/// Replicas must hold the same bits; a run in which they do not is not a measurement of anything.
+void add_digest(Json& record, const Observed& observed) {
+  std::string first;
+  for (std::size_t rank = 0; rank < observed.done.size(); ++rank) {
+    if (observed.done[rank].is_null() || !observed.done[rank].contains("parameters_digest")) continue;
+    const auto digest = observed.done[rank].at("parameters_digest").get<std::string>();
+    if (first.empty()) first = digest;
+    if (digest != first && record["state"] == "ok") {
+      record["state"] = "invalid";
+      record["reason"] = fmt::format("parameters differ between ranks at the end: rank 0 has {}, rank {} has {}", first, rank, digest);
+    }
+  }
+  record["parameters_digest"] = first.empty() ? Json(nullptr) : Json(first);
+}
+
+}  // namespace
+
+std::string utc_now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  std::tm parts{};
+  ::gmtime_r(&time.tv_sec, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec, time.tv_nsec / 1'000'000);
+}
+
+Json new_record(const Experiment& experiment, const std::string& dataset_digest) {
+  Json record;
+  record["schema"] = "ddlbench.run/1";
+  record["id"] = new_id();
+  record["state"] = "running";
+  record["reason"] = nullptr;
+  record["subject"] = experiment.subject;
+  record["identity"] = identity(experiment, build_identity(), dataset_digest);
+  record["study"] = experiment.study.empty() ? Json(nullptr) : Json(experiment.study);
+  record["case"] = experiment.name.empty() ? Json(nullptr) : Json(experiment.name);
+  record["repeat"] = 0;
+  record["started"] = utc_now();
+  record["finished"] = nullptr;
+  record["config"] = experiment.config;
+  record["provenance"] = experiment.provenance;
+  record["build"] = build_info();
+  record["dataset_digest"] = dataset_digest;
+  record["environment"] = {{"before", capture_environment()}, {"after", nullptr}, {"drift", Json::array()}};
+  for (const auto* key : {"launch", "samples", "throughput", "step_ms", "loss", "accuracy", "parameters_digest", "model"})
+    record[key] = nullptr;
+  record["ranks"] = Json::array();
+  record["trace"] = Json::array();
+  record["prediction"] = nullptr;
+  record["messages"] = Json::array();
+  return record;
+}
+
+void complete_record(Json& record, const Experiment& experiment, const Observed& observed,
+                     const std::vector<std::string>& task_names) {
+  record["state"] = observed.state;
+  record["reason"] = observed.reason.empty() ? Json(nullptr) : Json(observed.reason);
+  record["finished"] = utc_now();
+  auto& environment = record["environment"];
+  environment["after"] = capture_environment();
+  environment["drift"] = environment_drift(environment["before"], environment["after"]);
+  const auto milliseconds = step_milliseconds(observed.book.steps(0));
+  const auto skipped = warm_up({milliseconds.begin(), milliseconds.begin() + observed.book.complete()});
+  add_rates(record, observed.book, milliseconds, skipped);
+  add_losses(record, observed);
+  add_digest(record, observed);
+  record["ranks"] = Json::array();
+  for (std::size_t rank = 0; rank < observed.done.size(); ++rank) record["ranks"].push_back(rank_json(experiment, observed, rank, skipped));
+  record["trace"] = observed.book.trace(task_names);
+  record["messages"] = observed.messages;
+}
+
+}  // namespace ddl

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddl/core/json.h"
+#include "ddl/lab/config.h"
+#include "ddl/lab/step_book.h"
+
+namespace ddl {
+
+/// What the coordinator learnt of one run, whatever program trained.
+struct Observed {
+  explicit Observed(int ranks, TraceMode mode)
+      : book(ranks, mode), pids(static_cast<std::size_t>(ranks)), done(static_cast<std::size_t>(ranks)) {}
+
+  StepBook book;
+  std::vector<int> pids;
+  std::vector<Json> done;            ///< each rank's last message; null until it came
+  std::vector<Json> epochs;          ///< {epoch, loss, top1?, test_loss?}, losses summed over ranks
+  std::vector<std::string> messages; ///< last lines of the workers' own output
+  std::string state = "ok";
+  std::string reason;
+};
+
+/// The fields of docs/record.md that exist before a run: schema, id, identity, config, build, environment.before.
+Json new_record(const Experiment& experiment, const std::string& dataset_digest);
+
+/// Adds what was observed.
+void complete_record(Json& record, const Experiment& experiment, const Observed& observed,
+                     const std::vector<std::string>& task_names);
+
+/// The time as records write it: 2026-11-21T10:15:02.123Z.
+std::string utc_now();
+
+}  // namespace ddl

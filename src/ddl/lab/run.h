@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "ddl/core/json.h"
+#include "ddl/lab/config.h"
+#include "ddl/measure/clock.h"
+
+namespace ddl {
+
+/// How far a run is, for people.
+struct Progress {
+  std::string name;
+  int index = 0, of = 1;  ///< within a sweep
+  std::int64_t step = 0, steps = 0;
+  double samples_per_s = 0;
+  double loss = 0;
+  double seconds_left = 0;
+  std::string phase;      ///< "starting", "training", "evaluating", "stopping"
+};
+
+struct RunEvents {
+  std::function<void(const Progress&)> progress;
+  std::function<void(std::string_view)> message;
+  /// When the user asked for this run: process_started() for a command that only runs it; 0 means now.
+  Nanoseconds requested = 0;
+};
+
+/// When this process began, from /proc/self/stat: 10 ms fine.
+Nanoseconds process_started();
+
+/// Runs one experiment to its end and returns its record (docs/record.md): state ok, failed, timeout, interrupted or
+/// invalid, with whatever was complete. SIGINT or SIGTERM ends it after the step under way; a second one kills.
+/// Leaves no process, port or shared memory behind.
+/// Errors: only what makes the experiment impossible to start: its data set cannot be read, or check_job() finds fault.
+Json run_experiment(const Experiment& experiment, const RunEvents& events);
+
+}  // namespace ddl

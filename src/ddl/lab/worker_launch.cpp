@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <map>
+
+#include "ddl/core/error.h"
+#include "ddl/lab/launches.h"
+#include "ddl/train/worker.h"
+
+namespace ddl {
+namespace {
+
+/// Our own workers: forks of this process, which share the data set that it has opened.
+class WorkerLaunch final : public Launch {
+ public:
+  WorkerLaunch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events, Observed& observed, LaunchTimes& times)
+      : experiment_(experiment), data_(data), events_(events), observed_(observed), times_(times), ranks_(static_cast<int>(observed.done.size())) {}
+
+  void start(ProcessGroup& processes) override {
+    tell("starting");
+    for (int rank = 0; rank < ranks_; ++rank)
+      processes.start(rank, [&, rank](Control control) { return run_worker(experiment_.job, rank, data_, std::move(control)); });
+  }
+
+  void take(const ProcessEvent& event, ProcessGroup& processes) override {
+    if (event.kind != ProcessEvent::Kind::message) {
+      observed_.messages.push_back(fmt::format("rank {}: {}", event.rank, event.line));
+      return;
+    }
+    const auto& [type, body] = event.message;
+    switch (type) {
+      case MessageType::rendezvous: join(event.rank, body, processes); break;
+      case MessageType::ready: ready(event.rank, parse_json(body, "a worker's greeting")); break;
+      case MessageType::steps: take_steps(event.rank, body); break;
+      case MessageType::epoch: take_epoch(event.rank, parse_json(body, "a worker's epoch")); break;
+      case MessageType::done: observed_.done[static_cast<std::size_t>(event.rank)] = parse_json(body, "a worker's end"); break;
+      case MessageType::failed:
+      case MessageType::stop: break;
+    }
+  }
+
+  bool ask_to_stop(ProcessGroup& processes) override {
+    tell("stopping");
+    for (int rank = 0; rank < ranks_; ++rank) processes.send(rank, MessageType::stop, "");
+    return true;
+  }
+
+ private:
+  /// Once all ranks have given their text, everyone gets all.
+  void join(int rank, const std::string& text, ProcessGroup& processes) {
+    texts_[rank] = text;
+    if (static_cast<int>(texts_.size()) < ranks_) return;
+    Json all = Json::array();
+    for (const auto& [number, each] : texts_) all.push_back(each);
+    texts_.clear();
+    for (int each = 0; each < ranks_; ++each) processes.send(each, MessageType::rendezvous, all.dump());
+  }
+
+  void ready(int rank, const Json& greeting) {
+    if (rank != 0) return;
+    times_.network_built = greeting.at("network_built_ns").get<Nanoseconds>();
+    times_.connected = greeting.at("connected_ns").get<Nanoseconds>();
+    total_steps_ = greeting.at("steps").get<std::int64_t>();
+    tell("training");
+  }
+
+  void take_steps(int rank, const std::string& body) {
+    std::vector<StepRecord> steps;
+    std::vector<Span> spans;
+    unpack(body, steps, spans);
+    if (rank == 0 && times_.first_step == 0 && !steps.empty()) times_.first_step = steps.front().begin;
+    observed_.book.add(rank, steps, spans);
+    tell("training");
+  }
+
+  void take_epoch(int rank, const Json& message) {
+    const auto epoch = message.at("epoch").get<std::int64_t>();
+    auto& told = epochs_[epoch];
+    told[rank] = message;
+    if (static_cast<int>(told.size()) < ranks_) return;
+    Json whole{{"epoch", epoch}, {"loss", 0.0}};
+    const auto& first = told.begin()->second;
+    for (const auto& [number, each] : told) {
+      whole["loss"] = whole["loss"].get<double>() + each.at("loss").get<double>();
+      if (each.at("parameters_digest") != first.at("parameters_digest") && observed_.state == "ok") {
+        observed_.state = "invalid";
+        observed_.reason = fmt::format("parameters of rank {} differ from rank 0's after epoch {}", number, epoch);
+      }
+    }
+    for (const auto* key : {"top1", "test_loss"})
+      if (first.contains(key)) whole[key] = first.at(key);
+    observed_.epochs.push_back(whole);
+    epochs_.erase(epoch);
+  }
+
+  void tell(const std::string& phase) {
+    if (!events_.progress) return;
+    Progress progress;
+    progress.name = experiment_.name;
+    progress.phase = phase;
+    progress.steps = total_steps_;
+    progress.step = observed_.book.complete();
+    if (progress.step > 0) {
+      const auto& steps = observed_.book.steps(0);
+      const auto last = progress.step - 1, first = std::max<std::int64_t>(0, last - 20);
+      std::int64_t samples = 0;
+      for (auto step = first; step <= last; ++step) samples += observed_.book.samples(step);
+      const double took = seconds(steps[static_cast<std::size_t>(last)].end - steps[static_cast<std::size_t>(first)].begin);
+      progress.samples_per_s = took > 0 ? static_cast<double>(samples) / took : 0;
+      progress.loss = observed_.book.loss(last);
+      const double whole = seconds(steps[static_cast<std::size_t>(last)].end - steps.front().begin);
+      progress.seconds_left = whole / static_cast<double>(last + 1) * static_cast<double>(total_steps_ - last - 1);
+    }
+    events_.progress(progress);
+  }
+
+  const Experiment& experiment_;
+  const DatasetPair& data_;
+  const RunEvents& events_;
+  Observed& observed_;
+  LaunchTimes& times_;
+  int ranks_;
+  std::int64_t total_steps_ = 0;
+  std::map<int, std::string> texts_;
+  std::map<std::int64_t, std::map<int, Json>> epochs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Launch> worker_launch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events,
+                                      Observed& observed, LaunchTimes& times) {
+  return std::make_unique<WorkerLaunch>(experiment, data, events, observed, times);
+}
+
+}  // namespace ddl

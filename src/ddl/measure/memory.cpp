@@ -1,0 +1,39 @@
+#include "ddl/measure/memory.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "ddl/core/error.h"
+
+namespace ddl {
+
+KernelMemory kernel_memory() {
+  std::ifstream status("/proc/self/status");
+  if (!status) throw Error(Code::io, "[memory] cannot read /proc/self/status");
+  KernelMemory memory;
+  std::string line;
+  while (std::getline(status, line)) {
+    std::istringstream fields(line);
+    std::string key;
+    std::int64_t kibibytes = 0;
+    if (!(fields >> key >> kibibytes)) continue;
+    if (key == "VmRSS:") memory.resident = kibibytes * 1024;
+    if (key == "VmHWM:") memory.peak_resident = kibibytes * 1024;
+    if (key == "RssShmem:") memory.shared = kibibytes * 1024;
+  }
+  return memory;
+}
+
+bool reset_peak_resident() {
+  const int fd = ::open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool written = ::write(fd, "5", 1) == 1;
+  ::close(fd);
+  return written;
+}
+
+}  // namespace ddl

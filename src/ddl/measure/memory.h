@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+namespace ddl {
+
+/// A process as the kernel sees it, from /proc/self/status. Bytes.
+struct KernelMemory {
+  std::int64_t resident = 0;        ///< VmRSS
+  std::int64_t peak_resident = 0;   ///< VmHWM since the last reset
+  std::int64_t shared = 0;          ///< RssShmem: segments, counted in every process that touched them
+};
+
+/// Errors: io where /proc cannot be read.
+KernelMemory kernel_memory();
+
+/// Sets the kernel's high-water mark back to now. False where the kernel does not allow it; the peak then
+/// includes start-up.
+bool reset_peak_resident();
+
+}  // namespace ddl

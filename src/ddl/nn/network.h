@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "ddl/nn/graph.h"
+
+namespace ddl {
+
+/// Which implementation of the layers: `fast` is ours (channels-last where that is faster, no page faults), `torch`
+/// plain ATen as an eager PyTorch user runs it.
+enum class Kernels : std::uint8_t { fast, torch };
+
+struct NetworkOptions {
+  at::ScalarType type = at::kFloat;
+  at::Device device{at::kCPU};
+  Kernels kernels = Kernels::fast;
+  std::uint64_t seed = 1;
+};
+
+/// A graph with tensors: parameters that are leaves of autograd, and batch statistics.
+class Network {
+ public:
+  Network(ModelGraph graph, const NetworkOptions& options);
+
+  /// images [n, channels, height, width] -> logits [n, classes]. In training mode batch norm uses, and updates,
+  /// the statistics of this worker's batch (momentum 0.1, eps 1e-5, as torch.nn.BatchNorm2d).
+  at::Tensor forward(const at::Tensor& images, bool training);
+
+  const ModelGraph& graph() const { return graph_; }
+  /// In the order of graph().parameter_specs().
+  std::vector<at::Tensor>& parameters() { return parameters_; }
+  /// Running means and variances of every batch norm, in order.
+  std::vector<at::Tensor>& buffers() { return buffers_; }
+  std::vector<std::string> parameter_names() const;
+
+  /// The memory format in which images are best handed over.
+  at::MemoryFormat memory_format() const { return format_; }
+
+ private:
+  at::Tensor run(const Layer& layer, std::size_t number, std::vector<at::Tensor>& values, bool training);
+
+  ModelGraph graph_;
+  at::MemoryFormat format_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> buffers_;
+  std::vector<std::size_t> first_parameter_;  ///< of each layer
+  std::vector<std::size_t> first_buffer_;
+  std::vector<std::size_t> last_use_;         ///< the layer after which a value is dropped
+};
+
+}  // namespace ddl

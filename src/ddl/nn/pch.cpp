@@ -1,0 +1,1 @@
+// Holds the precompiled header of LibTorch for every target that reuses it.

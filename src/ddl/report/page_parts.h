@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddl/report/comparison.h"
+#include "ddl/report/plots.h"
+
+namespace ddl {
+
+/// What the parts of the page are made from.
+struct PageContent {
+  std::vector<RunView> views;
+  std::vector<Group> groups;   ///< of the views
+};
+
+/// Plots that a part put on the page: the id of their place, and what to draw there.
+using Specifications = std::vector<std::pair<std::string, Json>>;
+
+// Each gives the HTML of one part of the page; empty where there is nothing to show.
+
+/// The finding as the title; in plain words what was run, where and when.
+std::string header_html(const PageContent& content);
+std::string results_html(const PageContent& content);
+std::string scaling_html(const PageContent& content, Specifications& plots);
+std::string time_html(const PageContent& content, Specifications& plots);
+std::string learning_html(const PageContent& content, Specifications& plots);
+std::string steps_html(const PageContent& content, Specifications& plots);
+std::string environment_html(const PageContent& content);
+std::string configuration_html(const PageContent& content);
+std::string downloads_html(const PageContent& content);
+
+/// <figure> with caption, legend and a place for the plot.
+std::string figure_html(const Plot& plot, const std::string& id, Specifications& plots);
+std::string section_html(const std::string& id, const std::string& title, const std::string& lead, const std::string& body);
+
+}  // namespace ddl

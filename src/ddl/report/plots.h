@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddl/report/comparison.h"
+
+namespace ddl {
+
+struct LegendEntry {
+  std::string label, colour, shape;   ///< shape as Vega names it, or "dashes" or "square"
+};
+
+/// A Vega-Lite specification without colours of its own: page.css holds them as variables, so that a dark scheme and
+/// the printer need no second plot. The specification is null where the records hold nothing for it.
+struct Plot {
+  std::string title;
+  std::string description;   ///< for those who cannot see it, and the plot's aria-label
+  std::string note;          ///< what a reader must know of how it was made
+  std::vector<LegendEntry> legend;
+  Json specification;
+
+  bool present() const { return !specification.is_null(); }
+};
+
+/// Throughput over workers, with 95 % intervals and the line of perfect scaling.
+Plot scaling_plot(const Group& group);
+/// ms per step by cause, a stacked bar per worker.
+Plot ledger_plot(const Group& group);
+/// Training loss over steps, or over epochs where no steps were kept.
+Plot loss_plot(const Group& group);
+Plot accuracy_plot(const Group& group);
+Plot step_series_plot(const Group& group);
+Plot step_distribution_plot(const Group& group);
+
+/// Causes that took time in any run, in the ledger's order.
+std::vector<Cause> causes_present(const std::vector<Group>& groups);
+std::string cause_colour(Cause cause);
+
+}  // namespace ddl

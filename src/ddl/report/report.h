@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddl/core/json.h"
+
+namespace ddl {
+
+/// One offline HTML page over run records (docs/record.md), newest study first: the table, the scaling plot, the
+/// ledger as stacked bars per worker, loss and accuracy curves, step times, the environment, every record for download.
+/// It makes no network request: Vega-Lite is embedded.
+std::string render_report(const std::vector<Json>& records);
+
+/// The same table as plain text for a terminal: a row per record, fixed columns: case, workers, samples/s with
+/// interval, speed-up and efficiency (against the one-worker record of the same model, data set and global batch),
+/// exposed communication (communication + wait, share of the step), peak memory per worker, accuracy, state.
+std::string render_table(const std::vector<Json>& records);
+
+/// Where the time went, a line per record, in words with percentages: what dominates each worker's ledger, and what
+/// the communication costs.
+std::string render_where_time_went(const std::vector<Json>& records);
+
+}  // namespace ddl

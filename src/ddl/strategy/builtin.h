@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "ddl/core/registry.h"
+#include "ddl/core/spec.h"
+#include "ddl/nn/graph.h"
+#include "ddl/plan/plan.h"
+
+namespace ddl {
+
+/// What a strategy reads. Bytes are counted with `element_bytes` per parameter.
+struct StrategyInput {
+  const ModelGraph& graph;
+  int workers = 1;
+  std::int64_t local_batch = 1;     ///< samples of the worker that has the most
+  std::int64_t element_bytes = 4;
+  Spec spec;                        ///< the strategy's name and options
+  /// Parameters in the order in which backward completes their gradients; empty: assume the reverse of the network's.
+  std::vector<int> gradient_order;
+};
+
+/// A pure function to a Plan. Errors: invalid_argument for unknown options and impossible numbers of workers.
+using Strategy = std::function<Plan(const StrategyInput&)>;
+
+/// single, data.
+Registry<Strategy> builtin_strategies();
+
+Plan single(const StrategyInput& input);
+Plan data_parallel(const StrategyInput& input);
+
+/// Cuts parameters, taken in `order`, into buckets: one is closed as soon as it holds its limit, `first` bytes for the
+/// first and `cap` for the others, so that a bucket overshoots by less than one parameter. Parameters are never split.
+/// Source: c10d::compute_bucket_assignment_by_size in PyTorch 2.13.
+std::vector<Bucket> assign_buckets(const std::vector<std::int64_t>& bytes, const std::vector<int>& order,
+                                   std::int64_t first, std::int64_t cap);
+
+}  // namespace ddl

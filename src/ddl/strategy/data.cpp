@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <numeric>
+
+#include "ddl/core/error.h"
+#include "ddl/core/units.h"
+#include "ddl/strategy/builtin.h"
+#include "ddl/strategy/common.h"
+
+namespace ddl {
+namespace {
+
+// PyTorch's own (kDefaultFirstBucketBytes, kDefaultBucketBytesCap in c10d/reducer.hpp, 2.13): a small first bucket
+// starts communication early, the cap trades latency against overlap.
+constexpr std::int64_t kFirstBucket = std::int64_t{1} << 20;
+constexpr std::int64_t kBucketCap = std::int64_t{25} << 20;
+
+std::int64_t size_option(const Spec& spec, const std::string& key, std::int64_t standard) {
+  const auto found = spec.options.find(key);
+  if (found == spec.options.end()) return standard;
+  const auto size = parse_bytes(found->second).value;
+  if (size <= 0) throw Error(Code::invalid_argument, fmt::format("[data] {} must be positive; got '{}'", key, found->second));
+  return size;
+}
+
+bool overlap_option(const Spec& spec) {
+  const auto found = spec.options.find("overlap");
+  if (found == spec.options.end() || found->second == "on") return true;
+  if (found->second == "off") return false;
+  throw Error(Code::invalid_argument, fmt::format("[data] overlap is on or off; got '{}'", found->second));
+}
+
+}  // namespace
+
+std::vector<Bucket> assign_buckets(const std::vector<std::int64_t>& bytes, const std::vector<int>& order,
+                                   std::int64_t first, std::int64_t cap) {
+  std::vector<Bucket> buckets;
+  Bucket open;
+  for (const int parameter : order) {
+    open.parameters.push_back(parameter);
+    open.bytes += bytes.at(static_cast<std::size_t>(parameter));
+    if (open.bytes >= (buckets.empty() ? first : cap)) {
+      buckets.push_back(std::move(open));
+      open = {};
+    }
+  }
+  if (!open.parameters.empty()) buckets.push_back(std::move(open));
+  return buckets;
+}
+
+/// Every worker has the whole network and a part of the batch; gradients are summed in buckets, each as soon as
+/// backward has completed it (or after backward, with overlap=off), and updated bucket by bucket as sums arrive.
+/// Options: bucket=25MiB, first-bucket=1MiB, overlap=on|off, collective=… (read by the executor).
+/// Source:  Li et al., PyTorch Distributed, VLDB 2020.
+Plan data_parallel(const StrategyInput& input) {
+  require_options(input.spec, {"bucket", "first-bucket", "overlap", "collective"});
+  const bool overlap = overlap_option(input.spec);
+  std::vector<std::int64_t> bytes;
+  for (const auto& spec : input.graph.parameter_specs()) bytes.push_back(spec.elements() * input.element_bytes);
+  auto order = input.gradient_order;
+  if (order.empty()) {
+    order.resize(bytes.size());
+    std::iota(order.rbegin(), order.rend(), 0);
+  }
+  const auto cap = size_option(input.spec, "bucket", kBucketCap);
+  const auto first = std::min(cap, size_option(input.spec, "first-bucket", kFirstBucket));
+
+  Plan plan{"data", input.workers, assign_buckets(bytes, order, first, cap), {}};
+  // One element more travels with the last bucket: a vote of each worker whether to stop after this step.
+  plan.buckets.back().bytes += input.element_bytes;
+  Role role{"worker", 0, input.workers, compute_tasks(input), holdings(input)};
+  const auto count = static_cast<int>(plan.buckets.size());
+  for (int b = 0; b < count; ++b) {
+    Task reduce;
+    reduce.kind = TaskKind::collective;
+    reduce.stream = Stream::communication;
+    reduce.label = fmt::format("all-reduce {}", b);
+    reduce.bucket = b;
+    reduce.bytes = plan.buckets[static_cast<std::size_t>(b)].bytes;
+    if (overlap) {
+      reduce.waits_for = b;
+    } else {
+      reduce.after = {kBackwardTask};
+    }
+    role.holds.buckets += reduce.bytes;
+    role.tasks.push_back(std::move(reduce));
+  }
+  for (int b = 0; b < count; ++b) {
+    Task update;
+    update.kind = TaskKind::update;
+    update.label = fmt::format("update {}", b);
+    update.bucket = b;
+    update.after = {kBackwardTask, kBackwardTask + 1 + b};
+    role.tasks.push_back(std::move(update));
+  }
+  // Gradients live in the buckets; autograd's own are dropped as they are copied in.
+  role.holds.gradients = 0;
+  plan.roles = {std::move(role)};
+  return plan;
+}
+
+}  // namespace ddl

@@ -1,0 +1,76 @@
+#include <gtest/gtest.h>
+
+#include "ddl/core/error.h"
+#include "ddl/core/text.h"
+#include "ddl/nn/builtin.h"
+#include "ddl/strategy/builtin.h"
+
+namespace ddl {
+namespace {
+
+ModelGraph model(const std::string& name) { return builtin_models().at(name).make(parse_spec(name), {1, 28, 28, 10}); }
+
+TEST(AssignBuckets, ClosesABucketOnceItHoldsItsLimit) {
+  const std::vector<std::int64_t> bytes{9, 5, 10, 100, 5};
+  const auto buckets = assign_buckets(bytes, {4, 3, 2, 1, 0}, 5, 20);
+  ASSERT_EQ(buckets.size(), 3U);
+  EXPECT_EQ(buckets[0].parameters, (std::vector<int>{4}));
+  EXPECT_EQ(buckets[1].parameters, (std::vector<int>{3}));
+  EXPECT_EQ(buckets[2].parameters, (std::vector<int>{2, 1, 0}));
+  EXPECT_EQ(buckets[1].bytes, 100);
+  EXPECT_EQ(buckets[2].bytes, 24);
+}
+
+TEST(AssignBuckets, HoldsNothingOfNothing) { EXPECT_TRUE(assign_buckets({}, {}, 1, 1).empty()); }
+
+// Every strategy, on every network, at several sizes: what it plans is sound.
+TEST(StrategyConformance, PlansAreSound) {
+  for (const auto& strategy : builtin_strategies().entries())
+    for (const auto& network : builtin_models().entries()) {
+      const auto graph = network.make({network.name, {}}, {1, 28, 28, 10});
+      for (const int workers : {1, 2, 3, 64, 4096}) {
+        if (strategy.name == "single" && workers != 1) continue;
+        const auto plan = strategy.make({graph, workers, 32, 4, {strategy.name, {}}, {}});
+        const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
+        EXPECT_TRUE(findings.empty()) << strategy.name << " " << network.name << " " << workers << ": " << join(findings, "; ");
+        EXPECT_EQ(plan.workers, workers);
+      }
+    }
+}
+
+TEST(Single, RefusesMoreThanOneWorker) {
+  const auto graph = model("lenet");
+  EXPECT_THROW(single({graph, 2, 32, 4, {"single", {}}, {}}), Error);
+}
+
+TEST(DataParallel, FirstBucketIsSmallAndTheOthersReachTheCap) {
+  const auto graph = model("resnet18");
+  const auto plan = data_parallel({graph, 2, 32, 4, {"data", {}}, {}});
+  // fc (20,520 bytes) and the last batch norm are small, so that the first bucket closes at layer4.1.conv2's 9 MiB.
+  ASSERT_GE(plan.buckets.size(), 2U);
+  EXPECT_LT(plan.buckets[0].bytes, std::int64_t{10} << 20);
+  EXPECT_GE(plan.buckets[1].bytes, std::int64_t{25} << 20);
+  std::int64_t sum = 0;
+  for (const auto& bucket : plan.buckets) sum += bucket.bytes;
+  EXPECT_EQ(sum, graph.parameters() * 4 + 4);  // and the vote
+}
+
+TEST(DataParallel, OverlapDecidesWhenCollectivesStart) {
+  const auto graph = model("lenet");
+  for (const auto* option : {"on", "off"}) {
+    const auto plan = data_parallel({graph, 2, 32, 4, {"data", {{"overlap", option}}}, {}});
+    for (const auto& task : plan.roles[0].tasks)
+      if (task.kind == TaskKind::collective) {
+        EXPECT_EQ(task.waits_for == kNone, std::string(option) == "off");
+      }
+  }
+}
+
+TEST(DataParallel, RefusesOptionsThatDoNotFit) {
+  const auto graph = model("lenet");
+  for (const auto* bad : {"data[buckt=1MiB]", "data[bucket=25]", "data[bucket=0]", "data[overlap=maybe]"})
+    EXPECT_THROW(data_parallel({graph, 2, 32, 4, parse_spec(bad), {}}), Error) << bad;
+}
+
+}  // namespace
+}  // namespace ddl

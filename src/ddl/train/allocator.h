@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+namespace ddl {
+
+/// What LibTorch holds of CPU memory, as its allocator counts it. Bytes.
+struct AllocatorUse {
+  std::int64_t current = 0;
+  std::int64_t peak = 0;  ///< since the last reset_allocator_peak()
+};
+
+/// Puts our allocator under every CPU tensor of this process, before the first one is made; it counts, and with
+/// `cache` it keeps freed blocks for the next tensor of that size.
+///
+/// Why a cache: glibc gives large blocks back to the kernel when they are freed, and each training step then faults
+/// every page in again; that costs 10 to 50 % of a step (measured with ResNet-18 and a small CNN on Zen 5).
+/// Sizes are rounded up to eight steps per doubling; blocks of 4 MiB and more ask for huge pages.
+/// Threads: all of LibTorch's. There is one CPU allocator per process, hence free functions.
+void install_allocator(bool cache);
+
+AllocatorUse allocator_use();
+void reset_allocator_peak();
+
+}  // namespace ddl

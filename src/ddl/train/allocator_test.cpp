@@ -1,0 +1,39 @@
+#include "ddl/train/allocator.h"
+
+#include <cstdint>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace ddl {
+namespace {
+
+TEST(Allocator, CountsTensorsAndKeepsTheirBlocks) {
+  install_allocator(true);
+  const auto before = allocator_use();
+  void* first = nullptr;
+  {
+    const auto tensor = at::empty({1 << 20});
+    first = tensor.data_ptr();
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 64, 0U);
+    const auto held = allocator_use().current - before.current;
+    EXPECT_GE(held, 4 << 20);
+    EXPECT_LE(held, (4 << 20) * 9 / 8 + 64);
+  }
+  EXPECT_EQ(allocator_use().current, before.current);
+  EXPECT_GE(allocator_use().peak, before.current + (4 << 20));
+  EXPECT_EQ(at::empty({1 << 20}).data_ptr(), first);
+  reset_allocator_peak();
+  EXPECT_EQ(allocator_use().peak, allocator_use().current);
+}
+
+TEST(Allocator, ServesEverySize) {
+  install_allocator(true);
+  for (std::int64_t bytes = 0; bytes < 70'000; bytes += bytes / 7 + 1) {
+    auto tensor = at::full({bytes}, 7, at::kByte);
+    EXPECT_EQ(tensor.sum().item<std::int64_t>(), 7 * bytes);
+  }
+}
+
+}  // namespace
+}  // namespace ddl

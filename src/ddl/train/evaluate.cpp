@@ -1,0 +1,66 @@
+#include "ddl/train/evaluate.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <c10/core/GradMode.h>
+
+#include "ddl/core/error.h"
+#include "ddl/plan/schedule.h"
+
+namespace ddl {
+namespace {
+
+constexpr std::int64_t kBatch = 250;
+
+void share_statistics(Network& network, Communicator& communicator) {
+  for (auto& buffer : network.buffers()) {
+    auto local = buffer.to(at::kCPU, at::kDouble).contiguous();
+    communicator
+        .all_reduce({static_cast<std::byte*>(local.data_ptr()), static_cast<std::size_t>(local.numel()), ElementType::fp64},
+                    ReduceOp::average)
+        .wait();
+    buffer.copy_(local);
+  }
+}
+
+}  // namespace
+
+Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* communicator, LoaderOptions loading) {
+  const c10::NoGradGuard guard;
+  const int rank = communicator ? communicator->rank() : 0;
+  const int ranks = communicator ? communicator->size() : 1;
+  if (communicator) share_statistics(network, *communicator);
+
+  const auto mine = part_of(static_cast<std::size_t>(dataset.size()), ranks, rank);
+  const auto begin = static_cast<std::int64_t>(mine.begin), end = static_cast<std::int64_t>(mine.end);
+  Loader loader(
+      dataset,
+      [&](std::int64_t step) {
+        Share share;
+        share.indices.resize(static_cast<std::size_t>(std::min(kBatch, end - begin - step * kBatch)));
+        std::iota(share.indices.begin(), share.indices.end(), begin + step * kBatch);
+        share.global_samples = static_cast<std::int64_t>(share.indices.size());
+        return share;
+      },
+      0, (end - begin + kBatch - 1) / kBatch, loading);
+
+  const auto shape = dataset.shape();
+  double sums[2] = {0, 0};  // right answers, loss
+  while (const auto batch = loader.next()) {
+    const auto images = at::from_blob(const_cast<float*>(batch->images.data()),
+                                      {batch->samples, shape.channels, shape.height, shape.width}, at::kFloat)
+                            .to(network.parameters()[0].options().requires_grad(false), false, false, network.memory_format());
+    const auto labels =
+        at::from_blob(const_cast<std::int64_t*>(batch->labels.data()), {batch->samples}, at::kLong).to(images.device());
+    const auto logits = network.forward(images, false);
+    sums[0] += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
+    sums[1] += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
+  }
+  if (communicator)
+    communicator->all_reduce({reinterpret_cast<std::byte*>(sums), 2, ElementType::fp64}, ReduceOp::sum).wait();
+  const auto total = static_cast<double>(dataset.size());
+  return {sums[0] / total, sums[1] / total};
+}
+
+}  // namespace ddl

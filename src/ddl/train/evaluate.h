@@ -1,0 +1,20 @@
+#pragma once
+
+#include "ddl/collective/communicator.h"
+#include "ddl/data/dataset.h"
+#include "ddl/data/loader.h"
+#include "ddl/nn/network.h"
+
+namespace ddl {
+
+struct Evaluation {
+  double top1 = 0;  ///< fraction of samples whose largest logit is their label's
+  double loss = 0;  ///< mean cross entropy
+};
+
+/// Runs the network over the whole data set, each worker a contiguous part of it, without gradients.
+/// Batch norm uses running statistics; workers that kept statistics of their own batches first take the mean of all.
+/// Collective: every worker calls it; all get the same answer. `communicator` may be null for one worker.
+Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* communicator, LoaderOptions loading);
+
+}  // namespace ddl

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "ddl/collective/communicator.h"
+#include "ddl/data/loader.h"
+#include "ddl/measure/trace.h"
+#include "ddl/nn/network.h"
+#include "ddl/plan/plan.h"
+#include "ddl/train/gradients.h"
+#include "ddl/train/optimizer.h"
+
+namespace ddl {
+
+/// What a step yields on one worker.
+struct StepResult {
+  /// This worker's part of the mean loss over the global batch: the parts of all workers add up to it.
+  double loss = 0;
+  std::int64_t samples = 0;
+  /// Some worker asked in this step to stop after it; the same answer on every worker.
+  bool stop = false;
+};
+
+/// Runs one worker's tasks of a plan, step after step.
+///
+/// Tasks of the compute stream run in order on the calling thread. Collectives run on the communicator's thread: one is
+/// started, in the plan's order, as soon as what it waits for has happened, be it an earlier task or the event that
+/// backward raises when a bucket's gradients are complete. Every task leaves a span in the trace.
+class Executor {
+ public:
+  using NextBatch = std::function<std::shared_ptr<const Batch>()>;
+
+  /// `communicator` may be null where the plan has no collectives. All are kept by reference and outlive this object.
+  Executor(Network& network, Sgd& optimizer, Communicator* communicator, int worker, std::string collective);
+
+  /// Takes a plan, and lays the gradient buckets out as it says. Errors: invalid_argument where verify() finds fault.
+  void adopt(Plan plan);
+
+  /// One training step. Errors: those of the loader and of collectives; invalid_argument when the loss is not finite.
+  StepResult step(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop);
+
+  /// The order in which the last step's gradients became complete; empty without buckets.
+  std::vector<int> observed_order() const;
+
+  const Plan& plan() const { return plan_; }
+  /// What the steps since the last call left.
+  Trace take_trace();
+  void record(const Span& span) { trace_.push_back(span); }
+  std::int64_t bucket_bytes() const { return buckets_ ? buckets_->bytes() : 0; }
+
+ private:
+  struct Step;
+  void run(Step& step, int number);
+  void forward(Step& step);
+  void backward(Step& step);
+  void update(Step& step, const Task& task);
+  void finish_dependencies(Step& step, const Task& task);
+  void start_collectives(Step& step);
+  bool may_start(const Step& step, const Task& task) const;
+  Span span(std::int64_t step, int task, Cause cause, Nanoseconds begin, Nanoseconds end) const;
+
+  Network& network_;
+  Sgd& optimizer_;
+  Communicator* communicator_;
+  int worker_;
+  std::string collective_;
+  Plan plan_;
+  std::vector<int> compute_tasks_, collective_tasks_;
+  std::unique_ptr<GradientBuckets> buckets_;
+  Trace trace_;
+};
+
+}  // namespace ddl

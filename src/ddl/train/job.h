@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ddl/core/spec.h"
+#include "ddl/core/units.h"
+
+namespace ddl {
+
+/// One worker's device as asked for: `cpu[threads=2]`.
+struct WorkerSpec {
+  std::string device = "cpu";  ///< cpu; cuda:N where the build has it
+  int threads = 1;             ///< compute threads of this worker
+};
+
+enum class TraceMode : std::uint8_t { off, recent, all };
+
+/// Everything that a group of workers needs to know to train: one experiment, resolved. Plain data; the same on
+/// every worker.
+struct Job {
+  Spec model{"lenet", {}};
+  std::string dataset = "fashion-mnist";
+  std::string data_folder;
+  bool synthetic = false;
+  std::int64_t train_samples = 0;  ///< of a synthetic data set; 0: the real one's number
+  std::int64_t test_samples = 0;
+  bool shuffle = true;
+
+  Spec strategy{"data", {}};
+  std::vector<WorkerSpec> workers{WorkerSpec{}};
+  std::string transport = "shm";
+  std::string collective = "auto";
+
+  std::int64_t batch = 64;    ///< global: of all workers together
+  std::int64_t steps = 0;     ///< 0: whole epochs
+  std::int64_t epochs = 1;
+  std::string precision = "fp32";
+  std::string kernels = "fast";
+  bool evaluate = true;       ///< accuracy on the test set after each epoch, or after the last step
+
+  double learning_rate = 0.05;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  std::string learning_rate_schedule = "constant";  ///< constant; cosine, to zero over the run
+
+  int loader_threads = 1;
+  int loader_prefetch = 2;
+
+  std::uint64_t seed = 1;
+  std::string secret;  ///< of this run: workers know each other by it; drawn by the coordinator, never stored
+  TraceMode trace = TraceMode::recent;
+  Seconds timeout{0};              ///< of the whole run; 0: none
+  Seconds collective_timeout{60};  ///< a peer that does not come to a collective for so long is lost
+};
+
+}  // namespace ddl

@@ -1,0 +1,249 @@
+#include "ddl/train/worker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <numbers>
+#include <utility>
+
+#include <ATen/Parallel.h>
+
+#include "ddl/core/error.h"
+#include "ddl/core/hash.h"
+#include "ddl/measure/memory.h"
+#include "ddl/nn/builtin.h"
+#include "ddl/strategy/builtin.h"
+#include "ddl/train/allocator.h"
+#include "ddl/train/evaluate.h"
+#include "ddl/train/executor.h"
+#include "ddl/train/precision.h"
+#include "ddl/transport/builtin.h"
+
+namespace ddl {
+namespace {
+
+/// Steps are told in batches, so that telling costs nothing within one.
+constexpr Nanoseconds kTellEvery = 100'000'000;
+
+Kernels kernels(const Job& job) { return job.kernels == "torch" ? Kernels::torch : Kernels::fast; }
+
+std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const auto& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return bytes;
+}
+
+std::string parameters_digest(Network& network) {
+  Hasher hasher;
+  for (const auto& parameter : network.parameters()) {
+    const auto values = parameter.detach().to(at::kCPU);
+    // Dense in whatever order: all ranks keep the same one.
+    hasher.add({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
+  }
+  return hasher.digest();
+}
+
+class Worker {
+ public:
+  Worker(const Job& job, int rank, const DatasetPair& data, Control& control);
+  void train();
+
+ private:
+  StrategyInput strategy_input(std::vector<int> gradient_order) const;
+  void rebuild_buckets();
+  double learning_rate(std::int64_t step) const;
+  void tell(bool now_or_never);
+  void finish_epoch(std::int64_t epoch);
+  bool asked_to_stop();
+  void finish(bool stopped);
+
+  const Job& job_;
+  int rank_;
+  const DatasetPair& data_;
+  Control& control_;
+  int ranks_;
+  Network network_;
+  Nanoseconds network_built_;
+  std::unique_ptr<Communicator> communicator_;
+  Sgd optimizer_;
+  Executor executor_;
+  Sampler sampler_;
+  std::int64_t last_step_;
+
+  bool stop_asked_ = false;
+  std::vector<StepRecord> steps_;
+  Trace spans_;
+  Nanoseconds told_ = 0;
+  double epoch_loss_ = 0;
+  std::int64_t epoch_steps_ = 0;
+  std::int64_t static_bytes_ = 0;
+  std::int64_t batch_bytes_ = 0;
+};
+
+std::unique_ptr<Communicator> connect(const Job& job, int rank, int ranks, Control& control) {
+  if (ranks == 1) return nullptr;
+  ControlRendezvous rendezvous(control, rank, ranks);
+  TransportOptions options;
+  options.secret = job.secret;
+  auto transport = builtin_transports().at(job.transport).make(rendezvous, options);
+  return std::make_unique<Communicator>(std::move(transport), job.collective_timeout);
+}
+
+Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& control)
+    : job_(job),
+      rank_(rank),
+      data_(data),
+      control_(control),
+      ranks_(static_cast<int>(job.workers.size())),
+      network_(builtin_models().at(job.model.name).make(job.model, data.train->shape()),
+               {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, at::kCPU, kernels(job), job.seed}),
+      network_built_(now()),
+      communicator_(connect(job, rank, ranks_, control)),
+      optimizer_(network_.parameters(), {job.momentum, job.weight_decay}),
+      executor_(network_, optimizer_, communicator_.get(), rank, job.collective),
+      sampler_(data.train->size(), job.batch, ranks_, job.shuffle, job.seed),
+      last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()) {
+  executor_.adopt(builtin_strategies().at(job.strategy.name).make(strategy_input({})));
+  static_bytes_ = allocator_use().current;
+}
+
+StrategyInput Worker::strategy_input(std::vector<int> gradient_order) const {
+  return {network_.graph(), ranks_, (job_.batch + ranks_ - 1) / ranks_, element_bytes(job_.precision), job_.strategy,
+          std::move(gradient_order)};
+}
+
+/// Once, after the first step: buckets in the order in which gradients really come. Rank 0's order counts, since every
+/// rank must have the same.
+void Worker::rebuild_buckets() {
+  if (executor_.plan().buckets.empty()) return;
+  const auto observed = executor_.observed_order();
+  std::vector<std::int64_t> order(observed.begin(), observed.end());
+  communicator_->broadcast({reinterpret_cast<std::byte*>(order.data()), order.size(), ElementType::int64}, 0).wait();
+  executor_.adopt(builtin_strategies().at(job_.strategy.name).make(strategy_input({order.begin(), order.end()})));
+}
+
+double Worker::learning_rate(std::int64_t step) const {
+  if (job_.learning_rate_schedule == "constant") return job_.learning_rate;
+  const double progress = static_cast<double>(step) / static_cast<double>(last_step_);
+  return 0.5 * job_.learning_rate * (1 + std::cos(std::numbers::pi * progress));
+}
+
+bool Worker::asked_to_stop() {
+  if (!stop_asked_)
+    if (const auto message = control_.receive({0})) stop_asked_ = message->type == MessageType::stop;
+  return stop_asked_;
+}
+
+void Worker::tell(bool now_or_never) {
+  auto fresh = executor_.take_trace();
+  spans_.insert(spans_.end(), fresh.begin(), fresh.end());
+  if (steps_.empty() || (!now_or_never && now() - told_ < kTellEvery)) return;
+  control_.send(MessageType::steps, pack(steps_, spans_));
+  steps_.clear();
+  spans_.clear();
+  told_ = now();
+}
+
+void Worker::finish_epoch(std::int64_t epoch) {
+  tell(true);
+  Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
+  message["parameters_digest"] = parameters_digest(network_);
+  if (job_.evaluate) {
+    const auto result = evaluate(network_, *data_.test, communicator_.get(), {job_.loader_threads, job_.loader_prefetch});
+    message["top1"] = result.top1;
+    message["test_loss"] = result.loss;
+  }
+  epoch_loss_ = 0;
+  epoch_steps_ = 0;
+  control_.send(MessageType::epoch, message.dump());
+}
+
+void Worker::train() {
+  const auto per_epoch = sampler_.steps_per_epoch();
+  control_.send(MessageType::ready, Json{{"network_built_ns", network_built_},
+                                         {"connected_ns", now()},
+                                         {"steps", last_step_},
+                                         {"steps_per_epoch", per_epoch}}.dump());
+  reset_peak_resident();
+  reset_allocator_peak();
+  if (communicator_) communicator_->barrier().wait();
+
+  Loader loader(*data_.train, [&](std::int64_t step) { return sampler_.share(step, rank_); }, 0, last_step_,
+                {job_.loader_threads, job_.loader_prefetch});
+  const auto next_batch = [&] { return loader.next(); };
+  bool stopped = false;
+  for (std::int64_t step = 0; step < last_step_ && !stopped; ++step) {
+    StepRecord record;
+    record.step = step;
+    record.begin = now();
+    const auto result = executor_.step(step, next_batch, learning_rate(step), asked_to_stop());
+    const auto worked = now();
+    stopped = result.stop;
+    epoch_loss_ += result.loss;
+    ++epoch_steps_;
+    if (step == 0) rebuild_buckets();
+    const bool epoch_over = (step + 1) % per_epoch == 0;
+    tell(false);
+    record.end = now();
+    record.loss = result.loss;
+    record.samples = result.samples;
+    steps_.push_back(record);
+    executor_.record({worked, record.end, static_cast<std::int32_t>(step), kNone, static_cast<std::int16_t>(rank_),
+                      Stream::compute, Cause::harness});
+    if (epoch_over || step + 1 == last_step_ || stopped) finish_epoch(step / per_epoch);
+  }
+  finish(stopped);
+}
+
+void Worker::finish(bool stopped) {
+  const auto kernel = kernel_memory();
+  const auto allocator = allocator_use();
+  const auto parameters = bytes_of(network_.parameters()) + bytes_of(network_.buffers());
+  const auto optimizer = optimizer_.state_bytes();
+  const auto traffic = communicator_ ? communicator_->transport().traffic() : Traffic{};
+  const bool bucketed = !executor_.plan().buckets.empty();
+  Json memory{{"parameters", parameters},
+              {"gradients", bucketed ? 0 : bytes_of(network_.parameters())},
+              {"optimizer", optimizer},
+              {"buckets", executor_.bucket_bytes()},
+              {"activations", std::max<std::int64_t>(0, allocator.peak - static_bytes_ - (bucketed ? 0 : bytes_of(network_.parameters())))},
+              {"allocator_peak", allocator.peak},
+              {"kernel_peak", kernel.peak_resident},
+              {"kernel_shared", kernel.shared}};
+  control_.send(MessageType::done, Json{{"stopped", stopped},
+                                        {"parameters_digest", parameters_digest(network_)},
+                                        {"memory_bytes", memory},
+                                        {"bytes_sent", traffic.sent},
+                                        {"bytes_received", traffic.received}}.dump());
+  // Nobody tears its transport down while a peer still reads from it.
+  if (communicator_) communicator_->barrier().wait();
+}
+
+}  // namespace
+
+int run_worker(const Job& job, int rank, const DatasetPair& data, Control control) {
+  const auto failed = [&](std::string_view code, const std::string& message) {
+    try {
+      control.send(MessageType::failed, Json{{"code", code}, {"message", message}}.dump());
+    } catch (const Error&) {
+      // The coordinator is gone: nobody is left to tell.
+    }
+    return 1;
+  };
+  try {
+    at::set_num_threads(job.workers.at(static_cast<std::size_t>(rank)).threads);
+    install_allocator(kernels(job) == Kernels::fast);
+    Worker(job, rank, data, control).train();
+    return 0;
+  } catch (const Error& error) {
+    return failed(name(error.code()), error.what());
+  } catch (const c10::Error& error) {
+    return failed("torch", error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    return failed("memory", fmt::format("[worker] out of memory; {} held", to_string(Bytes{allocator_use().current})));
+  } catch (const std::exception& error) {
+    return failed("unknown", error.what());
+  }
+}
+
+}  // namespace ddl

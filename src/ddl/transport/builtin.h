@@ -1,0 +1,27 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ddl/core/registry.h"
+#include "ddl/transport/rendezvous.h"
+#include "ddl/transport/transport.h"
+
+namespace ddl {
+
+struct TransportOptions {
+  Seconds connect_timeout{60};
+  /// Random text shared by the ranks of one run: a stranger who connects without it is refused.
+  std::string secret;
+  /// tcp: the IPv4 address of the interface to listen on, which the other ranks connect to.
+  std::string host = "127.0.0.1";
+};
+
+/// Blocks until every rank is connected. Errors: timeout (which ranks are missing), io, peer_lost.
+using TransportFactory = std::function<std::unique_ptr<Transport>(Rendezvous&, const TransportOptions&)>;
+
+/// inproc, shm, tcp.
+Registry<TransportFactory> builtin_transports();
+
+}  // namespace ddl

@@ -1,0 +1,265 @@
+#include <cstdint>
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "ddl/transport/testing.h"
+
+// What every transport must do. A new one is tested by being registered.
+
+namespace ddl {
+namespace {
+
+using testing::failure;
+using testing::pattern;
+using testing::run_transports;
+
+constexpr std::size_t kSizes[] = {0, 1, 7, 4097, 262144, (1 << 20) + 3};
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw Error(Code::corrupt, what);
+}
+
+/// A sink that keeps what it gets, and minds that pieces come in order and end on whole elements.
+struct Keep {
+  std::vector<std::byte> data;
+  std::size_t expected = 0;
+  bool orderly = true;
+
+  Sink sink() {
+    return {[](void* context, std::size_t offset, std::span<const std::byte> piece) {
+              auto& self = *static_cast<Keep*>(context);
+              self.orderly &= offset == self.data.size() && offset % 8 == 0 && !piece.empty();
+              self.data.insert(self.data.end(), piece.begin(), piece.end());
+            },
+            this};
+  }
+};
+
+class TransportConformance : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(TransportConformance, KnowsItsGroup) {
+  const auto outcomes = run_transports(GetParam(), 3, [](Transport& transport) {
+    require(transport.size() == 3 && transport.rank() >= 0 && transport.rank() < 3, "rank of size");
+    transport.exchange({}, {}, Seconds{1});
+  });
+  EXPECT_EQ(failure(outcomes), "");
+}
+
+TEST_P(TransportConformance, MovesEverySizeBothWaysFromAnyMemory) {
+  for (const bool own_memory : {true, false})
+    for (const std::size_t bytes : kSizes) {
+      const auto outcomes = run_transports(GetParam(), 2, [&](Transport& transport) {
+        const int peer = 1 - transport.rank();
+        const auto content = pattern(bytes, transport.rank());
+        std::span<const std::byte> data = content;
+        if (own_memory) {
+          const auto memory = transport.allocate(bytes);
+          std::copy(content.begin(), content.end(), memory.begin());
+          data = memory;
+        }
+        std::vector<std::byte> into(bytes + 1, std::byte{0xee});
+        const Outgoing out{peer, data};
+        const Incoming in{peer, bytes, into.data(), {}};
+        transport.exchange({&out, 1}, {&in, 1}, Seconds{20});
+        require(into.back() == std::byte{0xee}, "wrote past the end");
+        into.pop_back();
+        require(into == pattern(bytes, peer), "content of into");
+        Keep keep;
+        const Incoming sunk{peer, bytes, nullptr, keep.sink()};
+        transport.exchange({&out, 1}, {&sunk, 1}, Seconds{20});
+        require(keep.orderly, "pieces in order, of whole elements");
+        require(keep.data == pattern(bytes, peer), "content of the sink");
+        const auto traffic = transport.traffic();
+        require(traffic.sent == static_cast<std::int64_t>(2 * bytes) && traffic.received == traffic.sent, "traffic");
+      });
+      EXPECT_EQ(failure(outcomes), "") << bytes << (own_memory ? " bytes of its own" : " bytes from elsewhere");
+    }
+}
+
+TEST_P(TransportConformance, KeepsTheOrderOfMessagesWithinAndAcrossExchanges) {
+  const auto outcomes = run_transports(GetParam(), 3, [](Transport& transport) {
+    const int me = transport.rank();
+    for (int round = 0; round < 20; ++round) {
+      std::vector<std::vector<std::byte>> sent, got;
+      std::vector<Outgoing> out;
+      std::vector<Incoming> in;
+      const auto length = [&](int message) { return static_cast<std::size_t>(message * 37 % 300 + round); };
+      for (int message = 0; message < 5; ++message)
+        for (int peer = 0; peer < 3; ++peer) {
+          if (peer == me) continue;
+          sent.push_back(pattern(length(message), 100 * me + 10 * message + round));
+          got.emplace_back(length(message));
+          out.push_back({peer, {}});
+          in.push_back({peer, length(message), nullptr, {}});
+        }
+      for (std::size_t i = 0; i < sent.size(); ++i) {
+        out[i].data = sent[i];
+        in[i].into = got[i].data();
+        if (got[i].empty()) in[i].into = nullptr;
+      }
+      transport.exchange(out, in, Seconds{20});
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        const int message = static_cast<int>(i) / 2;
+        require(got[i] == pattern(length(message), 100 * in[i].peer + 10 * message + round), "order of messages");
+      }
+    }
+  });
+  EXPECT_EQ(failure(outcomes), "");
+}
+
+TEST_P(TransportConformance, ServesAllPeersAtOnce) {
+  constexpr int kRanks = 5;
+  const auto outcomes = run_transports(GetParam(), kRanks, [](Transport& transport) {
+    const auto mine = pattern(300'001, transport.rank());
+    std::vector<std::vector<std::byte>> theirs(kRanks, std::vector<std::byte>(mine.size()));
+    std::vector<Outgoing> out;
+    std::vector<Incoming> in;
+    for (int peer = 0; peer < kRanks; ++peer) {
+      if (peer == transport.rank()) continue;
+      out.push_back({peer, mine});
+      in.push_back({peer, mine.size(), theirs[static_cast<std::size_t>(peer)].data(), {}});
+    }
+    transport.exchange(out, in, Seconds{20});
+    for (const auto& message : in)
+      require(theirs[static_cast<std::size_t>(message.peer)] == pattern(mine.size(), message.peer), "content");
+  });
+  EXPECT_EQ(failure(outcomes), "");
+}
+
+TEST_P(TransportConformance, AllocatesAlignedAndZeroed) {
+  const auto outcomes = run_transports(GetParam(), 1, [](Transport& transport) {
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{100}, std::size_t{1} << 20,
+                                    std::size_t{2} << 20, (std::size_t{5} << 20) + 1}) {
+      const auto memory = transport.allocate(bytes);
+      require(memory.size() == bytes, "size");
+      const auto alignment = bytes >= (std::size_t{2} << 20) ? std::uintptr_t{2} << 20 : std::uintptr_t{64};
+      require(reinterpret_cast<std::uintptr_t>(memory.data()) % alignment == 0, "alignment");
+      for (auto& byte : memory) {
+        require(byte == std::byte{0}, "zeroed");
+        byte = std::byte{1};
+      }
+    }
+  });
+  EXPECT_EQ(failure(outcomes), "");
+}
+
+TEST_P(TransportConformance, RefusesMoreMemoryThanThereIs) {
+  const auto outcomes = run_transports(GetParam(), 1, [](Transport& transport) { transport.allocate(std::size_t{1} << 50); });
+  ASSERT_TRUE(outcomes[0]);
+  EXPECT_EQ(outcomes[0]->code(), Code::io) << outcomes[0]->what();
+}
+
+TEST_P(TransportConformance, RefusesAPeerThatDoesNotExistAndGoesOn) {
+  const auto outcomes = run_transports(GetParam(), 2, [](Transport& transport) {
+    for (const int peer : {-1, 2, transport.rank()}) {
+      try {
+        const Outgoing out{peer, {}};
+        transport.exchange({&out, 1}, {}, Seconds{1});
+        throw Error(Code::corrupt, "took it");
+      } catch (const Error& error) {
+        if (error.code() != Code::invalid_argument) throw;
+      }
+    }
+    const Outgoing out{1 - transport.rank(), {}};
+    const Incoming in{1 - transport.rank(), 0, nullptr, {}};
+    transport.exchange({&out, 1}, {&in, 1}, Seconds{20});
+  });
+  EXPECT_EQ(failure(outcomes), "");
+}
+
+TEST_P(TransportConformance, TimesOutNamingWhoDidNotCome) {
+  std::mutex done;
+  done.lock();
+  const auto outcomes = run_transports(GetParam(), 3, [&](Transport& transport) {
+    if (transport.rank() != 0) {
+      const std::lock_guard until_rank_0_gave_up(done);
+      return;
+    }
+    const Incoming in[] = {{1, 4, nullptr, {[](void*, std::size_t, std::span<const std::byte>) {}, nullptr}},
+                           {2, 0, nullptr, {}}};
+    const auto begin = now();
+    try {
+      transport.exchange({}, in, Seconds{0.15});
+    } catch (const Error& error) {
+      require(error.code() == Code::timeout, error.what());
+      require(std::string(error.what()).ends_with("rank 0 waited 150 ms; rank 1, 2 did not come"), error.what());
+      require(seconds(now() - begin) < 5, "took long");
+    }
+    // Unusable now, and says so with the same words.
+    try {
+      transport.exchange({}, {}, Seconds{1});
+      done.unlock();
+      throw Error(Code::corrupt, "usable after a failure");
+    } catch (const Error& error) {
+      done.unlock();
+      require(error.code() == Code::timeout, error.what());
+    }
+  });
+  EXPECT_EQ(failure(outcomes), "");
+}
+
+TEST_P(TransportConformance, InterruptWakesWhoWaitsAndStopsWhatComes) {
+  std::mutex done;
+  done.lock();
+  const auto outcomes = run_transports(GetParam(), 2, [&](Transport& transport) {
+    if (transport.rank() == 1) {
+      const std::lock_guard until_rank_0_was_interrupted(done);
+      return;
+    }
+    std::thread other([&] {
+      ::usleep(30'000);
+      transport.interrupt();
+    });
+    const Incoming in{1, 1, nullptr, {[](void*, std::size_t, std::span<const std::byte>) {}, nullptr}};
+    int interrupted = 0;
+    for (int i = 0; i < 2; ++i) try {
+        transport.exchange({}, {&in, 1}, Seconds{20});
+      } catch (const Error& error) {
+        interrupted += error.code() == Code::interrupted ? 1 : 0;
+      }
+    other.join();
+    done.unlock();
+    require(interrupted == 2, "interrupted");
+  });
+  EXPECT_EQ(failure(outcomes), "");
+}
+
+TEST_P(TransportConformance, SaysBothLengthsWhereTheyDisagree) {
+  const auto outcomes = run_transports(GetParam(), 2, [](Transport& transport) {
+    const std::size_t mine = transport.rank() == 0 ? 12 : 16;
+    std::vector<std::byte> data(mine), into(mine);
+    const Outgoing out{1 - transport.rank(), data};
+    const Incoming in{1 - transport.rank(), mine, into.data(), {}};
+    transport.exchange({&out, 1}, {&in, 1}, Seconds{20});
+  });
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    ASSERT_TRUE(outcomes[rank]);
+    EXPECT_EQ(outcomes[rank]->code(), Code::corrupt) << outcomes[rank]->what();
+    EXPECT_NE(std::string(outcomes[rank]->what()).find(rank == 0 ? "got 16 bytes, expected 12" : "got 12 bytes, expected 16"),
+              std::string::npos)
+        << outcomes[rank]->what();
+  }
+}
+
+TEST_P(TransportConformance, LosesAPeerThatLeaves) {
+  const auto outcomes = run_transports(GetParam(), 3, [](Transport& transport) {
+    if (transport.rank() == 1) return;
+    const Incoming in{1, 1, nullptr, {[](void*, std::size_t, std::span<const std::byte>) {}, nullptr}};
+    transport.exchange({}, {&in, 1}, Seconds{20});
+  });
+  EXPECT_FALSE(outcomes[1]);
+  for (const std::size_t rank : {0U, 2U}) {
+    ASSERT_TRUE(outcomes[rank]);
+    EXPECT_EQ(outcomes[rank]->code(), Code::peer_lost);
+    EXPECT_NE(std::string(outcomes[rank]->what()).find("lost rank 1"), std::string::npos) << outcomes[rank]->what();
+  }
+}
+
+std::vector<std::string> names() { return builtin_transports().names(); }
+
+INSTANTIATE_TEST_SUITE_P(Builtin, TransportConformance, ::testing::ValuesIn(names()),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace ddl

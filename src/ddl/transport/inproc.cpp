@@ -1,0 +1,67 @@
+#include "ddl/transport/inproc.h"
+
+#include <unistd.h>
+
+#include <bit>
+#include <charconv>
+#include <cstdlib>
+
+#include "ddl/core/text.h"
+#include "ddl/transport/heap_blocks.h"
+#include "ddl/transport/mailbox_transport.h"
+
+namespace ddl {
+namespace {
+
+using DeskMemory = std::shared_ptr<Desk>;
+
+DeskMemory make_desk(int ranks) {
+  const std::size_t bytes = Desk::bytes(ranks);
+  void* memory = std::aligned_alloc(kApart, (bytes + kApart - 1) / kApart * kApart);
+  if (memory == nullptr) throw Error(Code::io, fmt::format("[inproc] no memory for {} bytes", bytes));
+  return {Desk::make(memory, ranks), [](Desk* desk) { std::free(desk); }};
+}
+
+class OneAddressSpace final : public SharedMemory {
+ public:
+  explicit OneAddressSpace(std::vector<DeskMemory> desks) : desks_(std::move(desks)) {}
+
+  Desk& desk(int rank) override { return *desks_[static_cast<std::size_t>(rank)]; }
+  std::span<std::byte> allocate(std::size_t bytes) override { return blocks_.allocate(bytes); }
+  std::optional<std::uint64_t> locate(std::span<const std::byte> data) const override {
+    return std::bit_cast<std::uint64_t>(data.data());
+  }
+  const std::byte* at(int, std::uint64_t where, std::uint64_t bytes) const override {
+    static constexpr std::byte kNothing{};
+    return bytes == 0 ? &kNothing : std::bit_cast<const std::byte*>(where);
+  }
+  bool alive(int) const override { return true; }
+
+ private:
+  std::vector<DeskMemory> desks_;
+  HeapBlocks blocks_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_inproc(Rendezvous& rendezvous, const TransportOptions& options) {
+  const DeskMemory mine = make_desk(rendezvous.size());
+  // Everyone copies the owners between the two meetings, so they are all still there.
+  const auto texts = rendezvous.exchange(fmt::format("{} {}", ::getpid(), std::bit_cast<std::uint64_t>(&mine)),
+                                         options.connect_timeout);
+  std::vector<DeskMemory> desks;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    const auto words = split(texts[rank], ' ');
+    std::uint64_t address = 0;
+    if (words.size() == 2) std::from_chars(words[1].data(), words[1].data() + words[1].size(), address);
+    if (address == 0 || words[0] != std::to_string(::getpid()))
+      throw Error(Code::invalid_argument, fmt::format("[inproc] ranks must be threads of one process; got rank {} as '{}', "
+                                                      "expected process {}", rank, texts[rank], ::getpid()));
+    desks.push_back(*std::bit_cast<const DeskMemory*>(address));
+  }
+  rendezvous.exchange("copied", options.connect_timeout);
+  return std::make_unique<MailboxTransport>("inproc", rendezvous.rank(), rendezvous.size(),
+                                            std::make_unique<OneAddressSpace>(std::move(desks)));
+}
+
+}  // namespace ddl

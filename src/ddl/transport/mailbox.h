@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include "ddl/transport/futex.h"
+
+namespace ddl {
+
+// The words that ranks share, wherever they live: one process's heap or memory mapped by several.
+//
+// Invariants.
+//  1. A lane's `posted`, `pieces` are written by its sender only; `taken`, `reading` by its receiver only.
+//  2. taken <= posted <= taken + kPieces; piece n lies in pieces[n % kPieces] and is not touched until it is taken.
+//  3. A receiver reads a sender's memory only between setting and clearing `reading`, and only if, after setting it,
+//     it still found the sender open. A sender that gives up marks itself gone, then waits for `reading` to clear:
+//     nobody reads its memory after exchange() has thrown.
+//  4. Whoever changes a word that a rank may wait for looks at that rank's `asleep` afterwards; whoever goes to sleep
+//     sets `asleep` and looks at the words afterwards. All four are sequentially consistent, so one sees the other.
+
+/// Bytes that are ready at a sender: `where` in its terms, and the length of the message that they are a part of.
+struct Piece {
+  std::uint64_t where = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t message = 0;
+};
+
+/// Two, so that a bounce slot is filled while the other is emptied, and so that what a sender writes for one message
+/// is one cache line.
+inline constexpr std::size_t kPieces = 2;
+
+/// Two lines: processors fetch them in pairs.
+inline constexpr std::size_t kApart = 128;
+
+/// From one rank to another.
+struct alignas(kApart) Lane {
+  std::atomic<std::uint64_t> posted{0};
+  std::array<Piece, kPieces> pieces{};
+  alignas(kApart) std::atomic<std::uint64_t> taken{0};
+  std::atomic<std::uint32_t> reading{0};
+};
+
+/// One rank's words; its lane to each rank of the group follows in memory.
+struct alignas(kApart) Desk {
+  std::atomic<std::uint32_t> asleep{0};
+  std::atomic<std::uint32_t> gone{0};
+  alignas(kApart) std::atomic<std::uint32_t> bell{0};
+
+  Lane& lane(int to) { return reinterpret_cast<Lane*>(this + 1)[to]; }
+
+  static std::size_t bytes(int ranks) { return sizeof(Desk) + static_cast<std::size_t>(ranks) * sizeof(Lane); }
+  /// Makes a desk in zeroed memory that is aligned to kApart.
+  static Desk* make(void* memory, int ranks) {
+    auto* desk = new (memory) Desk;
+    for (int rank = 0; rank < ranks; ++rank) new (&desk->lane(rank)) Lane;
+    return desk;
+  }
+
+  void ring() {
+    bell.fetch_add(1);
+    futex_wake(bell);
+  }
+  /// After a change that this rank may be waiting for.
+  void ring_if_asleep() {
+    if (asleep.load() != 0) ring();
+  }
+};
+
+}  // namespace ddl

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Brings a fresh Debian 12 machine to where ddlbench builds and runs; a second call only checks a stamp.
+# Needs root or sudo for Debian packages that are missing; without either it names them and exits with 1.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+deps=.deps
+stamp=$deps/stamp
+wanted=$(cat tools/packages.txt tools/requirements*.txt tools/setup.sh | sha256sum | cut -d' ' -f1)
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && "$deps/venv/bin/python" -c '' 2>/dev/null; then
+  exit 0
+fi
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+packages=$(grep -v '^#' tools/packages.txt)
+missing=()
+for package in $packages; do
+  status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
+  [ "$status" = "install ok installed" ] || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ]; then as_root=(); elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then as_root=(sudo);
+  else
+    say "these Debian packages are missing and neither root nor password-less sudo is at hand; ask for:"
+    say "  apt-get install --no-install-recommends ${missing[*]}"
+    exit 1
+  fi
+  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  "${as_root[@]}" apt-get update -q >/dev/null
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+mkdir -p "$deps"
+if ! "$deps/venv/bin/python" -c '' 2>/dev/null; then
+  say "making a Python environment in $deps/venv"
+  rm -rf "$deps/venv"
+  # Debian's own interpreter where it is there: python3 on the PATH may be a version manager's shim.
+  python=/usr/bin/python3; [ -x "$python" ] || python=python3
+  "$python" -m venv "$deps/venv"
+fi
+say "fetching Python wheels: $(grep -hv '^#' tools/requirements*.txt | tr '\n' ' ')"
+pip() { "$deps/venv/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
+pip -r tools/requirements.txt
+pip --no-deps -r tools/requirements-alone.txt
+echo "$wanted" > "$stamp"
+say "done"
