@@ -44,7 +44,7 @@ std::string bash(const Commands& commands) {
     for (const auto& flag : command.flags) words += (words.empty() ? "" : " ") + join(flag.names, " ");
     text += fmt::format("    {}) words='{}' ;;\n", command.name, words);
   }
-  return text + "  esac\n  COMPREPLY=($(compgen -W \"$words\" -- \"$current\") $(compgen -f -- \"$current\"))\n}\n"
+  return text + "  esac\n  COMPREPLY=($(compgen -W \"$words\" -- \"$current\") $(compgen -f -- \"$current\"))\n  return 0\n}\n"
                 "complete -o filenames -F _ddlbench ddlbench ./ddlbench\n";
 }
 

@@ -1,5 +1,4 @@
 #include <benchmark/benchmark.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 
@@ -7,14 +6,10 @@
 #include "ddl/transport/testing.h"
 
 // Two ranks, fp32 sums, in place, in allocate()'s memory; microseconds per all-reduce as the median over short blocks.
-// Rank 0 is the benchmark's; the other is a thread (inproc) or a forked process (shm, tcp), told each time how often.
+// Rank 0 is the benchmark's; the other is a thread (inproc) or a forked process (shm, tcp), told by a broadcast what to do.
 
 namespace ddl {
 namespace {
-
-struct Order {
-  std::atomic<std::int64_t> rounds{0};  // collectives wanted so far; negative: end
-};
 
 constexpr std::size_t kLargest = std::size_t{32} << 20;
 
@@ -63,7 +58,7 @@ void follow(Group& group) {
 }
 
 void lead(benchmark::State& state, Group& group, Start start, bool ring) {
-  Command what{0, state.range(0), start == Start::at_wait ? 1 : 0, ring ? 1 : 0};
+  Command what{0, state.range(0), start == Start::at_wait, ring};
   std::vector<double> blocks;
   for (auto _ : state) {
     what.count = std::max<std::int64_t>(20, std::min<std::int64_t>(5000, (std::int64_t{64} << 20) / what.bytes));
@@ -76,18 +71,12 @@ void lead(benchmark::State& state, Group& group, Start start, bool ring) {
   state.counters["best_us"] = blocks.front();
 }
 
-void measure(int argc, char** argv, const std::string& transport, Group& group) {
+void register_benchmarks(const std::string& transport, Group& group) {
   for (const auto& [name, start] : {std::pair{"", Start::now}, std::pair{"/at_wait", Start::at_wait}})
-    for (const bool ring : {false, true}) {
-      // With two ranks the algorithms are the same but for who reduces what.
-      if (ring != (transport == "tcp")) continue;
-      benchmark::RegisterBenchmark((transport + name).c_str(), [&group, start = start, ring](benchmark::State& state) {
-        lead(state, group, start, ring);
-      })->RangeMultiplier(8)->Range(1024, static_cast<std::int64_t>(kLargest))->Iterations(3)->Unit(benchmark::kMillisecond);
-    }
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::ClearRegisteredBenchmarks();
+    // With two ranks the algorithms differ only in who reduces what.
+    benchmark::RegisterBenchmark((transport + name).c_str(), [&group, start = start, ring = transport == "tcp"](benchmark::State& state) {
+      lead(state, group, start, ring);
+    })->RangeMultiplier(8)->Range(1024, static_cast<std::int64_t>(kLargest))->Iterations(3)->Unit(benchmark::kMillisecond);
 }
 
 void finish(Group& group) {
@@ -100,28 +89,38 @@ void finish(Group& group) {
 
 int main(int argc, char** argv) {
   using namespace ddl;
-  for (const std::string transport : {"shm", "tcp"}) {
-    ddl::testing::ForkedTable table;
-    const pid_t other = ddl::testing::fork_rank([&] {
-      ddl::testing::ForkedTable::Seat seat(table, 1, 2);
+  using ddl::testing::ForkedTable;
+  benchmark::Initialize(&argc, argv);
+  // Processes first: none may be forked once there are threads.
+  const std::vector<std::string> forked{"shm", "tcp"};
+  std::vector<std::unique_ptr<ForkedTable>> tables;
+  std::vector<pid_t> others;
+  for (const auto& transport : forked) {
+    auto& table = *tables.emplace_back(std::make_unique<ForkedTable>());
+    others.push_back(ddl::testing::fork_rank([&] {
+      ForkedTable::Seat seat(table, 1, 2);
       auto group = join(transport, seat);
       follow(group);
-    });
-    ddl::testing::ForkedTable::Seat seat(table, 0, 2);
-    auto group = join(transport, seat);
-    measure(argc, argv, transport, group);
-    finish(group);
-    ddl::testing::status_of(other);
+    }));
   }
-  const auto outcomes = ddl::testing::run_ranks(2, [&](Rendezvous& meeting) {
-    auto group = join("inproc", meeting);
-    if (meeting.rank() == 0) {
-      measure(argc, argv, "inproc", group);
-      finish(group);
-    } else {
-      follow(group);
-    }
+  std::vector<Group> groups(forked.size() + 1);
+  for (std::size_t i = 0; i < forked.size(); ++i) {
+    ForkedTable::Seat seat(*tables[i], 0, 2);
+    groups[i] = join(forked[i], seat);
+    register_benchmarks(forked[i], groups[i]);
+  }
+  auto meeting = in_process_rendezvous(2);
+  std::thread other([&] {
+    auto group = join("inproc", *meeting[1]);
+    follow(group);
   });
-  std::fputs(ddl::testing::failure(outcomes).c_str(), stderr);
+  groups.back() = join("inproc", *meeting[0]);
+  register_benchmarks("inproc", groups.back());
+
+  benchmark::RunSpecifiedBenchmarks();
+
+  for (auto& group : groups) finish(group);
+  other.join();
+  for (const pid_t child : others) ddl::testing::status_of(child);
   return 0;
 }

@@ -39,9 +39,9 @@ void check_all_reduce(Communicator& group, const std::string& algorithm, std::si
     for (std::size_t i = 0; i < elements; ++i) values[i] = static_cast<T>(input(group.rank(), i));
     group.all_reduce(buffer_of(values), op, algorithm).wait();
     for (std::size_t i = 0; i < elements; ++i)
-      require(values[i] == static_cast<T>(expected(op, group.size(), i)),
-              fmt::format("{} of {} elements: element {} got {}, expected {}", algorithm, elements, i, values[i],
-                          static_cast<T>(expected(op, group.size(), i))));
+      if (const T sum = static_cast<T>(expected(op, group.size(), i)); values[i] != sum)
+        throw Error(Code::corrupt, fmt::format("{} of {} elements: element {}; got {}, expected {}", algorithm, elements, i,
+                                               values[i], sum));
   }
 }
 

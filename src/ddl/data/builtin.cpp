@@ -17,12 +17,21 @@ struct Published {
 
 const std::vector<Published>& published() {
   static const std::vector<Published> all{
-      {{"mnist", {1, 28, 28, 10}, "", ""}, 60'000, 10'000, "handwritten digits, 28x28 grey, IDX files (LeCun et al. 1998)",
+      {{"mnist", {1, 28, 28, 10}, "", ""},
+       60'000,
+       10'000,
+       "handwritten digits, 28x28 grey, IDX files (LeCun et al. 1998)",
        true},
-      {{"fashion-mnist", {1, 28, 28, 10}, "/usr/share/datasets/fashion-mnist", "dataset-fashion-mnist"}, 60'000, 10'000,
-       "clothes, 28x28 grey, IDX files (Xiao, Rasul & Vollgraf 2017)", true},
-      {{"cifar10", {3, 32, 32, 10}, "", ""}, 50'000, 10'000,
-       "objects, 32x32 colour (Krizhevsky 2009); synthetic only for now", false},
+      {{"fashion-mnist", {1, 28, 28, 10}, "/usr/share/datasets/fashion-mnist", "dataset-fashion-mnist"},
+       60'000,
+       10'000,
+       "clothes, 28x28 grey, IDX files (Xiao, Rasul & Vollgraf 2017)",
+       true},
+      {{"cifar10", {3, 32, 32, 10}, "", ""},
+       50'000,
+       10'000,
+       "objects, 32x32 colour (Krizhevsky 2009); synthetic only for now",
+       false},
   };
   return all;
 }
@@ -34,9 +43,10 @@ DatasetPair open(const Published& known, const DatasetOptions& options) {
                           options.train_samples != 0 ? options.train_samples : known.train_samples,
                           options.test_samples != 0 ? options.test_samples : known.test_samples, options.seed);
   if (!known.files)
-    throw Error(Code::unsupported,
-                fmt::format("[dataset] unsupported: {} from files: this build has no reader of its format; use --synthetic",
-                            source.name));
+    throw Error(
+        Code::unsupported,
+        fmt::format("[dataset] unsupported: {} from files: this build has no reader of its format; use --synthetic",
+                    source.name));
   return open_idx_dataset(source, options);
 }
 
@@ -45,7 +55,8 @@ DatasetPair open(const Published& known, const DatasetOptions& options) {
 Registry<DatasetFactory> builtin_datasets() {
   Registry<DatasetFactory> registry("dataset");
   for (const auto& known : published())
-    registry.add({known.source.name, known.summary, [known](const DatasetOptions& options) { return open(known, options); }});
+    registry.add(
+        {known.source.name, known.summary, [known](const DatasetOptions& options) { return open(known, options); }});
   return registry;
 }
 

@@ -39,8 +39,8 @@ int read_rank(ByteSource& source, const std::string& path) {
   if (got < magic.size()) refuse(Code::corrupt, path, "truncated magic; got {} bytes, expected 4", got);
   const auto [zero, also_zero, type, rank] = magic;
   if (zero != 0 || also_zero != 0)
-    refuse(Code::corrupt, path, "wrong magic at byte 0; got {:02x}{:02x}{:02x}{:02x}, expected 0000 08 and a rank", zero,
-           also_zero, type, rank);
+    refuse(Code::corrupt, path, "wrong magic at byte 0; got {:02x}{:02x}{:02x}{:02x}, expected 0000 08 and a rank",
+           zero, also_zero, type, rank);
   if (!type_name(type).empty())
     refuse(Code::unsupported, path, "element type at byte 2; got 0x{:02x} ({}), expected 0x08 (unsigned byte)", type,
            type_name(type));
@@ -72,8 +72,9 @@ std::uint64_t read_dims(ByteSource& source, const std::string& path, int rank, s
   }
   if (empty) elements = 0;
   if (!source.compressed() && (source.limit() < header || source.limit() - header != elements))
-    refuse(Code::corrupt, path, "length disagrees with the dimensions; got {} bytes, expected {} (a header of {} and {})",
-           source.limit(), header + elements, header, elements);
+    refuse(Code::corrupt, path,
+           "length disagrees with the dimensions; got {} bytes, expected {} (a header of {} and {})", source.limit(),
+           header + elements, header, elements);
   if (elements > source.limit())
     refuse(Code::corrupt, path, "dimensions beyond what the file can hold; got {} elements, expected at most {}",
            elements, source.limit());

@@ -35,8 +35,9 @@ std::vector<std::string> places(const IdxSource& source, const DatasetOptions& o
 std::string require_part(const std::string& folder, const std::string& stem) {
   auto path = find_part(folder, stem);
   if (path.empty())
-    throw Error(Code::not_found, fmt::format("[idx] {}/{}: no such file, nor with .gz; expected beside the training images",
-                                             folder, stem));
+    throw Error(
+        Code::not_found,
+        fmt::format("[idx] {}/{}: no such file, nor with .gz; expected beside the training images", folder, stem));
   return path;
 }
 
@@ -94,10 +95,11 @@ DatasetPair open_idx_dataset(const IdxSource& source, const DatasetOptions& opti
   const auto package = source.package.empty()
                            ? std::string("no Debian package has it")
                            : fmt::format("Debian has it: apt-get install {}", source.package);
-  throw Error(Code::not_found,
-              fmt::format("[dataset] {}: no train-images-idx3-ubyte or .gz; looked in: {}; {}, or use --synthetic",
-                          source.name, looked_in.empty() ? "nowhere (no folder given, DDLBENCH_DATA not set)" : join(looked_in, ", "),
-                          package));
+  throw Error(
+      Code::not_found,
+      fmt::format("[dataset] {}: no train-images-idx3-ubyte or .gz; looked in: {}; {}, or use --synthetic", source.name,
+                  looked_in.empty() ? "nowhere (no folder given, DDLBENCH_DATA not set)" : join(looked_in, ", "),
+                  package));
 }
 
 }  // namespace ddl

@@ -15,9 +15,9 @@ struct IdxSource {
 };
 
 /// The pair in `options.folder`, else $DDLBENCH_DATA/<name>, else the system folder: the first that has a file of
-/// training images. Files are train-images-idx3-ubyte, train-labels-idx1-ubyte and the same with t10k-, each raw or .gz.
-/// Both parts are normalised with mean and deviation of the training images.
-/// Errors: not_found naming every place looked in; those of read_idx; corrupt where files do not fit each other.
+/// training images. Files are train-images-idx3-ubyte, train-labels-idx1-ubyte and the same with t10k-, each raw or
+/// .gz. Both parts are normalised with mean and deviation of the training images. Errors: not_found naming every place
+/// looked in; those of read_idx; corrupt where files do not fit each other.
 DatasetPair open_idx_dataset(const IdxSource& source, const DatasetOptions& options);
 
 /// One part: images [n, height, width] or [n, channels, height, width], labels [n].

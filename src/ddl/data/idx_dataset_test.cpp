@@ -3,6 +3,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "ddl/core/error.h"

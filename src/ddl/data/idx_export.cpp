@@ -11,7 +11,8 @@ namespace ddl {
 const RawImages& require_raw(const Dataset& dataset) {
   const auto* raw = dynamic_cast<const RawImages*>(&dataset);
   if (raw == nullptr)
-    throw Error(Code::unsupported, "[dataset] unsupported: its samples are not bytes and cannot be written as IDX files");
+    throw Error(Code::unsupported,
+                "[dataset] unsupported: its samples are not bytes and cannot be written as IDX files");
   return *raw;
 }
 

@@ -13,7 +13,9 @@ Normalisation normalisation_of(const ImageBytes& content) {
 }
 
 ImageSet::ImageSet(ImageBytes content, Normalisation normalisation)
-    : content_(std::move(content)), normalisation_(std::move(normalisation)), normaliser_(content_.shape, normalisation_) {
+    : content_(std::move(content)),
+      normalisation_(std::move(normalisation)),
+      normaliser_(content_.shape, normalisation_) {
   const auto& shape = content_.shape;
   invariant(content_.images.size() == content_.labels.size() * static_cast<std::size_t>(shape.pixels()),
             "an image set has one label per image");

@@ -50,10 +50,15 @@ struct Result {
 // Invariants, under `mutex`: taken <= claimed <= min(last, taken + window); slot (s - first) % window belongs to step s
 // for taken <= s < claimed, and is empty until that step is read.
 struct Loader::Impl {
-  Impl(const Dataset& data, std::function<Share(std::int64_t)> share_of, std::int64_t first_step, std::int64_t last_step,
-       LoaderOptions options)
-      : dataset(data), share(std::move(share_of)), first(first_step), last(std::max(first_step, last_step)),
-        window(static_cast<std::int64_t>(options.threads) * options.prefetch), taken(first_step), claimed(first_step),
+  Impl(const Dataset& data, std::function<Share(std::int64_t)> share_of, std::int64_t first_step,
+       std::int64_t last_step, LoaderOptions options)
+      : dataset(data),
+        share(std::move(share_of)),
+        first(first_step),
+        last(std::max(first_step, last_step)),
+        window(static_cast<std::int64_t>(options.threads) * options.prefetch),
+        taken(first_step),
+        claimed(first_step),
         slots(static_cast<std::size_t>(window)),
         // Ready ahead, in the making, and a few that the caller still holds.
         pool(std::make_shared<Pool>(static_cast<std::size_t>(window + options.threads + 4))) {}
@@ -151,8 +156,10 @@ struct Loader::Impl {
 Loader::Loader(const Dataset& dataset, std::function<Share(std::int64_t step)> share, std::int64_t first,
                std::int64_t last, LoaderOptions options) {
   if (options.threads < 0 || options.prefetch < 1)
-    throw Error(Code::invalid_argument, fmt::format("[loader] got {} threads and {} batches ahead, expected 0 or more and "
-                                                    "1 or more", options.threads, options.prefetch));
+    throw Error(Code::invalid_argument,
+                fmt::format("[loader] got {} threads and {} batches ahead, expected 0 or more and "
+                            "1 or more",
+                            options.threads, options.prefetch));
   impl_ = std::make_unique<Impl>(dataset, std::move(share), first, last, options);
   for (int i = 0; i < options.threads; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->work(); });
 }

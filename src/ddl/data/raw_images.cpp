@@ -62,7 +62,8 @@ void Normaliser::apply(const std::uint8_t* bytes, float* image) const {
 
 void require_sample(std::int64_t index, std::int64_t size) {
   if (index < 0 || index >= size)
-    throw Error(Code::invalid_argument, fmt::format("[dataset] no such sample; got {}, expected 0 to {}", index, size - 1));
+    throw Error(Code::invalid_argument,
+                fmt::format("[dataset] no such sample; got {}, expected 0 to {}", index, size - 1));
 }
 
 }  // namespace ddl

@@ -24,8 +24,9 @@ Sampler::Sampler(std::int64_t samples, std::int64_t global_batch, int workers, b
   require(global_batch >= 1, "global batch", global_batch, 1);
   require(workers >= 1, "workers", workers, 1);
   if (workers > samples)
-    throw Error(Code::invalid_argument,
-                fmt::format("[sampler] more workers than samples; got {} workers, expected at most {}", workers, samples));
+    throw Error(
+        Code::invalid_argument,
+        fmt::format("[sampler] more workers than samples; got {} workers, expected at most {}", workers, samples));
 }
 
 std::int64_t Sampler::steps_per_epoch() const { return (samples_ + global_batch_ - 1) / global_batch_; }

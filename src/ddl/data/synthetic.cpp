@@ -14,8 +14,8 @@ namespace ddl {
 namespace {
 
 // Chosen so that a linear model stays far below a small convolutional network. Measured, one epoch, then two, of SGD at
-// 0.02 with momentum 0.9 and batch 64: on 1x28x28 linear 31 %, LeNet 97 %, 99 %; on 3x32x32 linear 46 %, LeNet 94 %, 99 %.
-// Change kVersion with any of them: it is part of the digest.
+// 0.02 with momentum 0.9 and batch 64: on 1x28x28 linear 31 %, LeNet 97 %, 99 %; on 3x32x32 linear 46 %, LeNet 94 %, 99
+// %. Change kVersion with any of them: it is part of the digest.
 constexpr int kVersion = 1;
 constexpr int kTemplates = 3;      // per class
 constexpr int kWaves = 5;          // per template and channel
@@ -118,8 +118,8 @@ class Synthetic final : public Dataset, public RawImages {
   }
 
   std::string digest() const override {
-    return ddl::digest(fmt::format("synthetic/{} {} {}x{}x{}/{} {} {} {}", kVersion, name_, shape_.channels, shape_.height,
-                                   shape_.width, shape_.classes, samples_, seed_, stream_));
+    return ddl::digest(fmt::format("synthetic/{} {} {}x{}x{}/{} {} {} {}", kVersion, name_, shape_.channels,
+                                   shape_.height, shape_.width, shape_.classes, samples_, seed_, stream_));
   }
 
   std::int64_t read_raw(std::int64_t index, std::uint8_t* image) const override {
@@ -176,12 +176,14 @@ class Synthetic final : public Dataset, public RawImages {
 DatasetPair make_synthetic(const std::string& name, const ImageShape& shape, std::int64_t train_samples,
                            std::int64_t test_samples, std::uint64_t seed) {
   if (shape.channels < 1 || shape.height < 1 || shape.width < 1 || shape.classes < 1 || shape.classes > 256)
-    throw Error(Code::invalid_argument,
-                fmt::format("[synthetic] shape; got {}x{}x{} in {} classes, expected positive sizes and up to 256 classes",
-                            shape.channels, shape.height, shape.width, shape.classes));
+    throw Error(
+        Code::invalid_argument,
+        fmt::format("[synthetic] shape; got {}x{}x{} in {} classes, expected positive sizes and up to 256 classes",
+                    shape.channels, shape.height, shape.width, shape.classes));
   if (train_samples < 1 || test_samples < 1)
-    throw Error(Code::invalid_argument, fmt::format("[synthetic] samples; got {} to train and {} to test, expected 1 or more",
-                                                    train_samples, test_samples));
+    throw Error(Code::invalid_argument,
+                fmt::format("[synthetic] samples; got {} to train and {} to test, expected 1 or more", train_samples,
+                            test_samples));
   seed = with_name(seed, name);
   const auto patterns = std::make_shared<const Patterns>(shape, seed);
   auto train = std::make_unique<Synthetic>(name, shape, train_samples, seed, kTrainStream, patterns);

@@ -101,7 +101,7 @@ std::string dataset_digest(const Experiment& experiment) {
   try {
     const auto pair = builtin_datasets().at(job.dataset).make(
         {job.data_folder, job.synthetic, job.seed, job.train_samples, job.test_samples});
-    return digest(pair.train->digest() + " " + pair.test->digest());
+    return pair.train->digest() + pair.test->digest();
   } catch (const Error& error) {
     throw prefixed(where, error);
   }

@@ -68,7 +68,7 @@ Experiment resolve(const Settings& settings);
 /// measurement is left out: store, repeat, trace, the time limits, and what a study calls it.
 std::string identity(const Experiment& experiment, const std::string& build, const std::string& dataset_digest);
 
-/// What `identity` takes: the digests of the training and the test set together. Opens the data set.
+/// What `identity` takes and a record keeps: the digests of the training and the test set. Opens the data set.
 /// Errors: those of its factory, prefixed with where the name was given.
 std::string dataset_digest(const Experiment& experiment);
 

@@ -106,7 +106,7 @@ TEST_F(Config, PointsAtTheMistake) {
   EXPECT_EQ(complaint("model: lenet\n\tbatch: 2\n"), ":2:1: tab used as indentation; expected spaces");
   EXPECT_EQ(complaint("# nothing\n"), ": empty; expected a mapping of keys");
   EXPECT_EQ(complaint(""), ": empty; expected a mapping of keys");
-  EXPECT_EQ(complaint("model: lenet\n---\nmodel: lenet\n").substr(0, 31), ":3:1: several documents; got 2,");
+  EXPECT_EQ(complaint("model: lenet\n---\nmodel: lenet\n"), ":2:1: several documents; expected one");
   EXPECT_EQ(complaint("model: lenet\nbatch: 3: 4\n"), ":2:9: not YAML: illegal map value");
   EXPECT_EQ(complaint("study: x\nbase: {}\n").substr(0, 20), ":1:1: this is a stud");
   EXPECT_EQ(complaint("data: \"a\\u0001b\"\n"), ":1:7: data: control character; got 'a\\x01b', expected printable text");
@@ -123,6 +123,11 @@ TEST_F(Config, RefusesDepthBombs) {
   EXPECT_NE(complaint(stairs), "accepted");
   EXPECT_NE(complaint("a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n"), "accepted");
   EXPECT_NE(complaint(std::string(2 << 20, '#')), "accepted");
+}
+
+TEST_F(Config, ALeadingCommaEnds) {
+  // yaml-cpp's LoadAll never returned from these.
+  for (const auto* text : {", {a: b}\n", ",", "]\n", "}", ": ]"}) EXPECT_NE(complaint(text), "accepted") << text;
 }
 
 TEST_F(Config, FilesThatAreNotThere) {
@@ -192,7 +197,7 @@ TEST_F(Config, MutatedFilesNeverCrash) {
   constexpr std::string_view kPieces = "[]{}:,-?&*!|>'\"%@`#\n\t \\~=<0\xff\xc3\x80\x01";
   Random random(20261121);
   int accepted = 0;
-  constexpr int kMutations = 6000;
+  constexpr int kMutations = 3000;
   for (int i = 0; i < kMutations; ++i) {
     std::string text(valid);
     for (auto edits = 1 + random.below(6); edits > 0 && !text.empty(); --edits) {

@@ -1,9 +1,11 @@
 #include "ddl/lab/config_yaml.h"
 
-#include <algorithm>
-#include <map>
-
 #include <sys/stat.h>
+
+#include <map>
+#include <sstream>
+
+#include <yaml-cpp/eventhandler.h>
 
 #include "ddl/core/json.h"
 #include "ddl/lab/config_keys.h"
@@ -68,6 +70,36 @@ void check_shape(const std::string& path, const std::string& text) {
   }
 }
 
+/// Notices where documents start.
+class DocumentCounter : public YAML::EventHandler {
+ public:
+  int count = 0;
+  YAML::Mark last;
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    ++count;
+    last = mark;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+/// Not YAML::LoadAll: version 0.7 makes empty documents for ever of a text that begins with a comma.
+void refuse_second_document(const std::string& path, const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentCounter counter;
+  if (parser.HandleNextDocument(counter) && parser.HandleNextDocument(counter) && counter.count > 1)
+    throw Error(Code::invalid_argument, fmt::format("{}: several documents; expected one",
+                                                    place(path, counter.last.line, counter.last.column)));
+}
+
 }  // namespace
 
 void guard_yaml(const std::string& path, const std::function<void()>& read) {
@@ -86,12 +118,9 @@ YamlFile::YamlFile(const std::string& path) : path_(path) {
   const auto text = readable(path);
   check_shape(path, text);
   guard_yaml(path, [&] {
-    const auto documents = YAML::LoadAll(text);
-    if (documents.empty() || documents.front().IsNull())
-      throw Error(Code::invalid_argument, fmt::format("{}: empty; expected a mapping of keys", path));
-    if (documents.size() > 1)
-      throw error(documents[1], fmt::format("several documents; got {}, expected one", documents.size()));
-    root_.reset(documents.front());
+    root_.reset(YAML::Load(text));
+    if (root_.IsNull()) throw Error(Code::invalid_argument, fmt::format("{}: empty; expected a mapping of keys", path));
+    refuse_second_document(path, text);
   });
 }
 

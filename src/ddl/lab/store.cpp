@@ -54,10 +54,14 @@ void refuse_other_files(const std::string& path) {
 }
 
 constexpr std::string_view kPut =
-    "INSERT INTO runs (id, identity, study, name, state, subject, model, workers, started, throughput, coordinator, record)"
-    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET identity=excluded.identity, study=excluded.study,"
-    " name=excluded.name, state=excluded.state, subject=excluded.subject, model=excluded.model, workers=excluded.workers,"
-    " started=excluded.started, throughput=excluded.throughput, coordinator=excluded.coordinator, record=excluded.record";
+    "INSERT INTO runs (id, identity, study, name, state, subject, model, workers, started, throughput, coordinator, "
+    "record)"
+    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET identity=excluded.identity, "
+    "study=excluded.study,"
+    " name=excluded.name, state=excluded.state, subject=excluded.subject, model=excluded.model, "
+    "workers=excluded.workers,"
+    " started=excluded.started, throughput=excluded.throughput, coordinator=excluded.coordinator, "
+    "record=excluded.record";
 
 }  // namespace
 
@@ -89,8 +93,9 @@ struct Store::Impl {
 };
 
 void Store::Impl::write(const Json& record, const std::string& owner) {
-  const std::string id = text_at(record, "id"), identity = text_at(record, "identity"), study = text_at(record, "study"),
-                    name = text_at(record, "case"), state = text_at(record, "state"), subject = text_at(record, "subject"),
+  const std::string id = text_at(record, "id"), identity = text_at(record, "identity"),
+                    study = text_at(record, "study"), name = text_at(record, "case"),
+                    state = text_at(record, "state"), subject = text_at(record, "subject"),
                     model = text_at(object_at(record, "config"), "model"), started = text_at(record, "started");
   // A worker's last lines may hold any bytes; they must not keep its record out of the store.
   const std::string document = record.dump(-1, ' ', false, Json::error_handler_t::replace);

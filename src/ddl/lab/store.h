@@ -28,7 +28,8 @@ class Store {
   /// record as it was before stays.
   void put(const Json& record);
 
-  /// The record of a run. `id` may be a unique prefix, or "latest". Errors: not_found (with what is there), invalid_argument (ambiguous).
+  /// The record of a run. `id` may be a unique prefix, or "latest". Errors: not_found (with what is there),
+  /// invalid_argument (ambiguous).
   Json get(const std::string& id) const;
 
   struct Row {

@@ -44,9 +44,10 @@ void refuse_what_is_not_ours(Database& database) {
                                            database.path(), application, kStoreApplication));
   const auto schema = database.number("PRAGMA user_version");
   if (schema > kStoreSchema)
-    throw Error(Code::unsupported, fmt::format("[store] {} was written by a newer ddlbench; got schema {}, expected {} or "
-                                               "older. The file was left as it is",
-                                               database.path(), schema, kStoreSchema));
+    throw Error(Code::unsupported,
+                fmt::format("[store] {} was written by a newer ddlbench; got schema {}, expected {} or "
+                            "older. The file was left as it is",
+                            database.path(), schema, kStoreSchema));
 }
 
 void pick_journal(Database& database, bool network) {

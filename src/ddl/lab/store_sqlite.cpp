@@ -36,13 +36,15 @@ void Database::fail(int status, std::string_view doing) const {
     case SQLITE_NOTADB:
       throw Error(Code::corrupt, fmt::format("[store] {} is not a ddlbench store: not an SQLite file", path_));
     case SQLITE_CORRUPT:
-      throw Error(Code::corrupt, fmt::format("[store] {} is damaged; {} met: {}", path_, doing, sqlite3_errmsg(handle_)));
+      throw Error(Code::corrupt,
+                  fmt::format("[store] {} is damaged; {} met: {}", path_, doing, sqlite3_errmsg(handle_)));
     case SQLITE_FULL:
-      throw Error(Code::io, fmt::format("[store] cannot {} {}: the disk is full; what it held before is kept", doing, path_));
+      throw Error(Code::io,
+                  fmt::format("[store] cannot {} {}: the disk is full; what it held before is kept", doing, path_));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      throw Error(Code::io, fmt::format("[store] cannot {} {}: another process has kept it locked for {} s", doing, path_,
-                                        kBusyMilliseconds / 1000));
+      throw Error(Code::io, fmt::format("[store] cannot {} {}: another process has kept it locked for {} s", doing,
+                                        path_, kBusyMilliseconds / 1000));
     default:
       throw Error(Code::io, fmt::format("[store] cannot {} {}: {}{}", doing, path_, sqlite3_errmsg(handle_),
                                         system ? system_error("", system).what() : ""));

@@ -73,9 +73,10 @@ Json capture_os() {
   const bool known = ::uname(&names) == 0;
   auto distribution = values("/etc/os-release", "PRETTY_NAME", '=');
   if (!distribution.empty()) std::erase(distribution.front(), '"');
-  return {{"kernel", known ? Json(fmt::format("{} {} {}", names.sysname, names.release, names.machine)) : Json(nullptr)},
-          {"distribution", distribution.empty() ? Json(nullptr) : Json(distribution.front())},
-          {"libc", fmt::format("glibc {}", ::gnu_get_libc_version())}};
+  return {
+      {"kernel", known ? Json(fmt::format("{} {} {}", names.sysname, names.release, names.machine)) : Json(nullptr)},
+      {"distribution", distribution.empty() ? Json(nullptr) : Json(distribution.front())},
+      {"libc", fmt::format("glibc {}", ::gnu_get_libc_version())}};
 }
 
 Json capture_isa() {
@@ -136,7 +137,8 @@ Json capture_memory() {
   int count = 0;
   for (const auto& entry : fs::directory_iterator("/sys/devices/system/node", error)) {
     const auto name = entry.path().filename().string();
-    if (name.rfind("node", 0) == 0 && name.size() > 4 && std::isdigit(static_cast<unsigned char>(name[4])) != 0) ++count;
+    if (name.rfind("node", 0) == 0 && name.size() > 4 && std::isdigit(static_cast<unsigned char>(name[4])) != 0)
+      ++count;
   }
   if (!error && count > 0) nodes = count;
   return {{"total_bytes", meminfo_bytes("MemTotal")}, {"available_bytes", meminfo_bytes("MemAvailable")},
@@ -182,7 +184,8 @@ bool allowed(std::string_view name) {
   constexpr std::array<std::string_view, 8> kSecrets{"TOKEN", "KEY", "SECRET", "PASS", "CRED", "JWT", "AUTH", "COOKIE"};
   const auto begins = [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; };
   const auto holds = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
-  return std::any_of(kPrefixes.begin(), kPrefixes.end(), begins) && std::none_of(kSecrets.begin(), kSecrets.end(), holds);
+  return std::any_of(kPrefixes.begin(), kPrefixes.end(), begins) &&
+         std::none_of(kSecrets.begin(), kSecrets.end(), holds);
 }
 
 Json capture_variables() {
@@ -202,8 +205,8 @@ std::string utc_now() {
   const std::time_t whole = millis / 1000;
   std::tm parts{};
   ::gmtime_r(&whole, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                     parts.tm_hour, parts.tm_min, parts.tm_sec, millis % 1000);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, millis % 1000);
 }
 
 /// A number at a path such as "/cpu/mhz"; nothing where a capture lacks it or holds null.
@@ -239,10 +242,11 @@ Json environment_drift(const Json& before, const Json& after) {
   both("/load/0", [&](double was, double is) {
     // Our own workers raise the load up to the number of cores; beyond that somebody else ran too.
     if (is > cores * 1.25 && is > was + 0.5)
-      sentences.push_back(fmt::format("load rose from {:.2f} to {:.2f} on {:.0f} usable cores: something else ran too", was,
-                                      is, cores));
+      sentences.push_back(fmt::format("load rose from {:.2f} to {:.2f} on {:.0f} usable cores: something else ran too",
+                                      was, is, cores));
     if (was > 0.5 * cores)
-      sentences.push_back(fmt::format("the machine was busy before the run: load {:.2f} on {:.0f} usable cores", was, cores));
+      sentences.push_back(
+          fmt::format("the machine was busy before the run: load {:.2f} on {:.0f} usable cores", was, cores));
   });
   both("/memory/available_bytes", [&](double was, double is) {
     const double total = number_at(after, "/memory/total_bytes").value_or(was);
@@ -252,11 +256,13 @@ Json environment_drift(const Json& before, const Json& after) {
   });
   both("/cpu/mhz", [&](double was, double is) {
     if (std::abs(is - was) > 0.1 * was)
-      sentences.push_back(fmt::format("CPU frequency {} from {:.0f} MHz to {:.0f} MHz", is < was ? "fell" : "rose", was, is));
+      sentences.push_back(
+          fmt::format("CPU frequency {} from {:.0f} MHz to {:.0f} MHz", is < was ? "fell" : "rose", was, is));
   });
   const Json::json_pointer governor("/cpu/governor");
   if (before.contains(governor) && after.contains(governor) && before.at(governor) != after.at(governor))
-    sentences.push_back(fmt::format("CPU governor changed from {} to {}", before.at(governor).dump(), after.at(governor).dump()));
+    sentences.push_back(
+        fmt::format("CPU governor changed from {} to {}", before.at(governor).dump(), after.at(governor).dump()));
   return sentences;
 }
 

@@ -68,7 +68,8 @@ std::vector<Group> group_runs(const std::vector<RunView>& views) {
     found->runs.push_back(&view);
   }
   for (auto& group : groups) {
-    const bool alone = std::count_if(groups.begin(), groups.end(), [&](const Group& g) { return g.model == group.model; }) == 1;
+    const bool alone =
+        std::count_if(groups.begin(), groups.end(), [&](const Group& g) { return g.model == group.model; }) == 1;
     group.short_title = alone && !group.model.empty() ? group.model : group.title();
   }
   return groups;

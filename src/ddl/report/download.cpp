@@ -36,8 +36,9 @@ std::string file_name_of(const Json& record) {
 std::string gzip(std::string_view content) {
   constexpr int kWindowWithGzipHeader = 15 + 16;
   z_stream stream{};
-  invariant(deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, kWindowWithGzipHeader, 8, Z_DEFAULT_STRATEGY) == Z_OK,
-            "zlib has memory");
+  invariant(
+      deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kWindowWithGzipHeader, 8, Z_DEFAULT_STRATEGY) == Z_OK,
+      "zlib has memory");
   std::string packed(deflateBound(&stream, content.size()), '\0');
   // zlib's interface predates const; it does not write to its input.
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));

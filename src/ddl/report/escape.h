@@ -7,7 +7,8 @@
 
 namespace ddl {
 
-/// Text for HTML content and quoted attributes: markup is escaped, what is not UTF-8 or a control character is replaced.
+/// Text for HTML content and quoted attributes: markup is escaped, what is not UTF-8 or a control character is
+/// replaced.
 std::string html(std::string_view text);
 
 /// JSON that can stand inside <script type="application/json">: no `<`, `>` or `&` is left that could end it, and

@@ -31,8 +31,8 @@ std::vector<Event> events_of(const Json& record) {
     const auto begin = number_at(span, {"begin_us"}), end = number_at(span, {"end_us"});
     if (!begin || !end || *end < *begin) continue;
     const auto stream = text_at(span, {"stream"});
-    events.push_back({static_cast<int>(number_at(span, {"rank"}).value_or(0)), stream.empty() ? "compute" : stream, *begin,
-                      *end, &span, 0});
+    events.push_back({static_cast<int>(number_at(span, {"rank"}).value_or(0)), stream.empty() ? "compute" : stream,
+                      *begin, *end, &span, 0});
   }
   std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
     return std::tie(a.rank, a.stream, a.begin, b.end) < std::tie(b.rank, b.stream, b.begin, a.end);
@@ -79,8 +79,9 @@ std::string device_of(const Json& record, int rank) {
 std::string export_chrome(const Json& record) {
   auto events = events_of(record);
   if (events.empty())
-    throw Error(Code::not_found, fmt::format("[export] run {} holds no trace, which chrome is made of; run with --trace on",
-                                             text_at(record, {"id"})));
+    throw Error(Code::not_found,
+                fmt::format("[export] run {} holds no trace, which chrome is made of; run with --trace on",
+                            text_at(record, {"id"})));
   assign_lanes(events);
   Json out = Json::array();
   std::map<int, bool> ranks;
@@ -93,13 +94,20 @@ std::string export_chrome(const Json& record) {
     Json args = {{"cause", cause}};
     for (const auto* key : {"step", "task"})
       if (const auto* value = find_at(*event.span, {key})) args[key] = *value;
-    out.push_back({{"ph", "X"}, {"name", called.empty() ? cause : called}, {"cat", cause}, {"pid", event.rank}, {"tid", tid},
-                   {"ts", event.begin}, {"dur", event.end - event.begin}, {"args", args}});
+    out.push_back({{"ph", "X"},
+                   {"name", called.empty() ? cause : called},
+                   {"cat", cause},
+                   {"pid", event.rank},
+                   {"tid", tid},
+                   {"ts", event.begin},
+                   {"dur", event.end - event.begin},
+                   {"args", args}});
   }
   Json head = Json::array();
   for (const auto& [rank, seen] : ranks) {
     const auto device = device_of(record, rank);
-    head.push_back(metadata("process_name", rank, 0, {{"name", fmt::format("rank {}{}", rank, device.empty() ? "" : " on " + device)}}));
+    head.push_back(metadata("process_name", rank, 0,
+                            {{"name", fmt::format("rank {}{}", rank, device.empty() ? "" : " on " + device)}}));
     head.push_back(metadata("process_sort_index", rank, 0, {{"sort_index", rank}}));
   }
   for (const auto& [track, called] : tracks) {

@@ -18,7 +18,9 @@ std::string cell(const std::string& text) {
 }
 
 /// The shortest form that reads back as the same number.
-std::string cell(const std::optional<double>& value) { return value && std::isfinite(*value) ? fmt::format("{}", *value) : ""; }
+std::string cell(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? fmt::format("{}", *value) : "";
+}
 
 }  // namespace
 
@@ -29,7 +31,8 @@ std::string export_csv(const Json& record) {
   bool any = false;
   const auto add = [&](int rank, const std::vector<double>& samples) {
     for (std::size_t step = 0; step < samples.size(); ++step) {
-      out += fmt::format("{},{},{},{},{}\n", id, rank, step, static_cast<double>(step) < warm_up ? 1 : 0, cell(samples[step]));
+      out += fmt::format("{},{},{},{},{}\n", id, rank, step, static_cast<double>(step) < warm_up ? 1 : 0,
+                         cell(samples[step]));
       any = true;
     }
   };

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "ddl/core/text.h"
+
 namespace ddl {
 namespace {
 
@@ -51,6 +53,11 @@ std::string in_words(int count) {
 
 std::string counted(long long count, std::string_view noun) {
   return fmt::format("{} {}{}", grouped(count), noun, count == 1 ? "" : "s");
+}
+
+std::string enumerated(const std::vector<std::string>& parts) {
+  if (parts.size() < 2) return join(parts, "");
+  return join(std::span(parts).first(parts.size() - 1), ", ") + " and " + parts.back();
 }
 
 std::string capitalised(std::string text) {

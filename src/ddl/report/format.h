@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddl {
 
@@ -19,6 +20,8 @@ std::string in_times(double ratio);
 std::string in_words(int count);
 /// `1 worker`, `2 workers`.
 std::string counted(long long count, std::string_view noun);
+/// `shm`, `shm and tcp`, `shm, tcp and mpi`.
+std::string enumerated(const std::vector<std::string>& parts);
 std::string capitalised(std::string text);
 
 /// Columns that a terminal needs: code points, not bytes.

@@ -23,11 +23,13 @@ std::string scripts(const Specifications& plots) {
   const auto files = resources();
   Json specifications = Json::object();
   for (const auto& [id, specification] : plots) specifications[id] = specification;
-  std::string out = fmt::format("<script type=\"application/json\" id=\"plots\">{}</script>\n", script_json(specifications));
+  std::string out =
+      fmt::format("<script type=\"application/json\" id=\"plots\">{}</script>\n", script_json(specifications));
   // A comment would end at its own closing mark, so the licences stand in a block that browsers do not run.
-  out += fmt::format("<script type=\"text/plain\" id=\"licences\">\nThis page embeds Vega, Vega-Lite and vega-embed, from the "
-                     "Python package `vega`:\n\n{}\n\n{}</script>\n",
-                     files.vega_wheel_licence, files.vega_bundle_licence);
+  out += fmt::format(
+      "<script type=\"text/plain\" id=\"licences\">\nThis page embeds Vega, Vega-Lite and vega-embed, from the "
+      "Python package `vega`:\n\n{}\n\n{}</script>\n",
+      files.vega_wheel_licence, files.vega_bundle_licence);
   for (const auto script : {files.vega_shim_js, files.vega_js, files.page_js}) {
     out += "<script>\n";
     out += script;
@@ -68,10 +70,11 @@ std::string render_report(const std::vector<Json>& records) {
          "<meta name=\"color-scheme\" content=\"light dark\">\n<title>ddlbench report</title>\n"
          "<link rel=\"icon\" href=\"data:,\">\n<style>\n";
   out += resources().page_css;
-  out += "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#content\">Skip to the results</a>\n" + header_html(content) +
-         navigation(shown) + "<main id=\"content\">\n" + body + "</main>\n" +
+  out += "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#content\">Skip to the results</a>\n" +
+         header_html(content) + navigation(shown) + "<main id=\"content\">\n" + body + "</main>\n" +
          "<footer><p>Made by ddlbench. This page is complete: it loads nothing from elsewhere.</p></footer>\n" +
-         "<noscript><p class=\"warning\">The plots need JavaScript; the tables and sentences say the same.</p></noscript>\n" +
+         "<noscript><p class=\"warning\">The plots need JavaScript; the tables and sentences say the "
+         "same.</p></noscript>\n" +
          scripts(plots) + "</body>\n</html>\n";
   return out;
 }

@@ -36,7 +36,8 @@ void flatten(const Json& value, const std::string& path, Facts& facts) {
 }
 
 std::string facts_table(const std::string& caption, const Facts& facts) {
-  std::string out = fmt::format("<div class=\"scroll\"><table class=\"facts\"><caption>{}</caption><tbody>\n", html(caption));
+  std::string out =
+      fmt::format("<div class=\"scroll\"><table class=\"facts\"><caption>{}</caption><tbody>\n", html(caption));
   for (const auto& [key, value] : facts)
     out += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", html(key), html(value));
   return out + "</tbody></table></div>\n";
@@ -44,7 +45,8 @@ std::string facts_table(const std::string& caption, const Facts& facts) {
 
 /// What stays the same from run to run on one machine tells machines apart.
 std::string machine_key(const Json& environment) {
-  return text_at(environment, {"host"}) + "\n" + text_at(environment, {"cpu", "model"}) + "\n" + text_at(environment, {"os", "kernel"});
+  return text_at(environment, {"host"}) + "\n" + text_at(environment, {"cpu", "model"}) + "\n" +
+         text_at(environment, {"os", "kernel"});
 }
 
 std::string drift_html(const PageContent& content) {
@@ -62,8 +64,9 @@ std::string drift_html(const PageContent& content) {
 std::string configuration_table(const RunView& view) {
   const auto* config = find_at(*view.record, {"config"});
   if (!config || !config->is_object()) return "";
-  std::string out = "<div class=\"scroll\"><table><caption>Every key, and where its value came from</caption><thead><tr>"
-                    "<th scope=\"col\">key</th><th scope=\"col\">value</th><th scope=\"col\">from</th></tr></thead><tbody>\n";
+  std::string out =
+      "<div class=\"scroll\"><table><caption>Every key, and where its value came from</caption><thead><tr>"
+      "<th scope=\"col\">key</th><th scope=\"col\">value</th><th scope=\"col\">from</th></tr></thead><tbody>\n";
   for (const auto& [key, value] : config->items()) {
     const auto origin = text_at(*view.record, {"provenance", key});
     out += fmt::format("<tr class=\"{}\"><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>\n",
@@ -110,9 +113,11 @@ std::string environment_html(const PageContent& content) {
 std::string configuration_html(const PageContent& content) {
   std::string out;
   for (const auto& view : content.views)
-    out += fmt::format("<details><summary>{} <span class=\"quiet\">{}</span></summary>\n{}{}{}</details>\n", html(view.label),
-                       html(view.id), configuration_table(view), facts_table("The run", run_facts(view)), messages_html(view));
-  return section_html("configuration", "Configuration", "Every run with all its settings, and where each value came from.", out);
+    out += fmt::format("<details><summary>{} <span class=\"quiet\">{}</span></summary>\n{}{}{}</details>\n",
+                       html(view.label), html(view.id), configuration_table(view),
+                       facts_table("The run", run_facts(view)), messages_html(view));
+  return section_html("configuration", "Configuration",
+                      "Every run with all its settings, and where each value came from.", out);
 }
 
 std::string downloads_html(const PageContent& content) {
@@ -120,10 +125,11 @@ std::string downloads_html(const PageContent& content) {
   std::string rows;
   for (const auto& view : content.views) {
     const auto download = download_of(*view.record, kDownloadBudget / content.views.size());
-    rows += fmt::format("<li><a class=\"record\" download=\"{}\" href=\"{}\">{}</a> <span class=\"quiet\">{}{}</span></li>\n",
-                        html(download.file_name), download.url, html(view.label),
-                        to_string(Bytes{static_cast<std::int64_t>(download.url.size() * 3 / 4)}),
-                        download.whole ? "" : ", " + html(download.left_out));
+    rows += fmt::format(
+        "<li><a class=\"record\" download=\"{}\" href=\"{}\">{}</a> <span class=\"quiet\">{}{}</span></li>\n",
+        html(download.file_name), download.url, html(view.label),
+        to_string(Bytes{static_cast<std::int64_t>(download.url.size() * 3 / 4)}),
+        download.whole ? "" : ", " + html(download.left_out));
   }
   const auto exporters = builtin_exporters();
   std::string csv;
@@ -131,11 +137,12 @@ std::string downloads_html(const PageContent& content) {
     const std::string lines = exporters.at("csv-summary").make(*view.record);
     csv += csv.empty() ? lines : lines.substr(lines.find('\n') + 1);
   }
-  return section_html("data", "Raw records",
-                      "Each run's whole record (ddlbench.run/1, JSON packed with gzip), with every step's time.",
-                      fmt::format("<ul>\n{}<li><a download=\"ddlbench-summary.csv\" href=\"data:text/csv;base64,{}\">All runs as a "
-                                  "CSV summary</a></li>\n</ul>\n",
-                                  rows, base64(csv)));
+  return section_html(
+      "data", "Raw records",
+      "Each run's whole record (ddlbench.run/1, JSON packed with gzip), with every step's time.",
+      fmt::format("<ul>\n{}<li><a download=\"ddlbench-summary.csv\" href=\"data:text/csv;base64,{}\">All runs as a "
+                  "CSV summary</a></li>\n</ul>\n",
+                  rows, base64(csv)));
 }
 
 }  // namespace ddl

@@ -19,8 +19,7 @@ std::string listed(const std::set<std::string>& words) {
   std::vector<std::string> parts;
   for (const auto& word : words)
     if (!word.empty()) parts.push_back(word);
-  if (parts.size() < 2) return join(parts, "");
-  return join(std::span(parts).first(parts.size() - 1), ", ") + " and " + parts.back();
+  return enumerated(parts);
 }
 
 template <typename Part>
@@ -56,16 +55,13 @@ std::string run_where(const PageContent& content) {
     std::vector<std::string> parts;
     if (const auto host = text_at(*before, {"host"}); !host.empty()) parts.push_back(host);
     if (const auto cpu = text_at(*before, {"cpu", "model"}); !cpu.empty()) parts.push_back(cpu);
-    for (const auto* key : {"usable_cores", "cores_usable", "usable", "logical_cores", "logical"})
+    for (const auto* key : {"usable_cores", "logical_cores"})
       if (const auto cores = number_at(*before, {"cpu", key})) {
         parts.push_back(counted(static_cast<long long>(*cores), "core"));
         break;
       }
-    for (const auto* key : {"total_bytes", "total"})
-      if (const auto memory = number_at(*before, {"memory", key})) {
-        parts.push_back(to_string(Bytes{static_cast<std::int64_t>(*memory)}) + " of memory");
-        break;
-      }
+    if (const auto memory = number_at(*before, {"memory", "total_bytes"}))
+      parts.push_back(to_string(Bytes{static_cast<std::int64_t>(*memory)}) + " of memory");
     for (const auto* key : {"distribution", "kernel"})
       if (const auto os = text_at(*before, {"os", key}); !os.empty()) {
         parts.push_back(os);
@@ -79,8 +75,8 @@ std::string run_where(const PageContent& content) {
 std::string with_what(const PageContent& content) {
   std::set<std::string> builds;
   for (const auto& view : content.views) {
-    const auto version = text_at(*view.record, {"build", "version"}), commit = text_at(*view.record, {"build", "commit"}),
-               torch = text_at(*view.record, {"build", "torch"});
+    const auto version = text_at(*view.record, {"build", "version"}),
+               commit = text_at(*view.record, {"build", "commit"}), torch = text_at(*view.record, {"build", "torch"});
     const auto* dirty = find_at(*view.record, {"build", "dirty"});
     std::string build = (view.subject.empty() ? "ddlbench" : view.subject) + (version.empty() ? "" : " " + version);
     if (!commit.empty())
@@ -95,7 +91,8 @@ std::string what_was_run(const PageContent& content) {
   const auto studies = listed(all(content, [](const RunView& view) { return view.study; }));
   const auto models = listed(all(content, [](const RunView& view) { return view.model; }));
   const auto datasets = listed(all(content, [](const RunView& view) { return view.dataset; }));
-  const auto transports = listed(all(content, [](const RunView& view) { return view.workers > 1 ? view.transport : ""; }));
+  const auto transports =
+      listed(all(content, [](const RunView& view) { return view.workers > 1 ? view.transport : ""; }));
   std::set<int> counts;
   for (const auto& view : content.views)
     if (view.workers > 0) counts.insert(view.workers);
@@ -106,7 +103,7 @@ std::string what_was_run(const PageContent& content) {
   if (!counts.empty()) {
     std::vector<std::string> numbers;
     for (const int count : counts) numbers.push_back(std::to_string(count));
-    text += " with " + join(numbers, ", ") + (counts.size() == 1 && *counts.begin() == 1 ? " worker" : " workers");
+    text += " with " + enumerated(numbers) + (counts.size() == 1 && *counts.begin() == 1 ? " worker" : " workers");
   }
   if (!transports.empty()) text += " over " + transports;
   return text;
@@ -116,8 +113,8 @@ std::string fact(const std::string& value, const std::string& what) {
   return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", html(what), html(value));
 }
 
-/// The numbers of a group's best run; its sentence too, where the page's title does not say it already.
-std::string card_html(const Group& group, const std::string& title) {
+/// The numbers of a group's best run and its sentence, which a page of one group has as its title already.
+std::string card_html(const Group& group, bool alone) {
   const std::string sentence = finding(group);
   std::string out = fmt::format("<li class=\"card\"><h2>{}</h2>", html(group.title()));
   if (const RunView* best = group.best()) {
@@ -127,7 +124,8 @@ std::string card_html(const Group& group, const std::string& title) {
     if (best->accuracy) out += fact(fmt::format("{:.1f} %", 100 * *best->accuracy), "test accuracy");
     out += "</dl>";
   }
-  if (sentence != title) out += "<p>" + html(sentence.empty() ? "No run of this kind succeeded." : sentence) + "</p>";
+  if (!alone || sentence.empty())
+    out += "<p>" + html(sentence.empty() ? "No run of this kind succeeded." : sentence) + "</p>";
   return out + "</li>\n";
 }
 
@@ -149,7 +147,8 @@ std::string header_html(const PageContent& content) {
     out += fmt::format("<p class=\"warning\" role=\"note\">{} Reasons stand in the table.</p>\n", html(failed));
   if (!content.groups.empty()) {
     out += "<ul class=\"cards\">\n";
-    for (std::size_t i = 0; i < std::min(content.groups.size(), kCards); ++i) out += card_html(content.groups[i], title);
+    for (std::size_t i = 0; i < std::min(content.groups.size(), kCards); ++i)
+      out += card_html(content.groups[i], content.groups.size() == 1);
     out += "</ul>\n";
   }
   return out + "</header>\n";

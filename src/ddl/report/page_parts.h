@@ -33,6 +33,7 @@ std::string downloads_html(const PageContent& content);
 
 /// <figure> with caption, legend and a place for the plot.
 std::string figure_html(const Plot& plot, const std::string& id, Specifications& plots);
-std::string section_html(const std::string& id, const std::string& title, const std::string& lead, const std::string& body);
+std::string section_html(const std::string& id, const std::string& title, const std::string& lead,
+                         const std::string& body);
 
 }  // namespace ddl

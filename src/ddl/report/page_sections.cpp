@@ -18,6 +18,7 @@ std::string glyph(const std::string& shape) {
   if (shape == "triangle-down") return "▼";
   if (shape == "diamond") return "◆";
   if (shape == "cross") return "✚";
+  if (shape == "line") return "━━";
   if (shape == "dashes") return "╌╌";
   return "●";
 }
@@ -26,7 +27,8 @@ std::string legend_html(const std::vector<LegendEntry>& legend) {
   if (legend.empty()) return "";
   std::string out = "<ul class=\"legend\">";
   for (const auto& [label, colour, shape] : legend)
-    out += fmt::format("<li><span aria-hidden=\"true\" style=\"color:{}\">{}</span> {}</li>", colour, glyph(shape), html(label));
+    out += fmt::format("<li><span aria-hidden=\"true\" style=\"color:{}\">{}</span> {}</li>", colour, glyph(shape),
+                       html(label));
   return out + "</ul>\n";
 }
 
@@ -34,11 +36,10 @@ std::string cell_html(const RunView& run, std::size_t column, const std::string&
   if (column == 0) {
     const bool peer = !run.subject.empty() && run.subject != "ddlbench";
     return fmt::format("<th scope=\"row\">{}{}</th>", html(text),
-                       peer ? fmt::format(" <span class=\"badge peer\">peer: {}</span>", html(run.subject)) : "");
+                       peer ? " <span class=\"badge peer\">peer</span>" : "");
   }
   if (columns()[column].title == "state")
-    return fmt::format("<td><span class=\"badge {}\">{}</span>{}</td>", run.ok() ? "ok" : "not-ok", html(text),
-                       !run.ok() && !run.reason.empty() ? "<div class=\"reason\">" + html(run.reason) + "</div>" : "");
+    return fmt::format("<td><span class=\"badge {}\">{}</span></td>", run.ok() ? "ok" : "not-ok", html(text));
   const auto interval = column == 2 ? interval_text(run) : "";
   return fmt::format("<td class=\"number{}\">{}{}</td>", text == "-" ? " unknown" : "", html(text),
                      interval.empty() ? "" : "<div class=\"interval\">" + html(interval) + "</div>");
@@ -47,18 +48,22 @@ std::string cell_html(const RunView& run, std::size_t column, const std::string&
 std::string ledger_legend(const PageContent& content) {
   std::string out = "<ul class=\"legend causes\">";
   for (const auto cause : causes_present(content.groups))
-    out += fmt::format("<li><span class=\"swatch\" aria-hidden=\"true\" style=\"background:{}\"></span> <b>{}</b> {}</li>",
-                       cause_colour(cause), name(cause), meaning(cause));
+    out += fmt::format(
+        "<li><span class=\"swatch\" aria-hidden=\"true\" style=\"background:{}\"></span> <b>{}</b> {}</li>",
+        cause_colour(cause), name(cause), meaning(cause));
   return out + "</ul>\n";
 }
 
 std::string ledger_table(const PageContent& content) {
   const auto causes = causes_present(content.groups);
-  std::string out = "<details><summary>The same as a table</summary><div class=\"scroll\"><table><caption>Mean milliseconds "
-                    "per step by cause, for each worker; the causes add up to the step</caption><thead><tr>"
-                    "<th scope=\"col\">worker</th>";
+  std::string out =
+      "<details><summary>The same as a table</summary><div class=\"scroll\"><table><caption>Mean milliseconds "
+      "per step by cause, for each worker; the causes add up to the step</caption><thead><tr>"
+      "<th scope=\"col\">worker</th>";
   for (const auto cause : causes) out += fmt::format("<th scope=\"col\" class=\"number\">{}</th>", name(cause));
-  out += "<th scope=\"col\" class=\"number\">step</th><th scope=\"col\" class=\"number\">hidden communication</th></tr></thead><tbody>\n";
+  out +=
+      "<th scope=\"col\" class=\"number\">step</th><th scope=\"col\" class=\"number\">hidden "
+      "communication</th></tr></thead><tbody>\n";
   for (const auto& view : content.views) {
     if (!view.has_ledger()) continue;
     for (const auto& rank : view.ranks) {
@@ -85,23 +90,28 @@ std::string figures(const PageContent& content, Specifications& plots, const std
 
 std::string figure_html(const Plot& plot, const std::string& id, Specifications& plots) {
   plots.emplace_back(id, plot.specification);
-  return fmt::format("<figure>\n<figcaption>{}</figcaption>\n{}<div class=\"plot\" id=\"{}\" role=\"img\" aria-label=\"{}\">"
-                     "</div>\n{}</figure>\n",
-                     html(plot.title), legend_html(plot.legend), id, html(plot.description),
-                     plot.note.empty() ? "" : "<p class=\"note\">" + html(plot.note) + "</p>\n");
+  return fmt::format(
+      "<figure>\n<figcaption>{}</figcaption>\n{}<div class=\"plot\" id=\"{}\" role=\"img\" aria-label=\"{}\">"
+      "</div>\n{}</figure>\n",
+      html(plot.title), legend_html(plot.legend), id, html(plot.description),
+      plot.note.empty() ? "" : "<p class=\"note\">" + html(plot.note) + "</p>\n");
 }
 
-std::string section_html(const std::string& id, const std::string& title, const std::string& lead, const std::string& body) {
+std::string section_html(const std::string& id, const std::string& title, const std::string& lead,
+                         const std::string& body) {
   if (body.empty()) return "";
-  return fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h2 id=\"{0}-title\">{1}</h2>\n{2}{3}</section>\n", id,
-                     title, lead.empty() ? "" : "<p class=\"explain\">" + lead + "</p>\n", body);
+  return fmt::format(
+      "<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h2 id=\"{0}-title\">{1}</h2>\n{2}{3}</section>\n", id,
+      title, lead.empty() ? "" : "<p class=\"explain\">" + lead + "</p>\n", body);
 }
 
 std::string results_html(const PageContent& content) {
   if (content.views.empty()) return "";
-  std::string out = "<div class=\"scroll\"><table id=\"results-table\"><caption>Throughput is the median over measured steps of the "
-                    "whole group. Speed-up and efficiency compare with the one-worker run of the same subject, network, data "
-                    "set and global batch.</caption>\n<thead><tr>";
+  std::string out =
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results\"><table "
+      "id=\"results-table\"><caption>Throughput is the median over measured steps of the "
+      "whole group. Speed-up and efficiency compare with the one-worker run of the same subject, network, data "
+      "set and global batch.</caption>\n<thead><tr>";
   for (const auto& column : columns())
     out += fmt::format("<th scope=\"col\"{}>{}{}</th>", column.is_number ? " class=\"number\"" : "", column.title,
                        column.unit.empty() ? "" : fmt::format("<div class=\"unit\">{}</div>", column.unit));
@@ -119,15 +129,19 @@ std::string results_html(const PageContent& content) {
     out += fmt::format("<tr class=\"run{}\">", view.ok() ? "" : " failed");
     for (std::size_t c = 0; c < kColumns; ++c) out += cell_html(view, c, texts[c]);
     out += "</tr>\n";
+    if (!view.ok() && !view.reason.empty())
+      out += fmt::format("<tr class=\"reason\"><td colspan=\"{}\">{}: {}</td></tr>\n", kColumns, html(texts.back()),
+                         html(view.reason));
   }
   return section_html("results", "Results", "", out + "</tbody></table></div>\n");
 }
 
 std::string scaling_html(const PageContent& content, Specifications& plots) {
-  return section_html("scaling", "Scaling",
-                      "The dashed line is what perfect scaling would give: as many times the one-worker throughput as there "
-                      "are workers.",
-                      figures(content, plots, "scaling", {scaling_plot}));
+  return section_html(
+      "scaling", "Scaling",
+      "The dashed line is what perfect scaling would give: as many times the one-worker throughput as there "
+      "are workers.",
+      figures(content, plots, "scaling", {scaling_plot}));
 }
 
 std::string time_html(const PageContent& content, Specifications& plots) {
@@ -135,11 +149,12 @@ std::string time_html(const PageContent& content, Specifications& plots) {
   if (plotted.empty()) return "";
   std::string sentences;
   for (const auto& view : content.views) sentences += "<li>" + html(where_time_went(view)) + "</li>\n";
-  return section_html("time", "Where the time went",
-                      "Each bar is one worker's mean step, cut by cause. The causes add up to the step: what no measurement "
-                      "accounts for is shown as residual.",
-                      ledger_legend(content) + plotted + "<ul class=\"sentences\">\n" + sentences + "</ul>\n" +
-                          ledger_table(content));
+  return section_html(
+      "time", "Where the time went",
+      "Each bar is one worker's mean step, cut by cause. The causes add up to the step: what no measurement "
+      "accounts for is shown as residual.",
+      ledger_legend(content) + plotted + "<ul class=\"sentences\">\n" + sentences + "</ul>\n" +
+          ledger_table(content));
 }
 
 std::string learning_html(const PageContent& content, Specifications& plots) {

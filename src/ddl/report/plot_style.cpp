@@ -16,7 +16,10 @@ Json scale_over(const std::vector<LegendEntry>& legend, std::string LegendEntry:
     domain.push_back(entry.label);
     range.push_back(entry.*part);
   }
-  return {{"field", "series"}, {"type", "nominal"}, {"scale", {{"domain", domain}, {"range", range}}}, {"legend", nullptr}};
+  return {{"field", "series"},
+          {"type", "nominal"},
+          {"scale", {{"domain", domain}, {"range", range}}},
+          {"legend", nullptr}};
 }
 
 }  // namespace
@@ -28,7 +31,7 @@ LegendEntry series_entry(const RunView& run, std::size_t place) {
   return {run.series, series_colour(place), series_shape(place)};
 }
 
-std::size_t height_of_rows(std::size_t rows) { return 12 + 30 * rows; }
+std::size_t height_of_rows(std::size_t rows) { return 12 + (rows > 12 ? 20 : 30) * rows; }
 
 Json plot_base(std::size_t height, const std::string& description) {
   return {{"description", description},

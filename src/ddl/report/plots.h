@@ -8,7 +8,7 @@
 namespace ddl {
 
 struct LegendEntry {
-  std::string label, colour, shape;   ///< shape as Vega names it, or "dashes" or "square"
+  std::string label, colour, shape;   ///< shape as Vega names it, or "line" or "dashes"
 };
 
 /// A Vega-Lite specification without colours of its own: page.css holds them as variables, so that a dark scheme and

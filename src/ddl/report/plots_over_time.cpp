@@ -23,7 +23,7 @@ Json line_plot(const Plot& plot, const Json& values, const std::string& x_title,
                bool marks, const std::string& y_format) {
   Json base = plot_base(240, plot.description);
   Json x = channel("at", "quantitative", x_title);
-  x["axis"] = {{"format", ","}, {"grid", false}, {"tickMinStep", 1}};
+  x["axis"] = {{"format", ",d"}, {"grid", false}, {"tickMinStep", 1}};
   x["scale"] = {{"zero", false}, {"nice", false}};
   Json y = channel("value", "quantitative", y_title);
   y["scale"] = {{"zero", zero}};
@@ -34,10 +34,15 @@ Json line_plot(const Plot& plot, const Json& values, const std::string& x_title,
   base["layer"] = Json::array({{{"mark", {{"type", "line"}, {"strokeWidth", 2}, {"opacity", 0.85}}},
                                 {"encoding", {{"x", x}, {"y", y}, {"color", colour}}}}});
   // Without marks the points are there for the pointer only.
-  base["layer"].push_back({{"mark", {{"type", "point"}, {"filled", true}, {"size", 45}, {"opacity", marks ? 1 : 0}}},
-                           {"encoding", {{"x", x}, {"y", y}, {"color", colour}, {"shape", shape_channel(plot.legend)},
-                                         {"tooltip", tips}}}});
+  Json points = {{"mark", {{"type", "point"}, {"filled", true}, {"size", 45}, {"opacity", marks ? 1 : 0}}},
+                 {"encoding", {{"x", x}, {"y", y}, {"color", colour}, {"tooltip", tips}}}};
+  if (marks) points["encoding"]["shape"] = shape_channel(plot.legend);
+  base["layer"].push_back(points);
   return base;
+}
+
+void show_as_lines(Plot& plot) {
+  for (auto& entry : plot.legend) entry.shape = "line";
 }
 
 Curve epochs_of(const RunView& run, std::string_view what) {
@@ -61,8 +66,11 @@ bool add_curve(Plot& plot, Json& values, std::size_t place, const RunView& run, 
   for (const auto& bucket : thin(curve.value, kCurvePoints)) {
     const double at = curve.at[static_cast<std::size_t>(bucket.at)];
     if (!std::isfinite(at)) continue;
-    values.push_back({{"series", run.series}, {"at", at}, {"value", bucket.median},
-                      {"said", as_percent ? fmt::format("{:.2f} %", 100 * bucket.median) : fmt::format("{:.4g}", bucket.median)}});
+    values.push_back(
+        {{"series", run.series},
+         {"at", at},
+         {"value", bucket.median},
+         {"said", as_percent ? fmt::format("{:.2f} %", 100 * bucket.median) : fmt::format("{:.4g}", bucket.median)}});
     added = true;
   }
   if (added) plot.legend.push_back(series_entry(run, place));
@@ -105,6 +113,7 @@ Plot loss_plot(const Group& group) {
   plot.description = plot.title + ". " + join(told, "; ") + ".";
   plot.note = thinned ? "Each point is the median of neighbouring steps." : "";
   const bool marks = values.size() <= 40 * plot.legend.size();
+  if (!marks) show_as_lines(plot);
   plot.specification = line_plot(plot, values, by_step ? "step" : "epoch", "training loss", true, marks, "");
   return plot;
 }
@@ -152,6 +161,7 @@ Plot step_series_plot(const Group& group) {
                                         "percentile. Warm-up is left out and rare spikes are cut off; every step is in "
                                         "the records below.", longest)
                           : "Every measured step; warm-up is left out.";
+  show_as_lines(plot);
   Json spec = line_plot(plot, values, "step", "ms", true, false, "");
   for (auto& layer : spec["layer"]) {
     layer["mark"]["clip"] = true;
@@ -184,8 +194,8 @@ Plot step_distribution_plot(const Group& group) {
     values.push_back({{"series", run.series}, {"p1", at(0.01)}, {"p25", at(0.25)}, {"p50", at(0.5)}, {"p75", at(0.75)},
                       {"p99", at(0.99)}, {"n", samples.size()}});
     plot.legend.push_back(series_entry(run, i));
-    told.push_back(fmt::format("{}: median {}, half of all within {} to {}, 99 of 100 below {}", run.series, in_ms(at(0.5)),
-                               in_figures(at(0.25)), in_ms(at(0.75)), in_ms(at(0.99))));
+    told.push_back(fmt::format("{}: median {}, half of all within {} to {}, 99 of 100 below {}", run.series,
+                               in_ms(at(0.5)), in_figures(at(0.25)), in_ms(at(0.75)), in_ms(at(0.99))));
   }
   if (values.empty()) return plot;
   plot.description = plot.title + ". " + join(told, "; ") + ".";

@@ -14,6 +14,9 @@
 namespace ddl {
 namespace {
 
+/// More bars of one run than this are not read one by one.
+constexpr std::size_t kBarsOfARun = 16;
+
 bool is_plotted(const RunView& run) { return run.ok() && run.throughput && run.workers > 0; }
 
 /// A line of the scaling plot: runs that differ in the number of workers only.
@@ -82,19 +85,6 @@ Plot scaling_plot(const Group& group) {
   if (counts.size() < 2) return plot;
   plot.description = plot.title + ". " + join(told, "; ") + ".";
 
-  Json layers = Json::array();
-  const RunView* baseline = group.baseline("ddlbench");
-  for (const auto* run : group.runs)
-    if (!baseline) baseline = group.baseline(run->subject);
-  if (baseline) {
-    const double one = baseline->throughput->median;
-    const int most = *counts.rbegin();
-    layers.push_back({{"data", {{"values", Json::array({{{"workers", 0}, {"rate", 0}},
-                                                        {{"workers", most}, {"rate", rounded(one * most)}}})}}},
-                      {"mark", {{"type", "line"}, {"strokeDash", {5, 4}}, {"strokeWidth", 1.5}, {"color", "var(--ideal)"}}},
-                      {"encoding", {{"x", channel("workers", "quantitative")}, {"y", channel("rate", "quantitative")}}}});
-    plot.legend.push_back({"perfect scaling", "var(--ideal)", "dashes"});
-  }
   std::vector<LegendEntry> series;
   for (const auto& line : lines) series.push_back(line.entry);
   Json x = channel("workers", "quantitative", "workers");
@@ -102,8 +92,23 @@ Plot scaling_plot(const Group& group) {
   x["scale"] = {{"domain", {0, static_cast<double>(*counts.rbegin()) * 1.08}}, {"nice", false}};
   Json y = channel("rate", "quantitative", "samples/s");
   y["scale"] = {{"zero", true}};
+  Json layers = Json::array();
+  const RunView* baseline = group.baseline("ddlbench");
+  if (!baseline) baseline = group.baseline(lines.front().points.front()->subject);
+  if (baseline) {
+    const double one = baseline->throughput->median;
+    const int most = *counts.rbegin();
+    layers.push_back(
+        {{"data",
+          {{"values",
+            Json::array({{{"workers", 0}, {"rate", 0}}, {{"workers", most}, {"rate", rounded(one * most)}}})}}},
+         {"mark", {{"type", "line"}, {"strokeDash", {5, 4}}, {"strokeWidth", 1.5}, {"color", "var(--ideal)"}}},
+         {"encoding", {{"x", x}, {"y", y}}}});
+    plot.legend.push_back({"perfect scaling", "var(--ideal)", "dashes"});
+  }
   const Json colour = colour_channel(series);
-  layers.push_back({{"mark", {{"type", "line"}, {"strokeWidth", 2}}}, {"encoding", {{"x", x}, {"y", y}, {"color", colour}}}});
+  layers.push_back(
+      {{"mark", {{"type", "line"}, {"strokeWidth", 2}}}, {"encoding", {{"x", x}, {"y", y}, {"color", colour}}}});
   Json low = channel("low", "quantitative", "samples/s");
   layers.push_back({{"mark", {{"type", "rule"}, {"strokeWidth", 2}}},
                     {"encoding", {{"x", x}, {"y", low}, {"y2", {{"field", "high"}}}, {"color", colour}}}});
@@ -147,7 +152,12 @@ Plot ledger_plot(const Group& group) {
   std::vector<std::string> told;
   for (const auto* run : group.runs) {
     if (!run->has_ledger()) continue;
-    for (const auto& rank : run->ranks) {
+    const std::size_t stride = (run->ranks.size() + kBarsOfARun - 1) / kBarsOfARun;
+    if (stride > 1)
+      plot.note = fmt::format("Of runs with more than {} workers some are shown, evenly picked; the table has all.",
+                              kBarsOfARun);
+    for (std::size_t place = 0; place < run->ranks.size(); place += stride) {
+      const auto& rank = run->ranks[place];
       const std::string bar = run->ranks.size() > 1 ? fmt::format("{} · rank {}", run->series, rank.rank) : run->series;
       bars.insert(bar);
       for (std::size_t i = 0; i < kCauses; ++i) {
@@ -171,11 +181,15 @@ Plot ledger_plot(const Group& group) {
   y["axis"] = {{"labelLimit", 220}, {"ticks", false}, {"domain", false}};
   Json x = channel("ms", "quantitative", "ms per step, mean");
   x["stack"] = "zero";
-  plot.specification["encoding"] = {
-      {"y", y}, {"x", x},
-      {"color", {{"field", "cause"}, {"type", "nominal"}, {"scale", {{"domain", domain}, {"range", range}}}, {"legend", nullptr}}},
-      {"order", {{"field", "order"}, {"type", "quantitative"}}},
-      {"tooltip", tooltip({{"bar", "worker"}, {"cause", "cause"}, {"said", "time"}})}};
+  plot.specification["encoding"] = {{"y", y},
+                                    {"x", x},
+                                    {"color",
+                                     {{"field", "cause"},
+                                      {"type", "nominal"},
+                                      {"scale", {{"domain", domain}, {"range", range}}},
+                                      {"legend", nullptr}}},
+                                    {"order", {{"field", "order"}, {"type", "quantitative"}}},
+                                    {"tooltip", tooltip({{"bar", "worker"}, {"cause", "cause"}, {"said", "time"}})}};
   return plot;
 }
 

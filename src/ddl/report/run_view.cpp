@@ -22,9 +22,10 @@ int workers_of(const Json& config) {
   int total = 0;
   for (const auto& part : split_outside_brackets(written)) {
     const auto colon = part.rfind(':');
-    const auto digits = part.find(']', colon == std::string::npos ? 0 : colon) == std::string::npos && colon != std::string::npos
-                            ? part.substr(colon + 1)
-                            : part;
+    const auto digits =
+        part.find(']', colon == std::string::npos ? 0 : colon) == std::string::npos && colon != std::string::npos
+            ? part.substr(colon + 1)
+            : part;
     int count = 1;
     std::from_chars(digits.data(), digits.data() + digits.size(), count);
     total += count;
@@ -148,7 +149,8 @@ double RankView::total_ms() const {
 
 bool RunView::has_ledger() const {
   return std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) {
-    return rank.total_ms() > 0 && std::any_of(rank.ledger.begin(), rank.ledger.end(), [](auto& part) { return part.has_value(); });
+    return rank.total_ms() > 0 &&
+           std::any_of(rank.ledger.begin(), rank.ledger.end(), [](auto& part) { return part.has_value(); });
   });
 }
 

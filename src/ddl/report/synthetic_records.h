@@ -37,15 +37,27 @@ inline Json synthetic_record(const Synthetic& made) {
   for (int r = 0; r < made.workers; ++r) {
     const double residual = 0.004 * wall;
     ranks.push_back(
-        {{"rank", r}, {"device", "cpu"}, {"pid", 4242 + r}, {"step_ms", {{"median", wall}, {"samples", samples}}},
+        {{"rank", r},
+         {"device", "cpu"},
+         {"pid", 4242 + r},
+         {"step_ms", {{"median", wall}, {"samples", samples}}},
          {"peak_memory_bytes", 210'000'000 + 9'000'000 * r},
          {"memory_bytes", {{"parameters", 246'824}, {"gradients", 246'824}, {"kernel_peak", 210'000'000}}},
-         {"bytes_sent", 1'000'000}, {"bytes_received", 1'000'000},
-         {"ledger_ms", {{"load", 0.02 * compute}, {"copy", 0.03 * compute}, {"forward", 0.33 * compute},
-                        {"backward", 0.55 * compute}, {"communication", exposed}, {"wait", 0.5 * exposed * (r == 0 ? 0.2 : 1.8)},
-                        {"bubble", 0}, {"update", 0.06 * compute}, {"harness", 0.01 * compute - residual * 0.5},
-                        {"residual", residual * 0.5 + 0.5 * exposed * (r == 0 ? 0.8 : -0.8)}}},
-         {"wall_ms", wall}, {"overlapped_communication_ms", 1.5 * exposed}});
+         {"bytes_sent", 1'000'000},
+         {"bytes_received", 1'000'000},
+         {"ledger_ms",
+          {{"load", 0.02 * compute},
+           {"copy", 0.03 * compute},
+           {"forward", 0.33 * compute},
+           {"backward", 0.55 * compute},
+           {"communication", exposed},
+           {"wait", 0.5 * exposed * (r == 0 ? 0.2 : 1.8)},
+           {"bubble", 0},
+           {"update", 0.06 * compute},
+           {"harness", 0.01 * compute - residual * 0.5},
+           {"residual", residual * 0.5 + 0.5 * exposed * (r == 0 ? 0.8 : -0.8)}}},
+         {"wall_ms", wall},
+         {"overlapped_communication_ms", 1.5 * exposed}});
     // The residual above takes up what the two ranks' different waits leave, so that every ledger adds up to the step.
     auto& ledger = ranks.back()["ledger_ms"];
     ledger["backward"] = ledger["backward"].get<double>() + ledger["residual"].get<double>() - residual;
@@ -58,7 +70,8 @@ inline Json synthetic_record(const Synthetic& made) {
   }
   for (std::size_t i = 0; i < made.steps; i += 10) {
     at.push_back(i);
-    values.push_back(0.3 + 2.0 * std::exp(-6.0 * static_cast<double>(i) / static_cast<double>(made.steps)) + 0.08 * noise());
+    values.push_back(0.3 + 2.0 * std::exp(-6.0 * static_cast<double>(i) / static_cast<double>(made.steps)) +
+                     0.08 * noise());
   }
   const double rate = 1000.0 * batch / wall;
   const auto stamp = std::to_string(10 + made.number);
@@ -67,47 +80,83 @@ inline Json synthetic_record(const Synthetic& made) {
   const Json environment = {
       {"host", "bench-1"},
       {"os", {{"kernel", "Linux 6.1.0"}, {"distribution", "Debian GNU/Linux 12 (bookworm)"}, {"libc", "glibc 2.36"}}},
-      {"cpu", {{"model", "Intel(R) Xeon(R) Processor @ 2.80GHz"}, {"logical_cores", 2}, {"usable_cores", 2}, {"governor", nullptr},
-               {"isa", {"avx2", "avx512f"}}, {"mhz", 2800.0}}},
-      {"memory", {{"total", 8'324'157'440}, {"available", 6'300'000'000}, {"transparent_huge_pages", "madvise"}}},
+      {"cpu",
+       {{"model", "Intel(R) Xeon(R) Processor @ 2.80GHz"},
+        {"logical_cores", 2},
+        {"usable_cores", 2},
+        {"governor", nullptr},
+        {"isa", {"avx2", "avx512f"}},
+        {"mhz", 2800.0}}},
+      {"memory",
+       {{"total_bytes", 8'324'157'440}, {"available_bytes", 6'300'000'000}, {"transparent_huge_pages", "madvise"}}},
       {"load", {0.4, 0.3, 0.2}},
       {"time", "2026-11-21T10:15:02Z"}};
-  return {{"schema", "ddlbench.run/1"},
-          {"id", "20261121-1015" + stamp + "-3f2a9c"},
-          {"state", "ok"},
-          {"reason", nullptr},
-          {"subject", made.subject},
-          {"identity", "5b1f00000000000000000000000000" + stamp},
-          {"study", made.study},
-          {"case", name},
-          {"repeat", 0},
-          {"started", "2026-11-21T10:" + stamp + ":02.123Z"},
-          {"finished", "2026-11-21T10:" + stamp + ":48.000Z"},
-          {"config", {{"model", made.model}, {"dataset", "fashion-mnist"}, {"strategy", "data"},
-                      {"workers", "cpu:" + std::to_string(made.workers)}, {"batch", batch}, {"precision", "fp32"},
-                      {"epochs", made.epochs ? Json(made.epochs) : Json()}, {"steps", nullptr}, {"seed", 1},
-                      {"transport", made.transport}}},
-          {"provenance", {{"model", "studies/first.yaml:12:5"}, {"seed", "default"}, {"batch", "--batch"}}},
-          {"build", {{"version", "0.1.0"}, {"commit", "4f1c2d3e4a5b"}, {"dirty", false}, {"compiler", "g++ 12.2.0"},
-                     {"torch", "2.13.0+cpu"}, {"type", "Release"}}},
-          {"dataset_digest", "00ff"},
-          {"environment", {{"before", environment}, {"after", environment}, {"drift", Json::array()}}},
-          {"launch", {{"start_to_first_step_s", 0.71}}},
-          {"samples", {{"steps", made.steps}, {"warmup_steps", 3}, {"measured_steps", made.steps - 3}}},
-          {"throughput", {{"median", rate}, {"low", rate * 0.985}, {"high", rate * 1.012}}},
-          {"step_ms", {{"median", wall}, {"low", wall * 0.99}, {"high", wall * 1.01}, {"p95", wall * 1.2}, {"p99", wall * 1.7},
-                       {"samples", samples}}},
-          {"loss", {{"first", 2.31}, {"final", 0.26}, {"epochs", losses}, {"steps", {{"at", at}, {"value", values}}}}},
-          {"accuracy", {{"top1", made.epochs ? Json(0.9131) : Json()}, {"epochs", accuracies}}},
-          {"parameters_digest", "ab12"},
-          {"model", {{"parameters", 61706}, {"flops_per_sample", 833000}, {"layers", 12}}},
-          {"ranks", ranks},
-          {"trace", Json::array({{{"rank", 0}, {"step", 12}, {"task", 3}, {"stream", "compute"}, {"cause", "forward"},
-                                  {"name", "forward"}, {"begin_us", 0.0}, {"end_us", 2013.5}},
-                                 {{"rank", 0}, {"step", 12}, {"task", 4}, {"stream", "communication"},
-                                  {"cause", "communication"}, {"name", "bucket 0"}, {"begin_us", 1500.0}, {"end_us", 2500.0}}})},
-          {"prediction", nullptr},
-          {"messages", Json::array()}};
+  return {
+      {"schema", "ddlbench.run/1"},
+      {"id", "20261121-1015" + stamp + "-3f2a9c"},
+      {"state", "ok"},
+      {"reason", nullptr},
+      {"subject", made.subject},
+      {"identity", "5b1f00000000000000000000000000" + stamp},
+      {"study", made.study},
+      {"case", name},
+      {"repeat", 0},
+      {"started", "2026-11-21T10:" + stamp + ":02.123Z"},
+      {"finished", "2026-11-21T10:" + stamp + ":48.000Z"},
+      {"config",
+       {{"model", made.model},
+        {"dataset", "fashion-mnist"},
+        {"strategy", "data"},
+        {"workers", "cpu:" + std::to_string(made.workers)},
+        {"batch", batch},
+        {"precision", "fp32"},
+        {"epochs", made.epochs ? Json(made.epochs) : Json()},
+        {"steps", nullptr},
+        {"seed", 1},
+        {"transport", made.transport}}},
+      {"provenance", {{"model", "studies/first.yaml:12:5"}, {"seed", "default"}, {"batch", "--batch"}}},
+      {"build",
+       {{"version", "0.1.0"},
+        {"commit", "4f1c2d3e4a5b"},
+        {"dirty", false},
+        {"compiler", "g++ 12.2.0"},
+        {"torch", "2.13.0+cpu"},
+        {"type", "Release"}}},
+      {"dataset_digest", "00ff"},
+      {"environment", {{"before", environment}, {"after", environment}, {"drift", Json::array()}}},
+      {"launch", {{"start_to_first_step_s", 0.71}}},
+      {"samples", {{"steps", made.steps}, {"warmup_steps", 3}, {"measured_steps", made.steps - 3}}},
+      {"throughput", {{"median", rate}, {"low", rate * 0.985}, {"high", rate * 1.012}}},
+      {"step_ms",
+       {{"median", wall},
+        {"low", wall * 0.99},
+        {"high", wall * 1.01},
+        {"p95", wall * 1.2},
+        {"p99", wall * 1.7},
+        {"samples", samples}}},
+      {"loss", {{"first", 2.31}, {"final", 0.26}, {"epochs", losses}, {"steps", {{"at", at}, {"value", values}}}}},
+      {"accuracy", {{"top1", made.epochs ? Json(0.9131) : Json()}, {"epochs", accuracies}}},
+      {"parameters_digest", "ab12"},
+      {"model", {{"parameters", 61706}, {"flops_per_sample", 833000}, {"layers", 12}}},
+      {"ranks", ranks},
+      {"trace", Json::array({{{"rank", 0},
+                              {"step", 12},
+                              {"task", 3},
+                              {"stream", "compute"},
+                              {"cause", "forward"},
+                              {"name", "forward"},
+                              {"begin_us", 0.0},
+                              {"end_us", 2013.5}},
+                             {{"rank", 0},
+                              {"step", 12},
+                              {"task", 4},
+                              {"stream", "communication"},
+                              {"cause", "communication"},
+                              {"name", "bucket 0"},
+                              {"begin_us", 1500.0},
+                              {"end_us", 2500.0}}})},
+      {"prediction", nullptr},
+      {"messages", Json::array()}};
 }
 
 /// A run that ended early, with nothing measured.
@@ -129,9 +178,16 @@ inline std::vector<Json> synthetic_study(std::size_t steps = 400) {
   for (const bool large : {false, true})
     for (const auto& [workers, transport, exposed] : {std::tuple(1, "shm", 0.0), {2, "shm", 0.1}, {2, "tcp", 0.2}}) {
       const double step = large ? 900.0 : 4.2;
-      records.push_back(synthetic_record({.model = large ? "resnet18" : "lenet", .workers = workers, .transport = transport,
-                                          .step_ms = step, .exposed_ms = exposed * step, .epochs = large ? 0 : 10,
-                                          .steps = steps, .subject = "ddlbench", .study = "first", .number = number++}));
+      records.push_back(synthetic_record({.model = large ? "resnet18" : "lenet",
+                                          .workers = workers,
+                                          .transport = transport,
+                                          .step_ms = step,
+                                          .exposed_ms = exposed * step,
+                                          .epochs = large ? 0 : 10,
+                                          .steps = steps,
+                                          .subject = "ddlbench",
+                                          .study = "first",
+                                          .number = number++}));
     }
   return records;
 }

@@ -1,1 +1,42 @@
 #include <gtest/gtest.h>
+
+#include "ddl/core/text.h"
+#include "ddl/report/format.h"
+#include "ddl/report/report.h"
+#include "ddl/report/synthetic_records.h"
+
+namespace ddl {
+namespace {
+
+TEST(Table, HasARowPerRecordInAlignedColumns) {
+  const auto lines = split(render_table(synthetic_study()), '\n');
+  ASSERT_EQ(lines.size(), 3u + 6u + 1u);
+  const auto state_at = lines[0].find("state");
+  ASSERT_NE(state_at, std::string::npos);
+  for (std::size_t row = 3; row < 9; ++row) {
+    EXPECT_EQ(lines[row].find(" ok"), state_at - 1) << lines[row];
+    EXPECT_LE(display_width(lines[row]), 160u);
+  }
+  EXPECT_NE(lines[3].find("1.00x"), std::string::npos);
+  EXPECT_NE(lines[4].find("91.3 %"), std::string::npos);
+  EXPECT_NE(lines[1].find("95 % interval"), std::string::npos);
+}
+
+TEST(Table, ShowsReasonsAndPlaceholders) {
+  const auto text = render_table({failed_record({.workers = 2}, "rank 1 ended by signal 9 (SIGKILL)")});
+  EXPECT_NE(text.find("failed"), std::string::npos);
+  EXPECT_NE(text.find("\n    rank 1 ended by signal 9 (SIGKILL)\n"), std::string::npos);
+  EXPECT_EQ(text.find("nan"), std::string::npos);
+}
+
+TEST(Table, AlignsTextThatIsNotAscii) {
+  auto records = synthetic_study();
+  records[0]["case"] = "größer · 1";
+  const auto lines = split(render_table(records), '\n');
+  EXPECT_EQ(display_width(lines[3]), display_width(lines[4]));
+}
+
+TEST(Table, OfNothing) { EXPECT_EQ(render_table({}), "no runs\n"); }
+
+}  // namespace
+}  // namespace ddl

@@ -31,8 +31,8 @@ std::string speed_clause(const RunView& run) {
 
 std::string rate_clause(const RunView& run) {
   return fmt::format("{} worker{}{} train{} {} at {} samples/s", capitalised(in_words(run.workers)),
-                     run.workers == 1 ? "" : "s", run.workers > 1 ? over(run) : "", run.workers == 1 ? "s" : "", run.model,
-                     in_figures(run.throughput->median));
+                     run.workers == 1 ? "" : "s", run.workers > 1 ? over(run) : "", run.workers == 1 ? "s" : "",
+                     run.model, in_figures(run.throughput->median));
 }
 
 std::string_view in_a_step(Cause cause) {
@@ -52,17 +52,14 @@ std::string named(Cause cause, int workers) {
   return cause == Cause::wait && workers == 2 ? "waiting for the other worker" : std::string(in_a_step(cause));
 }
 
-std::string enumerated(const std::vector<std::string>& parts) {
-  if (parts.size() < 2) return join(parts, "");
-  return join(std::span(parts).first(parts.size() - 1), ", ") + " and " + parts.back();
-}
-
 std::string tenths(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 /// Who the others wait for: the worker that itself waits least, where that stands out.
 std::string late_worker(const RunView& run) {
   if (run.ranks.size() < 2) return "";
-  const auto waits = [](const RankView& rank) { return rank.total_ms() > 0 ? rank[Cause::wait] / rank.total_ms() : 0.0; };
+  const auto waits = [](const RankView& rank) {
+    return rank.total_ms() > 0 ? rank[Cause::wait] / rank.total_ms() : 0.0;
+  };
   const auto [least, most] = std::minmax_element(run.ranks.begin(), run.ranks.end(), [&](const auto& a, const auto& b) {
     return waits(a) < waits(b);
   });
@@ -75,8 +72,8 @@ std::string communication_sentence(const RunView& run) {
   if (run.workers < 2) return "";
   const double exposed = run.mean_ms(Cause::communication), hidden = run.mean_overlapped_ms();
   if (exposed + hidden <= 0) return "";
-  return fmt::format(" Communication was busy {} a step, {:.0f} % of it hidden behind compute.", in_ms(exposed + hidden),
-                     100 * hidden / (exposed + hidden));
+  return fmt::format(" Communication was busy {} a step, {:.0f} % of it hidden behind compute.",
+                     in_ms(exposed + hidden), 100 * hidden / (exposed + hidden));
 }
 
 }  // namespace
@@ -120,7 +117,8 @@ std::vector<Share> shares(const RunView& run) {
     all.push_back({static_cast<Cause>(i), std::floor(exact)});
   }
   std::sort(lost.rbegin(), lost.rend());
-  for (std::size_t k = 0; k < lost.size() && given + 0.5 < std::round(whole); ++k, ++given) all[lost[k].second].share += 1;
+  for (std::size_t k = 0; k < lost.size() && given + 0.5 < std::round(whole); ++k, ++given)
+    all[lost[k].second].share += 1;
   for (auto& part : all) part.share /= 1000;
   std::stable_sort(all.begin(), all.end(), [](const Share& a, const Share& b) {
     if ((a.cause == Cause::residual) != (b.cause == Cause::residual)) return b.cause == Cause::residual;
@@ -158,8 +156,8 @@ std::string_view meaning(Cause cause) {
   switch (cause) {
     case Cause::load: return "blocked on the data loader";
     case Cause::copy: return "moving data: to the device, gradients into buckets";
-    case Cause::forward: return "forward pass";
-    case Cause::backward: return "backward pass";
+    case Cause::forward: return "computing the loss";
+    case Cause::backward: return "computing the gradients";
     case Cause::communication: return "compute stands still while bytes move";
     case Cause::wait: return "compute stands still because another worker is late";
     case Cause::bubble: return "the pipeline has no work for this stage";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "ddl/core/error.h"
 #include "ddl/core/json.h"
@@ -12,7 +13,6 @@ namespace {
 
 std::optional<double> number_or_nothing(const Json& event, const char* key) {
   const auto& value = event.at(key);
-  // Python writes a loss that is not finite as NaN or Infinity; JSON has no word for it and parsing stops before here.
   if (value.is_null()) return std::nullopt;
   return value.get<double>();
 }
@@ -76,7 +76,8 @@ void PeerEvents::finish() {
   }
   if (!error.empty()) return;
   if (!done)
-    throw Error(Code::corrupt, fmt::format("[peer] its output ended early; got {} steps, expected 'done'", steps.size()));
+    throw Error(Code::corrupt,
+                fmt::format("[peer] its output ended early; got {} steps, expected 'done'", steps.size()));
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (steps[i].step != static_cast<std::int64_t>(i))
       throw Error(Code::corrupt, fmt::format("[peer] steps out of order; got {}, expected {}", steps[i].step, i));
@@ -93,7 +94,8 @@ std::vector<double> global_losses(std::span<const PeerEvents> ranks) {
     std::int64_t samples = 0;
     for (const auto& rank : ranks) {
       const auto& step = rank.steps[i];
-      if (step.loss) sum += *step.loss * static_cast<double>(step.samples);
+      if (step.samples > 0)
+        sum += step.loss.value_or(std::numeric_limits<double>::quiet_NaN()) * static_cast<double>(step.samples);
       samples += step.samples;
     }
     losses.push_back(samples > 0 ? sum / static_cast<double>(samples) : std::numeric_limits<double>::quiet_NaN());

@@ -16,7 +16,7 @@ namespace ddl {
 struct PeerStep {
   std::int64_t step = 0;
   std::int64_t samples = 0;    ///< of this rank
-  std::optional<double> loss;  ///< mean over them; nothing where there were none
+  std::optional<double> loss;  ///< mean over them; nothing where there were none, or it is not finite
   Nanoseconds begin = 0, end = 0;
   double load_ms = 0, forward_ms = 0, backward_ms = 0, update_ms = 0;
 };
@@ -61,6 +61,7 @@ class PeerEvents {
 };
 
 /// Mean loss of the global batch, per step that all ranks have reported, from each rank's mean and count.
+/// NaN where a rank's was not finite.
 std::vector<double> global_losses(std::span<const PeerEvents> ranks);
 
 }  // namespace ddl

@@ -1,5 +1,7 @@
 #include "ddl/subject/peer_events.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "ddl/core/error.h"
@@ -9,8 +11,10 @@ namespace {
 
 const std::string kStep = R"({"event":"step","step":0,"samples":3,"loss":2.0,"begin_ns":5,"end_ns":9,"load_ms":0.1,)"
                           R"("forward_ms":1,"backward_ms":2,"update_ms":0.5})" "\n";
-const std::string kEmptyStep = R"({"event":"step","step":0,"samples":0,"loss":null,"begin_ns":5,"end_ns":9,"load_ms":0,)"
-                               R"("forward_ms":1,"backward_ms":2,"update_ms":0.5})" "\n";
+const std::string kEmptyStep =
+    R"({"event":"step","step":0,"samples":0,"loss":null,"begin_ns":5,"end_ns":9,"load_ms":0,)"
+    R"("forward_ms":1,"backward_ms":2,"update_ms":0.5})"
+    "\n";
 const std::string kDone = R"({"event":"done","steps":1,"parameters":7,"parameters_digest":"ab","peak_memory_bytes":8,)"
                           R"("versions":{"torch":"2"}})";
 
@@ -60,6 +64,8 @@ TEST(PeerEvents, WeighsLossesBySamples) {
   ranks[2].feed(kEmptyStep);
   EXPECT_EQ(global_losses(ranks), (std::vector<double>{3.0}));
   EXPECT_TRUE(global_losses({}).empty());
+  ranks[1].steps[0].loss.reset();  // diverged
+  EXPECT_TRUE(std::isnan(global_losses(ranks).at(0)));
 }
 
 }  // namespace

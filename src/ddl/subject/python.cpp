@@ -29,8 +29,8 @@ bool has_torch_file(const std::string& executable) {
 }
 
 bool says_it_has_torch(const std::string& executable) {
-  const std::vector<std::string> words{executable, "-c",
-                                       "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"};
+  const std::vector<std::string> words{
+      executable, "-c", "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"};
   std::vector<char*> argv;
   for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -66,7 +66,8 @@ PythonFound find_python() {
 std::string find_script(const std::string& name) {
   std::error_code error;
   const auto binary = fs::read_symlink("/proc/self/exe", error);
-  for (const auto& place : {binary.parent_path().parent_path() / "share/ddlbench" / name, fs::path(DDL_SUBJECT_FOLDER) / name})
+  for (const auto& place :
+       {binary.parent_path().parent_path() / "share/ddlbench" / name, fs::path(DDL_SUBJECT_FOLDER) / name})
     if (fs::exists(place, error)) return place.string();
   return {};
 }

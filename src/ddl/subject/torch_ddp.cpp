@@ -62,11 +62,22 @@ Json describe(const PeerJob& job, const DatasetPair& data) {
   const auto& normalisation = require_raw(*data.train).normalisation();
   const Json dataset{{"folder", "."}, {"mean", normalisation.mean}, {"std", normalisation.deviation},
                      {"shape", {shape.channels, shape.height, shape.width}}, {"classes", shape.classes}};
-  return {{"model", job.model}, {"batch", job.batch}, {"steps", job.steps}, {"epochs", job.epochs},
-          {"learning_rate", job.learning_rate}, {"momentum", job.momentum}, {"weight_decay", job.weight_decay},
-          {"learning_rate_schedule", job.learning_rate_schedule}, {"evaluate", job.evaluate}, {"threads", job.threads},
-          {"seed", job.seed}, {"shuffle", job.shuffle}, {"timeout_s", job.collective_timeout.value}, {"dataset", dataset},
-          {"order", "order.i64"}, {"weights", job.weights.empty() ? Json(nullptr) : Json("weights.f32")}};
+  return {{"model", job.model},
+          {"batch", job.batch},
+          {"steps", job.steps},
+          {"epochs", job.epochs},
+          {"learning_rate", job.learning_rate},
+          {"momentum", job.momentum},
+          {"weight_decay", job.weight_decay},
+          {"learning_rate_schedule", job.learning_rate_schedule},
+          {"evaluate", job.evaluate},
+          {"threads", job.threads},
+          {"seed", job.seed},
+          {"shuffle", job.shuffle},
+          {"timeout_s", job.collective_timeout.value},
+          {"dataset", dataset},
+          {"order", "order.i64"},
+          {"weights", job.weights.empty() ? Json(nullptr) : Json("weights.f32")}};
 }
 
 }  // namespace
@@ -75,8 +86,10 @@ Json describe(const PeerJob& job, const DatasetPair& data) {
 PreparedPeer::PreparedPeer(const PeerJob& job, const DatasetPair& data, std::string python, std::string script)
     : PreparedPeer() {
   if (job.model != "lenet" && job.model != "resnet18")
-    throw Error(Code::unsupported, fmt::format("[torch-ddp] unsupported: it has no network '{}'; expected one of: lenet "
-                                               "resnet18", job.model));
+    throw Error(Code::unsupported,
+                fmt::format("[torch-ddp] unsupported: it has no network '{}'; expected one of: lenet "
+                            "resnet18",
+                            job.model));
   require_raw(*data.train);
   folder_ = make_folder();
   write_data(job, data, folder_);

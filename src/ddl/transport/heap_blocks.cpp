@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ddl/core/error.h"
+#include "ddl/transport/available_memory.h"
 
 namespace ddl {
 
@@ -18,7 +19,8 @@ std::span<std::byte> HeapBlocks::allocate(std::size_t bytes) {
   const std::size_t alignment = bytes >= kHuge ? kHuge : 64;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   // A length that wraps around is one that no machine has.
-  void* block = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
+  const bool possible = rounded >= bytes && (bytes < kHuge || rounded <= available_memory());
+  void* block = possible ? std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded) : nullptr;
   if (block == nullptr)
     throw Error(Code::io, fmt::format("[allocate] the machine has no more memory; got a request for {} bytes", bytes));
   const std::lock_guard lock(mutex_);

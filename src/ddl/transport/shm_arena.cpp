@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 
 #include "ddl/core/error.h"
+#include "ddl/transport/available_memory.h"
 
 namespace ddl {
 namespace {
@@ -23,19 +23,6 @@ std::size_t up_to(std::size_t value, std::size_t multiple) { return (value + mul
 
 std::size_t physical_memory() {
   return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
-
-/// MemAvailable; the largest number where the kernel does not say.
-std::size_t available_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string word;
-  while (meminfo >> word)
-    if (word == "MemAvailable:") {
-      std::size_t kibibytes = 0;
-      meminfo >> kibibytes;
-      return kibibytes << 10;
-    }
-  return static_cast<std::size_t>(-1);
 }
 
 }  // namespace
@@ -95,7 +82,6 @@ std::span<std::byte> ShmArena::allocate(std::size_t bytes) {
   if (begin > capacity_ || bytes > capacity_ - begin) throw full(capacity_ - std::min(begin, capacity_));
   const std::size_t end = std::min(up_to(begin + bytes, kRun), capacity_);
   if (end > committed_) {
-    // The kernel would rather kill a process than refuse it a page, so ask first.
     const std::size_t from = std::max(committed_, begin / kRun * kRun);
     if (const std::size_t left = available_memory(); end - from > left) throw full(left);
     int failed = 0;

@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <filesystem>
-#include <mutex>
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,74 @@
+"""Fails on an include that points upward: src/ddl/<layer> may include its own layer and those below it.
+
+Also holds where LibTorch may be included, and tries itself on made-up violations.
+"""
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+# Lowest first. Layers within one group must not include each other unless the list of exceptions says so.
+LAYERS = [["core"], ["measure"], ["plan", "transport"], ["collective"], ["data"], ["nn"], ["strategy"],
+          ["train"], ["subject"], ["lab"], ["report"], ["cli"]]
+TORCH = {"nn", "train"}
+# report reads records, nothing of what made them, and names causes.
+ONLY = {"report": {"core", "measure"}, "subject": {"core", "measure", "data"}}
+INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^">]+)[">]')
+TORCH_HEADER = re.compile(r"^(ATen|torch|c10|caffe2)/")
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent / "src" / "ddl"
+
+
+def level_of(layer):
+    for level, group in enumerate(LAYERS):
+        if layer in group:
+            return level
+    return None
+
+
+def findings(source):
+    found = []
+    for path in sorted(source.rglob("*")):
+        if path.suffix not in {".h", ".cpp", ".cu"}:
+            continue
+        layer = path.relative_to(source).parts[0]
+        if level_of(layer) is None:
+            found.append(f"{path}: folder '{layer}' is not a layer; expected one of {sum(LAYERS, [])}")
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            name = match.group(1)
+            if TORCH_HEADER.match(name) and layer not in TORCH:
+                found.append(f"{path}:{number}: layer '{layer}' includes LibTorch ({name}); only {sorted(TORCH)} may")
+            if not name.startswith("ddl/"):
+                continue
+            other = name.split("/")[1]
+            upward = level_of(other) is None or level_of(other) > level_of(layer)
+            beside = other != layer and level_of(other) == level_of(layer)
+            barred = other != layer and layer in ONLY and other not in ONLY[layer]
+            if upward or beside or barred:
+                found.append(f"{path}:{number}: layer '{layer}' includes '{name}', which is not below it")
+    return found
+
+
+class Layers(unittest.TestCase):
+    def test_every_include_points_down(self):
+        self.assertGreater(len(list(SOURCE.rglob("*.cpp"))), 50)
+        self.assertEqual(findings(SOURCE), [])
+
+    def test_it_can_fail(self):
+        for file, line in [("core/a.h", '#include "ddl/train/job.h"'), ("plan/a.cpp", '#include "ddl/transport/transport.h"'),
+                           ("lab/a.cpp", "#include <ATen/ATen.h>"), ("report/a.cpp", '#include "ddl/lab/run.h"'),
+                           ("misc/a.h", "")]:
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / file
+                path.parent.mkdir()
+                path.write_text(line + "\n")
+                self.assertEqual(len(findings(pathlib.Path(folder))), 1, file)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
