@@ -123,6 +123,7 @@ class BadInput(CommandLine):
         self.refused(["run", "--dataset", "fasion-mnist"], 2, "--dataset: dataset:", "did you mean 'fashion-mnist'?")
         self.refused(["run", "--transport", "tpc"], 2, "--transport: transport:", "did you mean 'tcp'?")
         self.refused(["run", "--strategy", "dta"], 2, "--strategy: strategy:", "did you mean 'data'?")
+        self.refused(["run", "--subject", "torch-dpd"], 2, "--subject: subject:", "did you mean 'torch-ddp'?")
         self.refused(["run", "--collective", "rign"], 2, "--collective: collective:", "did you mean 'ring'?")
         self.refused(["run", self.write("x.yaml", "batch: 4\nmodel: lennet\n")], 2, "x.yaml:2:8: model:", "did you mean 'lenet'?")
 

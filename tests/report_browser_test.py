@@ -114,7 +114,8 @@ def complaints(events, page):
             detail = said["exceptionDetails"]
             yield "uncaught exception: " + detail.get("exception", {}).get("description", detail["text"])
         elif method == "Runtime.consoleAPICalled" and said["type"] in ("error", "warning", "assert"):
-            yield f"console {said['type']}: " + " ".join(str(a.get("value", a.get("description"))) for a in said["args"])
+            words = [str(a.get("value", a.get("description"))) for a in said["args"]]
+            yield f"console {said['type']}: " + " ".join(words)
         elif method == "Log.entryAdded" and said["entry"]["level"] in ("error", "warning"):
             yield f"log {said['entry']['level']}: {said['entry']['text']} {said['entry'].get('url', '')}"
         elif method == "Network.requestWillBeSent":
@@ -130,8 +131,8 @@ def problems_of(page, arguments, browser):
     session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
     for domain in ("Page", "Runtime", "Log", "Network"):
         browser.call(domain + ".enable", session)
-    browser.call("Emulation.setDeviceMetricsOverride", session, width=arguments.width, height=900, deviceScaleFactor=1,
-                 mobile=False)
+    browser.call("Emulation.setDeviceMetricsOverride", session, width=arguments.width, height=900,
+                 deviceScaleFactor=1, mobile=False)
     scheme = "dark" if arguments.dark else "light"
     browser.call("Emulation.setEmulatedMedia", session, media="print" if arguments.print else "screen",
                  features=[{"name": "prefers-color-scheme", "value": scheme}])
@@ -154,8 +155,9 @@ def problems_of(page, arguments, browser):
                      deviceScaleFactor=1, mobile=False)
         time.sleep(0.5)
         top, bottom = arguments.part or (0, found["height"])
+        clip = {"x": 0, "y": top, "width": arguments.width, "height": bottom - top, "scale": 1}
         image = browser.call("Page.captureScreenshot", session, format="png", captureBeyondViewport=True,
-                             clip={"x": 0, "y": top, "width": arguments.width, "height": bottom - top, "scale": 1})["data"]
+                             clip=clip)["data"]
         pathlib.Path(arguments.screenshot).write_bytes(base64.b64decode(image))
     yield from complaints(browser.events, page)
     if not found:
@@ -200,7 +202,8 @@ def main():
     parser.add_argument("--dark", action="store_true", help="ask for the dark colour scheme")
     parser.add_argument("--print", action="store_true", help="as the printer would see it")
     parser.add_argument("--screenshot", metavar="FILE.png", help="of the whole page")
-    parser.add_argument("--part", type=int, nargs=2, metavar=("TOP", "BOTTOM"), help="pixels of the page to take instead")
+    parser.add_argument("--part", type=int, nargs=2, metavar=("TOP", "BOTTOM"),
+                        help="pixels of the page to take instead")
     arguments = parser.parse_args()
     program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if not program:

@@ -5,6 +5,7 @@
 #include "ddl/lab/config_values.h"
 #include "ddl/nn/builtin.h"
 #include "ddl/strategy/builtin.h"
+#include "ddl/subject/subject.h"
 #include "ddl/transport/builtin.h"
 
 namespace ddl {
@@ -23,6 +24,8 @@ void checked(const Experiment& experiment, const char* key, Check check) {
 
 void check_names(const Experiment& experiment) {
   const auto& job = experiment.job;
+  // Looking for a peer's Python costs 20 ms, which our own start should not pay.
+  if (experiment.subject != "ddlbench") checked(experiment, "subject", [&] { builtin_subjects().at(experiment.subject); });
   checked(experiment, "dataset", [&] { builtin_datasets().at(job.dataset); });
   checked(experiment, "model", [&] { builtin_models().at(job.model.name).make(job.model, dataset_shape(job.dataset)); });
   checked(experiment, "strategy", [&] { builtin_strategies().at(job.strategy.name); });

@@ -21,6 +21,7 @@
 #include "ddl/core/units.h"
 #include "ddl/data/dataset.h"
 #include "ddl/lab/build_info.h"
+#include "ddl/subject/python.h"
 
 namespace ddl {
 namespace {
@@ -109,14 +110,9 @@ Finding dataset(const std::string& name) {
 
 /// The peer runs in a Python that has torch; ddlbench itself needs none.
 Finding python() {
-  std::error_code ignored;
-  const auto binary = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-  std::vector<fs::path> places;
-  if (const char* named = std::getenv("DDLBENCH_PYTHON"); named != nullptr) places.emplace_back(named);
-  for (auto folder = binary; folder.has_relative_path(); folder = folder.parent_path()) places.push_back(folder / ".deps/venv/bin/python");
-  for (const auto& place : places)
-    if (::access(place.c_str(), X_OK) == 0) return {"Python", Verdict::ok, place.string() + ", for the subject torch-ddp"};
-  return {"Python", Verdict::warn, "none with torch: subject torch-ddp is not available ($DDLBENCH_PYTHON names one)"};
+  const auto found = find_python();
+  if (found.missing.empty()) return {"Python", Verdict::ok, found.executable + ", for the subject torch-ddp"};
+  return {"Python", Verdict::warn, "subject torch-ddp is not available: " + found.missing};
 }
 
 Finding store_writable(const std::string& store) {

@@ -1,5 +1,4 @@
 #include <filesystem>
-#include <map>
 
 #include "ddl/cli/command.h"
 #include "ddl/cli/plan.h"
@@ -9,6 +8,7 @@
 #include "ddl/data/dataset.h"
 #include "ddl/nn/builtin.h"
 #include "ddl/strategy/builtin.h"
+#include "ddl/subject/subject.h"
 #include "ddl/transport/builtin.h"
 
 namespace ddl {
@@ -66,11 +66,6 @@ Json devices() {
           item("emulated", "timed waits in place of compute", "not in this version")};
 }
 
-Json subjects() {
-  return {item("ddlbench", "this program"),
-          item("torch-ddp", "PyTorch DistributedDataParallel over Gloo, the same training in Python")};
-}
-
 Json studies() {
   Json all = Json::array();
   for (const auto& folder : study_folders()) {
@@ -100,7 +95,7 @@ std::vector<std::pair<std::string, Lister>> kinds() {
           {"storages", nothing},
           {"formats", [] { return Json{item("idx", "MNIST's image and label files, plain or gzip")}; }},
           {"devices", devices},
-          {"subjects", subjects},
+          {"subjects", [] { return items(builtin_subjects()); }},
           {"studies", studies},
           {"machines", nothing}};
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "ddl/cli/command.h"
@@ -21,6 +23,15 @@ std::string newest_study(const Store& store) {
   throw Error(Code::not_found, fmt::format("[resume] {} holds no study; start one with: ddlbench sweep STUDY.yaml", store.path()));
 }
 
+/// Runs of two builds in one study are not comparable; nobody should mix them unawares.
+void refuse_other_build(const Json& record) {
+  const auto build = record.value("build", Json());
+  if (build == build_info()) return;
+  throw Error(Code::invalid_argument,
+              fmt::format("[resume] run {} was planned with another build; got {}, expected {} (--allow-build-change goes on)",
+                          record.at("id").get<std::string>(), build.dump(), build_identity()));
+}
+
 Exit act(const Options& options) {
   open_existing(options.store);
   Recorder recorder(options.store, options.output);
@@ -29,18 +40,33 @@ Exit act(const Options& options) {
   const auto rows = store.rows(study);
   if (rows.empty()) throw Error(Code::not_found, fmt::format("[resume] {} has no study '{}'", options.store, study));
 
-  // The newest record of each experiment tells what was asked for; whether it is done is for plan_runs to find.
-  std::map<std::string, std::size_t> seen;
-  std::vector<Experiment> experiments;
+  // What was asked for stands in the records themselves; several of one configuration are repeats, or earlier attempts.
+  std::map<std::string, std::vector<Json>> attempts;
+  std::vector<std::string> order;
   for (const auto& row : rows) {
-    const auto record = store.get(row.id);
-    auto experiment = experiment_of(record);
-    if (row.state != "ok" && record.value("build", Json()) != build_info() && !options.allow_build_change)
-      throw Error(Code::invalid_argument, fmt::format("[resume] run {} was planned with another build; got {}, expected {} "
-                                                      "(--allow-build-change goes on)", row.id, record.value("build", Json()).dump(), build_identity()));
-    if (seen.emplace(identity(experiment, "", ""), experiments.size()).second) experiments.push_back(std::move(experiment));
+    auto record = store.get(row.id);
+    const auto same = identity(experiment_of(record), "", "");
+    if (!attempts.contains(same)) order.push_back(same);
+    attempts[same].push_back(std::move(record));
   }
-  return run_study(study, "", plan_runs(experiments, &store, false), recorder, options.report, options.output);
+  std::vector<Experiment> unfinished;
+  std::vector<Json> done;
+  for (const auto& same : order) {
+    const auto& records = attempts.at(same);
+    auto experiment = experiment_of(records.back());
+    std::vector<Json> ok;
+    std::copy_if(records.begin(), records.end(), std::back_inserter(ok), [](const auto& record) { return record.at("state") == "ok"; });
+    const auto wanted = static_cast<std::size_t>(experiment.repeat);
+    if (ok.size() >= wanted) {
+      done.insert(done.end(), ok.end() - static_cast<std::ptrdiff_t>(wanted), ok.end());
+      continue;
+    }
+    if (!options.allow_build_change) refuse_other_build(records.back());
+    unfinished.push_back(std::move(experiment));
+  }
+  auto plan = plan_runs(unfinished, &store, false);
+  plan.done.insert(plan.done.begin(), done.begin(), done.end());
+  return run_study(study, "", plan, recorder, options.report, options.output);
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ struct Group {
 
 Group join(const std::string& transport, Rendezvous& meeting) {
   Group group;
-  group.communicator = std::make_unique<Communicator>(builtin_transports().at(transport).make(meeting, {Seconds{20}, "bench"}), Seconds{60});
+  auto wire = builtin_transports().at(transport).make(meeting, {Seconds{20}, "bench"});
+  group.communicator = std::make_unique<Communicator>(std::move(wire), Seconds{60});
   group.data = group.communicator->transport().allocate(kLargest).data();
   return group;
 }
@@ -74,9 +75,12 @@ void lead(benchmark::State& state, Group& group, Start start, bool ring) {
 void register_benchmarks(const std::string& transport, Group& group) {
   for (const auto& [name, start] : {std::pair{"", Start::now}, std::pair{"/at_wait", Start::at_wait}})
     // With two ranks the algorithms differ only in who reduces what.
-    benchmark::RegisterBenchmark((transport + name).c_str(), [&group, start = start, ring = transport == "tcp"](benchmark::State& state) {
-      lead(state, group, start, ring);
-    })->RangeMultiplier(8)->Range(1024, static_cast<std::int64_t>(kLargest))->Iterations(3)->Unit(benchmark::kMillisecond);
+    benchmark::RegisterBenchmark(
+        (transport + name).c_str(),
+        [&group, start = start, ring = transport == "tcp"](benchmark::State& state) { lead(state, group, start, ring); })
+        ->ArgsProduct({{1 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20}})
+        ->Iterations(3)
+        ->Unit(benchmark::kMillisecond);
 }
 
 void finish(Group& group) {

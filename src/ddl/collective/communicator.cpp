@@ -15,7 +15,7 @@ struct Communicator::Impl {
       : transport(std::move(wire)), timeout(bound), thread([queue = queue] { queue->serve(); }) {}
 
   std::shared_ptr<const Prepared> prepared(std::string_view name, Goal goal, std::size_t elements, int root);
-  Handle start(std::string_view name, Goal goal, const Buffer& buffer, ReduceOp op, int root, Start start);
+  Handle start(std::string_view name, Goal goal, const Buffer& buffer, ReduceOp op, int root, Start when);
 
   std::unique_ptr<Transport> transport;
   Seconds timeout;
@@ -29,7 +29,8 @@ std::shared_ptr<const Prepared> Communicator::Impl::prepared(std::string_view na
                                                              int root) {
   const auto& entry = algorithms.at(name);
   if (entry.make.goal != goal)
-    throw Error(Code::invalid_argument, fmt::format("[collective] '{}' is no all-reduce; it is: {}", name, entry.summary));
+    throw Error(Code::invalid_argument, fmt::format("[collective] '{}' is not what is asked for; it is: {}", name,
+                                                    entry.summary));
   auto& found = cache[{&entry, elements, root}];
   if (!found) {
     // A run has some tens of shapes. Whoever makes up new ones for ever pays again, and not in memory.
@@ -43,7 +44,8 @@ std::shared_ptr<const Prepared> Communicator::Impl::prepared(std::string_view na
   return found;
 }
 
-Handle Communicator::Impl::start(std::string_view name, Goal goal, const Buffer& buffer, ReduceOp op, int root, Start start) {
+Handle Communicator::Impl::start(std::string_view name, Goal goal, const Buffer& buffer, ReduceOp op, int root,
+                                 Start when) {
   auto state = std::make_shared<Handle::State>();
   state->queue = queue;
   state->work = [this, name = std::string(name), schedule = prepared(name, goal, buffer.elements, root), buffer, op] {
@@ -55,7 +57,7 @@ Handle Communicator::Impl::start(std::string_view name, Goal goal, const Buffer&
                   fmt::format("[{}] ranks must start the same collectives on the same size; {}", name, error.what()));
     }
   };
-  queue->push(state, start);
+  queue->push(state, when);
   return Handle(std::move(state));
 }
 
@@ -79,7 +81,8 @@ Handle Communicator::all_reduce(Buffer buffer, ReduceOp op, std::string_view alg
 
 Handle Communicator::broadcast(Buffer buffer, int root, Start start) {
   if (root < 0 || root >= size())
-    throw Error(Code::invalid_argument, fmt::format("[broadcast] no such root; got {}, expected a rank of {}", root, size()));
+    throw Error(Code::invalid_argument,
+                fmt::format("[broadcast] no such root; got {}, expected a rank of {}", root, size()));
   return impl_->start("broadcast", Goal::broadcast, buffer, ReduceOp::sum, root, start);
 }
 

@@ -31,7 +31,8 @@ double expected(ReduceOp op, int ranks, std::size_t i) {
 }
 
 template <typename T>
-void check_all_reduce(Communicator& group, const std::string& algorithm, std::size_t elements, ReduceOp op, bool own_memory) {
+void check_all_reduce(Communicator& group, const std::string& algorithm, std::size_t elements, ReduceOp op,
+                      bool own_memory) {
   std::vector<T> outside(own_memory ? 0 : elements);
   std::span<T> values = outside;
   if (own_memory) values = {reinterpret_cast<T*>(group.transport().allocate(elements * sizeof(T)).data()), elements};
@@ -61,7 +62,8 @@ TEST_P(CollectiveConformance, AllReducesEverySizeOnEveryGroup) {
     const auto outcomes = run_group(GetParam(), ranks, [&](Communicator& group) {
       const auto p = static_cast<std::size_t>(ranks);
       for (const auto& algorithm : all_reduces())
-        for (const std::size_t elements : {std::size_t{0}, std::size_t{1}, p - 1, p, p + 1, std::size_t{997}, std::size_t{100'003}})
+        for (const std::size_t elements :
+             {std::size_t{0}, std::size_t{1}, p - 1, p, p + 1, std::size_t{997}, std::size_t{100'003}})
           check_all_reduce<float>(group, algorithm, elements, ReduceOp::sum, elements % 2 == 0);
     });
     ASSERT_EQ(failure(outcomes), "") << ranks << " ranks";
@@ -142,9 +144,11 @@ TEST_P(CollectiveConformance, KeepsSeveralInFlight) {
     constexpr std::size_t kFlights = 20;
     std::vector<std::vector<float>> values;
     std::vector<Handle> handles;
-    for (std::size_t flight = 0; flight < kFlights; ++flight) values.emplace_back(100 * flight + 1, static_cast<float>(flight));
     for (std::size_t flight = 0; flight < kFlights; ++flight)
-      handles.push_back(group.all_reduce(buffer_of(std::span(values[flight])), ReduceOp::sum, flight % 2 == 0 ? "ring" : "direct",
+      values.emplace_back(100 * flight + 1, static_cast<float>(flight));
+    for (std::size_t flight = 0; flight < kFlights; ++flight)
+      handles.push_back(group.all_reduce(buffer_of(std::span(values[flight])), ReduceOp::sum,
+                                         flight % 2 == 0 ? "ring" : "direct",
                                          flight % 3 == 0 ? Start::at_wait : Start::now));
     // Waiting for the last runs, or waits for, all before it.
     handles.back().wait();
@@ -173,7 +177,8 @@ TEST_P(CollectiveConformance, SaysThatRanksDisagreeOnTheSize) {
         if (!outcome) continue;
         if (outcome->code() == Code::invalid_argument) {
           ++said;
-          EXPECT_NE(std::string(outcome->what()).find("ranks must start the same collectives on the same size"), std::string::npos);
+          EXPECT_NE(std::string(outcome->what()).find("ranks must start the same collectives on the same size"),
+                    std::string::npos);
         } else {
           EXPECT_EQ(outcome->code(), Code::peer_lost) << outcome->what();
         }

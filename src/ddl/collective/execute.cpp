@@ -79,8 +79,8 @@ void execute(const Prepared& prepared, const Buffer& buffer, ReduceOp op, Transp
       } else {
         const Final final = prepared.finals[round][i];
         if (op == ReduceOp::average && final == Final::partly)
-          throw Error(Code::unsupported, fmt::format("[average] rank {} round {}: elements [{}, {}) are complete only in part; "
-                                                     "expected a reduce step whose range is complete as a whole or not at all",
+          throw Error(Code::unsupported, fmt::format("[average] rank {} round {}: elements [{}, {}) are complete in part; "
+                                                     "expected a reduce step to complete all of its range or nothing",
                                                      schedule.rank, round, range.begin, range.end));
         reductions.push_back({reduce_kernel(op, buffer.type, final == Final::yes), ours, element, schedule.ranks});
         incoming.push_back({peer, bytes, nullptr, {Reduction::take, &reductions.back()}});

@@ -19,8 +19,8 @@ constexpr ElementType type_of() {
 
 template <typename T>
 T reduced(ReduceOp op, T ours, T theirs, bool divides = false, std::int64_t divisor = 1) {
-  reduce_kernel(op, type_of<T>(), divides)(reinterpret_cast<std::byte*>(&ours), reinterpret_cast<const std::byte*>(&theirs), 1,
-                                           divisor);
+  reduce_kernel(op, type_of<T>(), divides)(reinterpret_cast<std::byte*>(&ours),
+                                           reinterpret_cast<const std::byte*>(&theirs), 1, divisor);
   return ours;
 }
 
@@ -41,7 +41,8 @@ TYPED_TEST(ReduceKernels, DoEveryLengthAtEveryAlignment) {
       }
       ours[length] = 77;
       if (length != 0) std::memcpy(theirs.data() + shift, values.data(), length * sizeof(T));
-      reduce_kernel(ReduceOp::sum, type_of<T>(), false)(reinterpret_cast<std::byte*>(ours.data()), theirs.data() + shift, length, 1);
+      const auto kernel = reduce_kernel(ReduceOp::sum, type_of<T>(), false);
+      kernel(reinterpret_cast<std::byte*>(ours.data()), theirs.data() + shift, length, 1);
       for (std::size_t i = 0; i < length; ++i) EXPECT_EQ(ours[i], static_cast<T>(static_cast<T>(5 * i) - 50));
       EXPECT_EQ(ours[length], 77);
     }

@@ -39,7 +39,7 @@ struct DatasetPair {
 };
 
 struct DatasetOptions {
-  /// Where files are looked for first; then $DDLBENCH_DATA/<name>, then where Debian's packages put them.
+  /// Where the files are. Empty: $DDLBENCH_DATA/<name>, then where Debian's packages put them.
   std::string folder = {};
   /// Made up in memory: same shape and classes, learnable, from `seed`.
   bool synthetic = false;

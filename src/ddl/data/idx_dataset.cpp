@@ -24,8 +24,9 @@ std::string find_part(const std::string& folder, const std::string& stem) {
 }
 
 std::vector<std::string> places(const IdxSource& source, const DatasetOptions& options) {
+  // A folder that was asked for is the only one: a mistyped name must not be answered with other data.
+  if (!options.folder.empty()) return {options.folder};
   std::vector<std::string> all;
-  if (!options.folder.empty()) all.push_back(options.folder);
   const char* root = std::getenv("DDLBENCH_DATA");
   if (root != nullptr && *root != '\0') all.push_back((fs::path(root) / source.name).string());
   if (!source.system_folder.empty()) all.push_back(source.system_folder);

@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -126,7 +126,8 @@ ProcessGroup::Child& ProcessGroup::spawn(int rank, const std::function<int(int)>
   auto child = std::make_unique<Child>();
   child->rank = rank;
   child->pid = pid;
-  child->pidfd = ::pidfd_open(pid, 0);
+  // By number: glibc 2.36 declares pidfd_open without C linkage.
+  child->pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   child->control.emplace(std::move(ours));
   child->outputs = {std::exchange(output.read, -1), std::exchange(error.read, -1)};
   children_.push_back(std::move(child));

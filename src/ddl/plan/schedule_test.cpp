@@ -14,7 +14,8 @@ Schedule swap_halves(int rank, const CollectiveShape& shape) {
   const int peer = 1 - rank;
   const Range mine = part_of(shape.elements, 2, rank);
   const Range theirs = part_of(shape.elements, 2, peer);
-  return {rank, 2, shape.elements, {{{kSend, peer, theirs}, {kReduce, peer, mine}}, {{kSend, peer, mine}, {kReceive, peer, theirs}}}};
+  return {rank, 2, shape.elements,
+          {{{kSend, peer, theirs}, {kReduce, peer, mine}}, {{kSend, peer, mine}, {kReceive, peer, theirs}}}};
 }
 
 std::vector<std::string> findings_after(const std::function<void(Schedule&)>& breakage, Goal goal = Goal::all_reduce) {
@@ -74,7 +75,8 @@ TEST(VerifySchedule, FindsAWrongLength) {
   const auto findings = findings_after([](Schedule& s) {
     if (s.rank == 1) s.rounds[0][0].range.end -= 1;
   });
-  EXPECT_FINDING(findings, "rank 0 round 0: reduce from rank 1 has another length; got 2 elements (its round 0), expected 3");
+  EXPECT_FINDING(findings,
+                 "rank 0 round 0: reduce from rank 1 has another length; got 2 elements (its round 0), expected 3");
 }
 
 TEST(VerifySchedule, FindsOtherElements) {

@@ -9,7 +9,8 @@
     font: getComputedStyle(document.body).fontFamily,
     view: { stroke: null },
     axis: {
-      labelColor: text, titleColor: text, gridColor: "var(--grid)", domainColor: "var(--line)", tickColor: "var(--line)",
+      labelColor: text, titleColor: text, gridColor: "var(--grid)",
+      domainColor: "var(--line)", tickColor: "var(--line)",
       labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8, labelPadding: 6, tickCount: 6,
     },
     scale: { bandPaddingInner: 0.28, bandPaddingOuter: 0.14 },

@@ -63,6 +63,12 @@ Plan data_parallel(const StrategyInput& input) {
   }
   const auto cap = size_option(input.spec, "bucket", kBucketCap);
   const auto first = std::min(cap, size_option(input.spec, "first-bucket", kFirstBucket));
+  if (input.workers == 1) {
+    // Nobody to exchange gradients with: what is left is one worker's step.
+    auto alone = single({input.graph, 1, input.local_batch, input.element_bytes, {"single", {}}, {}});
+    alone.strategy = "data";
+    return alone;
+  }
 
   Plan plan{"data", input.workers, assign_buckets(bytes, order, first, cap), {}};
   // One element more travels with the last bucket: a vote of each worker whether to stop after this step.

@@ -10,8 +10,8 @@ namespace {
 
 void check_peer(std::string_view transport, int rank, int size, int peer) {
   if (peer < 0 || peer >= size || peer == rank)
-    throw Error(Code::invalid_argument,
-                fmt::format("[{}] rank {} has no such peer; got {}, expected another rank of {}", transport, rank, peer, size));
+    throw Error(Code::invalid_argument, fmt::format("[{}] rank {} has no such peer; got {}, expected another rank of {}",
+                                                    transport, rank, peer, size));
 }
 
 }  // namespace
@@ -32,8 +32,8 @@ void throw_interrupted(std::string_view transport, int rank) {
 }
 
 void throw_disagreement(std::string_view transport, int from, int to, std::uint64_t got, std::uint64_t expected) {
-  throw Error(Code::corrupt, fmt::format("[{}] the message from rank {} to rank {} has another length; got {} bytes, expected {}",
-                                         transport, from, to, got, expected));
+  throw Error(Code::corrupt, fmt::format("[{}] the message from rank {} to rank {} has another length; got {} bytes, "
+                                         "expected {}", transport, from, to, got, expected));
 }
 
 std::string list_of_ranks(std::vector<int> ranks) {

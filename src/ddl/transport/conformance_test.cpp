@@ -145,7 +145,8 @@ TEST_P(TransportConformance, AllocatesAlignedAndZeroed) {
 }
 
 TEST_P(TransportConformance, RefusesMoreMemoryThanThereIs) {
-  const auto outcomes = run_transports(GetParam(), 1, [](Transport& transport) { transport.allocate(std::size_t{1} << 50); });
+  const auto outcomes =
+      run_transports(GetParam(), 1, [](Transport& transport) { transport.allocate(std::size_t{1} << 50); });
   ASSERT_TRUE(outcomes[0]);
   EXPECT_EQ(outcomes[0]->code(), Code::io) << outcomes[0]->what();
 }
@@ -236,9 +237,8 @@ TEST_P(TransportConformance, SaysBothLengthsWhereTheyDisagree) {
   for (std::size_t rank = 0; rank < 2; ++rank) {
     ASSERT_TRUE(outcomes[rank]);
     EXPECT_EQ(outcomes[rank]->code(), Code::corrupt) << outcomes[rank]->what();
-    EXPECT_NE(std::string(outcomes[rank]->what()).find(rank == 0 ? "got 16 bytes, expected 12" : "got 12 bytes, expected 16"),
-              std::string::npos)
-        << outcomes[rank]->what();
+    const auto lengths = rank == 0 ? "got 16 bytes, expected 12" : "got 12 bytes, expected 16";
+    EXPECT_NE(std::string(outcomes[rank]->what()).find(lengths), std::string::npos) << outcomes[rank]->what();
   }
 }
 

@@ -38,8 +38,8 @@ Card read(int rank, const std::string& text) {
   const auto number = [&](std::size_t at, auto& value) {
     if (words.size() != 5 || words[0] != "shm" ||
         std::from_chars(words[at].data(), words[at].data() + words[at].size(), value).ec != std::errc{})
-      throw Error(Code::corrupt, fmt::format("[shm] rank {} says no arena; got '{}', expected 'shm PID FD CAPACITY NONCE'",
-                                             rank, text));
+      throw Error(Code::corrupt, fmt::format("[shm] rank {} says no arena; got '{}', expected 'shm PID FD CAPACITY "
+                                             "NONCE'", rank, text));
   };
   number(1, card.pid);
   number(2, card.fd);
@@ -92,7 +92,8 @@ class Arenas final : public SharedMemory {
       arenas_[rank] = std::make_unique<ShmArena>(static_cast<int>(rank), card.pid, card.fd, card.capacity);
       const auto* header = reinterpret_cast<const Header*>(arenas_[rank]->base());
       if (card.capacity < desk_at_ || header->nonce != card.nonce)
-        throw Error(Code::io, fmt::format("[shm] process {} here is not rank {}; expected all ranks on one host", card.pid, rank));
+        throw Error(Code::io, fmt::format("[shm] process {} here is not rank {}; expected all ranks on one host",
+                                          card.pid, rank));
       desks_[rank] = reinterpret_cast<Desk*>(arenas_[rank]->base() + desk_at_);
     }
   }

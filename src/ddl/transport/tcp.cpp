@@ -112,14 +112,15 @@ class TcpTransport final : public Transport {
         if (!lines_[peer].fd.valid()) continue;
         const bool sends = advance_sends(static_cast<int>(peer));
         const bool receives = advance_receives(static_cast<int>(peer));
-        if (sends || receives)
-          polled.push_back({lines_[peer].fd.get(), static_cast<short>((sends ? POLLOUT : 0) | (receives ? POLLIN : 0)), 0});
+        const auto events = static_cast<short>((sends ? POLLOUT : 0) | (receives ? POLLIN : 0));
+        if (events != 0) polled.push_back({lines_[peer].fd.get(), events, 0});
       }
       if (polled.size() == 1) return;
       if (interrupted_) throw_interrupted("tcp", rank_);
       const Seconds left = left_until(deadline);
       if (left.value == 0)
-        throw Error(Code::timeout, fmt::format("[tcp] rank {} waited {}; rank {} did not come", rank_, to_string(timeout), late()));
+        throw Error(Code::timeout, fmt::format("[tcp] rank {} waited {}; rank {} did not come", rank_,
+                                               to_string(timeout), late()));
       ::poll(polled.data(), polled.size(), static_cast<int>(std::min(left.value * 1e3 + 1, 1e6)));
     }
   }

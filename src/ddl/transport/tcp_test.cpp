@@ -24,7 +24,8 @@ using testing::status_of;
 /// Lets someone look at the addresses before anybody connects.
 class Spied final : public Rendezvous {
  public:
-  Spied(Rendezvous& inner, std::function<void(const std::vector<std::string>&)> look) : inner_(inner), look_(std::move(look)) {}
+  Spied(Rendezvous& inner, std::function<void(const std::vector<std::string>&)> look)
+      : inner_(inner), look_(std::move(look)) {}
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   std::vector<std::string> exchange(const std::string& mine, Seconds timeout) override {

@@ -14,7 +14,8 @@ struct Outgoing {
   std::span<const std::byte> data;
 };
 
-/// Takes a message piece by piece, in order. `piece` is only valid during the call.
+/// Takes a message piece by piece, in order; none but the last ends inside a run of 8 bytes, so none splits an
+/// element. `piece` is only valid during the call.
 struct Sink {
   void (*take)(void* context, std::size_t offset, std::span<const std::byte> piece) = nullptr;
   void* context = nullptr;
@@ -51,9 +52,11 @@ class Transport {
   virtual std::span<std::byte> allocate(std::size_t bytes) = 0;
 
   /// Moves all messages of one round, both ways at once, and returns when every one is complete: what was sent may be
-  /// overwritten (its peer took it, or the kernel carries it). Messages between two ranks keep their order across calls; empty ones count.
+  /// overwritten (its peer took it, or the kernel carries it). Messages between two ranks keep their order across
+  /// calls; empty ones count.
   /// Errors: peer_lost (which rank), timeout (which rank did not come), corrupt (lengths disagree: what each side
-  /// says), interrupted; invalid_argument for a peer that does not exist (this one leaves the transport usable). After an error the transport is unusable.
+  /// says), interrupted; after any of these the transport is unusable, and says the same again. invalid_argument for
+  /// a peer that does not exist: nothing was moved, and the transport is as it was.
   virtual void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout) = 0;
 
   /// Makes a pending and every later exchange() throw `interrupted`. Any thread may call it.
