@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kCurvePoints = 150;
 constexpr std::size_t kSeriesPoints = 240;
+constexpr double kTicksOneByOne = 12;
 
 struct Curve {
   std::vector<double> at, value;
@@ -24,6 +25,11 @@ Json line_plot(const Plot& plot, const Json& values, const std::string& x_title,
   Json base = plot_base(240, plot.description);
   Json x = channel("at", "quantitative", x_title);
   x["axis"] = {{"format", ",d"}, {"grid", false}, {"tickMinStep", 1}};
+  // Vega would put ticks between two epochs, and print both with the same whole number.
+  double last = 0;
+  for (const auto& value : values) last = std::max(last, value["at"].get<double>());
+  if (last <= kTicksOneByOne)
+    for (int tick = 0; tick <= static_cast<int>(last); ++tick) x["axis"]["values"].push_back(tick);
   x["scale"] = {{"zero", false}, {"nice", false}};
   Json y = channel("value", "quantitative", y_title);
   y["scale"] = {{"zero", zero}};

@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "ddl/core/spec.h"
 #include "ddl/report/escape.h"
 #include "ddl/report/format.h"
@@ -137,6 +139,7 @@ std::vector<double> numbers_at(const Json& record, std::initializer_list<std::st
 
 std::string as_text(const Json& value) {
   if (value.is_null()) return "-";
+  if (value.is_number_float()) return fmt::format("{:.6g}", value.get<double>());
   return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
