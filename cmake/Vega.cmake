@@ -1,4 +1,4 @@
-# Vega-Lite's JavaScript comes out of the Python wheel `vega` (tools/requirements.txt), and goes into the binary.
+# Vega-Lite's JavaScript comes out of the Python wheel `vega` (tools/requirements-alone.txt), and goes into the binary.
 
 # ddl_find_vega(script licence): the bundle inside the wheel, and files with the licences of what is in it.
 function(ddl_find_vega script licences)

@@ -280,7 +280,8 @@ class Failures(Case):
     def test_a_full_disk_loses_nothing(self):
         disk = pathlib.Path(self.folder) / "disk"
         disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], check=True)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], capture_output=True).returncode != 0:
+            self.skipTest("a file system that fills up needs the right to mount one (CAP_SYS_ADMIN)")
         self.addCleanup(subprocess.run, ["umount", disk])
         self.record(*QUICK, "--steps", 1, "--trace", "off", "--store", disk / "a.db")
         before = run("status", "--json", "--store", disk / "a.db", cwd=self.folder).stdout

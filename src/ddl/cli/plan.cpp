@@ -39,7 +39,8 @@ RunPlan plan_runs(const std::vector<Experiment>& experiments, Store* store, bool
   if (store != nullptr)
     for (const auto& row : store->rows()) {
       if (row.state == "ok") ok[row.identity].push_back(row.id);
-      if (row.started.empty() && (row.state == "planned" || row.state == "interrupted")) never_begun[row.identity].push_back(row.id);
+      // Those still `planned` belong to a sweep that runs now: the store has settled the abandoned ones.
+      if (row.started.empty() && row.state == "interrupted") never_begun[row.identity].push_back(row.id);
     }
   RunPlan plan;
   Digests digests;

@@ -1,6 +1,7 @@
 #include "ddl/cli/command.h"
 #include "ddl/cli/experiment_flags.h"
 #include "ddl/cli/runner.h"
+#include "ddl/cli/signal_watch.h"
 #include "ddl/core/error.h"
 
 namespace ddl {
@@ -33,6 +34,7 @@ Exit act(const Options& options) {
   check_names(experiment);
   if (options.dry) return dry_run(experiment, output);
 
+  const SignalWatch signals;
   Recorder recorder(experiment.store, output);
   ProgressLine progress(output);
   Exit code = Exit::ok;
@@ -42,6 +44,8 @@ Exit act(const Options& options) {
     const Pending pending{experiment, planned_record(experiment, "", "", repeat)};
     records.push_back(run_one(pending, recorder, progress, repeat == 0 ? process_started() : 0));
     code = exit_for_record(records.back());
+    if (code == Exit::ok && SignalWatch::caught() != 0)
+      code = SignalWatch::caught() == SIGTERM ? Exit::terminated : Exit::interrupted;
   }
   if (output.json) output.document(experiment.repeat == 1 ? records.front() : Json{{"schema", "ddlbench.runs/1"}, {"runs", records}});
   if (!output.json) {

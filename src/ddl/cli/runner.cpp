@@ -1,38 +1,14 @@
 #include "ddl/cli/runner.h"
 
 #include <csignal>
+#include <exception>
 
+#include "ddl/cli/signal_watch.h"
 #include "ddl/core/error.h"
 #include "ddl/report/report.h"
 
 namespace ddl {
 namespace {
-
-/// Between two runs nobody else listens: a signal there ends the sweep, a second one the process.
-class SignalWatch {
- public:
-  SignalWatch() {
-    caught_ = 0;
-    struct sigaction action {};
-    action.sa_handler = [](int number) { caught_ = number; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    ::sigaction(SIGINT, &action, &interrupt_);
-    ::sigaction(SIGTERM, &action, &terminate_);
-  }
-  ~SignalWatch() {
-    ::sigaction(SIGINT, &interrupt_, nullptr);
-    ::sigaction(SIGTERM, &terminate_, nullptr);
-  }
-  SignalWatch(const SignalWatch&) = delete;
-  SignalWatch& operator=(const SignalWatch&) = delete;
-
-  static int caught() { return caught_; }
-
- private:
-  // A handler reaches nothing else.
-  static inline volatile std::sig_atomic_t caught_ = 0;
-  struct sigaction interrupt_ {}, terminate_ {};
-};
 
 std::string text_of(const Json& record, const char* key) {
   const auto found = record.find(key);
@@ -55,6 +31,7 @@ Json adopted(Json record, const Json& planned) {
 }  // namespace
 
 Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress, Nanoseconds requested) {
+  const SignalsHeld held;
   Json record = pending.record;
   record["state"] = "running";
   record["started"] = time_now();
@@ -63,7 +40,7 @@ Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress,
   events.requested = requested;
   try {
     record = adopted(run_experiment(pending.experiment, events), pending.record);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     record["state"] = "failed";
     record["reason"] = error.what();
     record["finished"] = time_now();
@@ -76,6 +53,7 @@ Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress,
 
 Outcome run_all(const std::vector<Pending>& pending, Recorder& recorder, const Output& output) {
   Outcome outcome;
+  // Between two runs nobody else listens.
   const SignalWatch signals;
   ProgressLine progress(output);
   int number = 0;
@@ -86,7 +64,7 @@ Outcome run_all(const std::vector<Pending>& pending, Recorder& recorder, const O
     progress.begin(called(one.record), ++number, static_cast<int>(pending.size()));
     try {
       outcome.records.push_back(run_one(one, recorder, progress));
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       auto record = one.record;
       record["state"] = "failed";
       record["reason"] = error.what();

@@ -41,6 +41,7 @@ class Supervisor {
   void stop(const std::string& state, const std::string& reason);
   void check_clock();
   void conclude();
+  void fail_soon();
 
   Launch& launch_;
   const Experiment& experiment_;
@@ -71,7 +72,7 @@ void Supervisor::handle(const ProcessEvent& event) {
     case ProcessEvent::Kind::signal:
       if (stopping_) {
         observed_.state = "interrupted";
-        observed_.reason = "killed by a second interrupt before the step under way was over";
+        observed_.reason = fmt::format("killed by a second {} before the step under way was over", event.status == SIGINT ? "SIGINT" : "SIGTERM");
         processes_.kill_all();
       } else {
         stop("interrupted", fmt::format("interrupted by {}", event.status == SIGINT ? "SIGINT" : "SIGTERM"));
@@ -93,18 +94,26 @@ void Supervisor::handle(const ProcessEvent& event) {
 
 void Supervisor::handle_message(const ProcessEvent& event) {
   if (event.kind == ProcessEvent::Kind::message && event.message.type == MessageType::failed) {
-    const auto failure = parse_json(event.message.body, "a worker's failure");
-    const auto code = failure.at("code").get<std::string>();
+    const auto failure = Json::parse(event.message.body, nullptr, false);
+    const auto code = failure.is_object() ? failure.value("code", std::string("corrupt")) : "corrupt";
+    const auto message = failure.is_object() ? failure.value("message", std::string("no message")) : event.message.body;
     const bool follows = code == "peer_lost" || code == "interrupted" || code == "timeout";
-    failures_.push_back({event.rank, follows ? 1 : 2, fmt::format("rank {}: {}", event.rank, failure.at("message").get<std::string>())});
+    failures_.push_back({event.rank, follows ? 1 : 2, fmt::format("rank {}: {}", event.rank, message)});
     said_[event.rank] = code;
+    fail_soon();
     return;
   }
   try {
     launch_.take(event, processes_);
-  } catch (const std::exception& error) {
+  } catch (const Error& error) {
+    const bool its_own_word = error.code() == Code::peer_lost;
+    failures_.push_back({event.rank, 2, fmt::format("rank {}{}: {}", event.rank, its_own_word ? "" : " said what cannot be understood", error.what())});
+    said_[event.rank] = name(error.code());
+    fail_soon();
+  } catch (const nlohmann::json::exception& error) {
     failures_.push_back({event.rank, 2, fmt::format("rank {} said what cannot be understood: {}", event.rank, error.what())});
-    processes_.kill_all();
+    said_[event.rank] = "corrupt";
+    fail_soon();
   }
 }
 
@@ -125,6 +134,11 @@ void Supervisor::handle_exit(const ProcessEvent& event) {
                                      observed_.book.steps(event.rank).size(),
                                      last.empty() ? "none" : join(last, " | "))});
   }
+  fail_soon();
+}
+
+/// From the first sign of a failure the others have a moment to say what they saw; then they are killed.
+void Supervisor::fail_soon() {
   if (kill_at_ == 0) kill_at_ = now() + static_cast<Nanoseconds>(kAftermath.value * 1e9);
 }
 

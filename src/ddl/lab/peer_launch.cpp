@@ -32,6 +32,9 @@ PeerJob peer_job(const Experiment& experiment, const DatasetPair& data) {
   if (job.precision != "fp32") throw refuse(fmt::format("in fp32; got precision {}", job.precision));
   if (!job.strategy.options.empty() || (job.strategy.name != "data" && job.strategy.name != "single"))
     throw refuse(fmt::format("data parallel, without options; got strategy {}", to_string(job.strategy)));
+  for (const auto& worker : job.workers)
+    if (worker.threads != job.workers.front().threads)
+      throw refuse(fmt::format("with as many threads in every worker; got {} and {}", job.workers.front().threads, worker.threads));
   PeerJob peer;
   peer.model = to_string(job.model);
   peer.workers = static_cast<int>(job.workers.size());

@@ -109,7 +109,10 @@ ProcessGroup::Child& ProcessGroup::spawn(int rank, const std::function<int(int)>
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(1);  // the coordinator died before the kernel was told
     ::signal(SIGINT, SIG_IGN);
-    ::pthread_sigmask(SIG_SETMASK, &saved_->mask, nullptr);
+    ::signal(SIGTERM, SIG_DFL);
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     // Not the coordinator's terminal: what workers print is kept, with their rank, for the record.
     const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null >= 0) ::dup2(null, STDIN_FILENO);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <ctime>
 #include <random>
+#include <span>
 
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
@@ -95,7 +96,9 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
   const auto number = static_cast<int>(rank);
   const auto milliseconds = step_milliseconds(observed.book.steps(number));
   Json json{{"rank", number}, {"device", experiment.job.workers.at(rank).device}, {"pid", observed.pids.at(rank)}};
-  json["step_ms"] = {{"median", milliseconds.empty() ? Json(nullptr) : Json(median(milliseconds))}, {"samples", rounded(milliseconds)}};
+  const auto end = static_cast<std::size_t>(observed.book.complete());
+  json["step_ms"] = {{"median", end > skipped ? Json(median(std::span(milliseconds).subspan(skipped, end - skipped))) : Json(nullptr)},
+                     {"samples", rounded(milliseconds)}};
   const auto& done = observed.done.at(rank);
   if (!done.is_null()) {
     const auto& memory = done.at("memory_bytes");
@@ -120,13 +123,17 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
 /// Replicas must hold the same bits; a run in which they do not is not a measurement of anything.
 void add_digest(Json& record, const Observed& observed) {
   std::string first;
+  std::size_t first_rank = 0;
   for (std::size_t rank = 0; rank < observed.done.size(); ++rank) {
     if (observed.done[rank].is_null() || !observed.done[rank].contains("parameters_digest")) continue;
     const auto digest = observed.done[rank].at("parameters_digest").get<std::string>();
-    if (first.empty()) first = digest;
+    if (first.empty()) {
+      first = digest;
+      first_rank = rank;
+    }
     if (digest != first && record["state"] == "ok") {
       record["state"] = "invalid";
-      record["reason"] = fmt::format("parameters differ between ranks at the end: rank 0 has {}, rank {} has {}", first, rank, digest);
+      record["reason"] = fmt::format("parameters differ between ranks at the end: rank {} has {}, rank {} has {}", first_rank, first, rank, digest);
     }
   }
   record["parameters_digest"] = first.empty() ? Json(nullptr) : Json(first);

@@ -7,7 +7,8 @@ namespace ddl {
 namespace {
 
 bool same_work(const RunView& a, const RunView& b) {
-  return a.subject == b.subject && a.model == b.model && a.dataset == b.dataset && a.batch == b.batch;
+  return a.subject == b.subject && a.model == b.model && a.dataset == b.dataset && a.batch == b.batch &&
+         a.likeness == b.likeness;
 }
 
 bool can_be_baseline(const RunView& view) {

@@ -73,6 +73,14 @@ RunView view_run(const Json& record) {
   view.model = text_at(record, {"config", "model"});
   view.dataset = text_at(record, {"config", "dataset"});
   if (const auto* batch = find_at(record, {"config", "batch"})) view.batch = as_text(*batch);
+  for (const auto* key : {"precision", "kernels", "synthetic", "train_samples", "loader"})
+    if (const auto* value = find_at(record, {"config", key})) view.likeness += fmt::format("{}={} ", key, value->dump());
+  // Workers of other threads are other workers, however many there are.
+  if (const auto* workers = find_at(record, {"config", "workers"}); workers != nullptr && workers->is_string()) {
+    const auto& text = workers->get_ref<const std::string&>();
+    const auto open = text.find('[');
+    if (open != std::string::npos) view.likeness += text.substr(open, text.find(']', open) - open + 1);
+  }
   view.transport = text_at(record, {"config", "transport"});
   if (const auto* ranks = find_at(record, {"ranks"}); ranks && ranks->is_array())
     for (const auto& rank : *ranks) view.ranks.push_back(rank_view(rank, static_cast<int>(view.ranks.size())));

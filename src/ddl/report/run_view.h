@@ -40,6 +40,7 @@ struct RankView {
 struct RunView {
   const Json* record = nullptr;   ///< must outlive the view
   std::string id, state, reason, subject, study, name, model, dataset, batch, transport, started;
+  std::string likeness;  ///< what else must be equal for two runs to have done the same work: precision, kernels, …
   int workers = 0;                ///< 0 where it is not known
   std::optional<Interval> throughput;
   std::optional<double> accuracy, step_ms;

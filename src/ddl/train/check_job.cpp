@@ -15,7 +15,10 @@ void check_job(const Job& job, const DatasetPair& data) {
   const auto workers = static_cast<std::int64_t>(job.workers.size());
   const auto& strategy = builtin_strategies().at(job.strategy.name);
   builtin_transports().at(job.transport);
-  if (job.collective != "auto") builtin_collectives().at(job.collective);
+  auto collective = job.collective;
+  if (const auto own = job.strategy.options.find("collective"); own != job.strategy.options.end()) collective = own->second;
+  if (collective != "auto" && builtin_collectives().at(collective).make.goal != Goal::all_reduce)
+    throw Error(Code::invalid_argument, fmt::format("[job] collective must be an all-reduce; got '{}'", collective));
   const auto bytes = element_bytes(job.precision);
   for (const auto& worker : job.workers)
     if (worker.device != "cpu")

@@ -13,15 +13,19 @@ namespace {
 
 constexpr std::int64_t kBatch = 250;
 
-void share_statistics(Network& network, Communicator& communicator) {
+/// Training goes on with each worker's own: the caller puts back what this returns.
+std::vector<at::Tensor> share_statistics(Network& network, Communicator& communicator) {
+  std::vector<at::Tensor> own;
   for (auto& buffer : network.buffers()) {
     auto local = buffer.to(at::kCPU, at::kDouble).contiguous();
     communicator
         .all_reduce({static_cast<std::byte*>(local.data_ptr()), static_cast<std::size_t>(local.numel()), ElementType::fp64},
                     ReduceOp::average)
         .wait();
+    own.push_back(buffer.clone());
     buffer.copy_(local);
   }
+  return own;
 }
 
 }  // namespace
@@ -30,7 +34,8 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
   const c10::NoGradGuard guard;
   const int rank = communicator ? communicator->rank() : 0;
   const int ranks = communicator ? communicator->size() : 1;
-  if (communicator) share_statistics(network, *communicator);
+  std::vector<at::Tensor> own;
+  if (communicator) own = share_statistics(network, *communicator);
 
   const auto mine = part_of(static_cast<std::size_t>(dataset.size()), ranks, rank);
   const auto begin = static_cast<std::int64_t>(mine.begin), end = static_cast<std::int64_t>(mine.end);
@@ -59,6 +64,7 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
   }
   if (communicator)
     communicator->all_reduce({reinterpret_cast<std::byte*>(sums), 2, ElementType::fp64}, ReduceOp::sum).wait();
+  for (std::size_t i = 0; i < own.size(); ++i) network.buffers()[i].copy_(own[i]);
   const auto total = static_cast<double>(dataset.size());
   return {sums[0] / total, sums[1] / total};
 }

@@ -13,7 +13,8 @@ struct Evaluation {
 };
 
 /// Runs the network over the whole data set, each worker a contiguous part of it, without gradients.
-/// Batch norm uses running statistics; workers that kept statistics of their own batches first take the mean of all.
+/// Batch norm uses running statistics; workers that kept statistics of their own batches take the mean of all for it, and go on with
+/// their own.
 /// Collective: every worker calls it; all get the same answer. `communicator` may be null for one worker.
 Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* communicator, LoaderOptions loading);
 

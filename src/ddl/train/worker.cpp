@@ -53,7 +53,7 @@ class Worker {
   void rebuild_buckets();
   double learning_rate(std::int64_t step) const;
   void tell(bool now_or_never);
-  void finish_epoch(std::int64_t epoch);
+  void finish_epoch(std::int64_t epoch, bool evaluated);
   bool asked_to_stop();
   void finish(bool stopped);
 
@@ -77,8 +77,13 @@ class Worker {
   double epoch_loss_ = 0;
   std::int64_t epoch_steps_ = 0;
   std::int64_t static_bytes_ = 0;
-  std::int64_t batch_bytes_ = 0;
 };
+
+/// The strategy's own word wins over the job's.
+std::string collective_of(const Job& job) {
+  const auto found = job.strategy.options.find("collective");
+  return found == job.strategy.options.end() ? job.collective : found->second;
+}
 
 std::unique_ptr<Communicator> connect(const Job& job, int rank, int ranks, Control& control) {
   if (ranks == 1) return nullptr;
@@ -100,7 +105,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       network_built_(now()),
       communicator_(connect(job, rank, ranks_, control)),
       optimizer_(network_.parameters(), {job.momentum, job.weight_decay}),
-      executor_(network_, optimizer_, communicator_.get(), rank, job.collective),
+      executor_(network_, optimizer_, communicator_.get(), rank, collective_of(job)),
       sampler_(data.train->size(), job.batch, ranks_, job.shuffle, job.seed),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()) {
   executor_.adopt(builtin_strategies().at(job.strategy.name).make(strategy_input({})));
@@ -144,11 +149,11 @@ void Worker::tell(bool now_or_never) {
   told_ = now();
 }
 
-void Worker::finish_epoch(std::int64_t epoch) {
+void Worker::finish_epoch(std::int64_t epoch, bool evaluated) {
   tell(true);
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
   message["parameters_digest"] = parameters_digest(network_);
-  if (job_.evaluate) {
+  if (evaluated) {
     const auto result = evaluate(network_, *data_.test, communicator_.get(), {job_.loader_threads, job_.loader_prefetch});
     message["top1"] = result.top1;
     message["test_loss"] = result.loss;
@@ -190,7 +195,7 @@ void Worker::train() {
     steps_.push_back(record);
     executor_.record({worked, record.end, static_cast<std::int32_t>(step), kNone, static_cast<std::int16_t>(rank_),
                       Stream::compute, Cause::harness});
-    if (epoch_over || step + 1 == last_step_ || stopped) finish_epoch(step / per_epoch);
+    if (epoch_over || step + 1 == last_step_ || stopped) finish_epoch(step / per_epoch, job_.evaluate && !stopped);
   }
   finish(stopped);
 }
