@@ -9,27 +9,26 @@ find_package(GTest REQUIRED)
 find_package(benchmark REQUIRED)
 include(GoogleTest)
 
+# LibTorch by its files, not by find_package(Torch): that wants a whole CUDA toolkit where the wheel has CUDA in it.
 execute_process(
-  COMMAND ${DDL_PYTHON} -c "import torch, sys; sys.stdout.write(torch.utils.cmake_prefix_path + ';' + torch.__version__)"
+  COMMAND ${DDL_PYTHON} -c "
+import importlib.util, pathlib, runpy, sys
+root = pathlib.Path(importlib.util.find_spec('torch').submodule_search_locations[0])
+sys.stdout.write(f'{root};' + runpy.run_path(str(root / 'version.py'))['__version__'])"
   OUTPUT_VARIABLE torch_says RESULT_VARIABLE torch_missing ERROR_VARIABLE torch_error)
 if(torch_missing)
-  message(FATAL_ERROR "DDL_PYTHON=${DDL_PYTHON} cannot import torch; run tools/setup.sh\n${torch_error}")
+  message(FATAL_ERROR "DDL_PYTHON=${DDL_PYTHON} has no torch; run tools/setup.sh\n${torch_error}")
 endif()
-list(GET torch_says 0 torch_prefix)
+list(GET torch_says 0 DDL_TORCH_ROOT)
 list(GET torch_says 1 DDL_TORCH_VERSION)
-find_package(Torch REQUIRED PATHS ${torch_prefix} NO_DEFAULT_PATH)
-get_filename_component(DDL_TORCH_ROOT ${torch_prefix}/../.. ABSOLUTE)
+message(STATUS "LibTorch ${DDL_TORCH_VERSION} in ${DDL_TORCH_ROOT}")
 
 add_library(ddl_torch INTERFACE)
-target_include_directories(ddl_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-target_compile_options(ddl_torch INTERFACE ${TORCH_CXX_FLAGS})
-# The libraries by name, not TORCH_LIBRARIES: those add --no-as-needed wrappers that the layers must not repeat.
+target_include_directories(ddl_torch SYSTEM INTERFACE
+  ${DDL_TORCH_ROOT}/include ${DDL_TORCH_ROOT}/include/torch/csrc/api/include)
 target_link_libraries(ddl_torch INTERFACE ${DDL_TORCH_ROOT}/lib/libtorch_cpu.so ${DDL_TORCH_ROOT}/lib/libc10.so)
-if(EXISTS ${DDL_TORCH_ROOT}/lib/libtorch_cuda.so)
-  # Registered by static initialisers only, so the linker must be told to keep it.
-  target_link_libraries(ddl_torch INTERFACE
-    "-Wl,--no-as-needed,${DDL_TORCH_ROOT}/lib/libtorch_cuda.so,${DDL_TORCH_ROOT}/lib/libc10_cuda.so,--as-needed")
-endif()
+# A wheel with CUDA works as a CPU one: its CUDA half is not linked until there are CUDA devices to run on, since
+# loading it costs every start seconds.
 
 # fmt as LibTorch ships it (g++ 12 has no <format>), reached through a folder that holds nothing else:
 # LibTorch's include folder also carries protobuf and other headers that no other layer should see.
