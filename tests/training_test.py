@@ -230,6 +230,30 @@ class Failures(Case):
             self.assertIn(word, lines[0])
         return lines[0]
 
+    def test_a_failing_peer_is_quoted(self):
+        python = pathlib.Path(self.folder) / "python"
+        real = pathlib.Path(__file__).resolve().parent.parent / ".deps" / "venv" / "bin" / "python"
+        python.write_text('#!/bin/sh\ncase "$*" in\n'
+                          """  *torch_ddp.py*) [ "$RANK" = 1 ] && { echo '{"event":"error","message":"no luck today"}'; exit 1; }; sleep 60 ;;\n"""
+                          f'  *) exec {real} "$@" ;;\nesac\n')
+        python.chmod(0o755)
+        record = self.record(*QUICK, "--steps", 5, "--workers", 2, "--subject", "torch-ddp", code=1,
+                             env={"DDLBENCH_PYTHON": str(python)})
+        self.assertEqual(record["state"], "failed")
+        self.assertEqual(record["reason"], "rank 1: no luck today")
+
+    def test_an_interrupt_while_starting_is_not_lost(self):
+        for delay in (0, 0.05, 0.2, 0.5):
+            store = pathlib.Path(self.folder) / f"{delay}.db"
+            process = self.start("--workers", 2, "--store", store)
+            while not store.exists() and process.poll() is None:
+                time.sleep(0.001)
+            time.sleep(delay)
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=30)
+            self.assertEqual(process.returncode, 130, errors)
+            self.assertEqual(json.loads(output)["state"], "interrupted")
+
     def test_more_workers_than_samples(self):
         self.bad("--synthetic", "--train-samples", 3, "--workers", 4, "--steps", 1, code=2, words=["more workers than samples", "4", "3"])
 

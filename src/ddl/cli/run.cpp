@@ -34,7 +34,7 @@ Exit act(const Options& options) {
   check_names(experiment);
   if (options.dry) return dry_run(experiment, output);
 
-  const SignalWatch signals;
+  const SignalsHeld held;
   Recorder recorder(experiment.store, output);
   ProgressLine progress(output);
   Exit code = Exit::ok;
@@ -44,8 +44,8 @@ Exit act(const Options& options) {
     const Pending pending{experiment, planned_record(experiment, "", "", repeat)};
     records.push_back(run_one(pending, recorder, progress, repeat == 0 ? process_started() : 0));
     code = exit_for_record(records.back());
-    if (code == Exit::ok && SignalWatch::caught() != 0)
-      code = SignalWatch::caught() == SIGTERM ? Exit::terminated : Exit::interrupted;
+    if (const int late = SignalsHeld::take(); code == Exit::ok && late != 0)
+      code = late == SIGTERM ? Exit::terminated : Exit::interrupted;
   }
   if (output.json) output.document(experiment.repeat == 1 ? records.front() : Json{{"schema", "ddlbench.runs/1"}, {"runs", records}});
   if (!output.json) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <csignal>
+#include <ctime>
 
 namespace ddl {
 
@@ -42,6 +43,16 @@ class SignalsHeld {
     ::pthread_sigmask(SIG_BLOCK, &mask, &before_);
   }
   ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  /// One that came and that nobody took up: its number, or 0. It is taken by this.
+  static int take() {
+    sigset_t mask;
+    ::sigemptyset(&mask);
+    ::sigaddset(&mask, SIGINT);
+    ::sigaddset(&mask, SIGTERM);
+    const timespec at_once{};
+    const int number = ::sigtimedwait(&mask, nullptr, &at_once);
+    return number < 0 ? 0 : number;
+  }
   SignalsHeld(const SignalsHeld&) = delete;
   SignalsHeld& operator=(const SignalsHeld&) = delete;
 
