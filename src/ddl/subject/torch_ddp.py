@@ -26,6 +26,7 @@ import os
 import pathlib
 import sys
 import time
+import traceback
 
 import numpy as np
 import torch
@@ -317,8 +318,17 @@ def main():
         dist.init_process_group("gloo", init_method=f"file://{job.folder.resolve()}/rendezvous", rank=rank,
                                 world_size=world, timeout=datetime.timedelta(seconds=job.timeout_s))
     Trainer(job, rank, world).run()
-    if world > 1:
-        dist.destroy_process_group()
+
+
+def leave(code):
+    """End without taking the process group and the interpreter down. Gloo's threads may then still drop references to
+    Python objects (DDP's reducer keeps the group past destroy_process_group); one that asks for the interpreter's lock
+    while it ends is unwound through code that must not throw, and the process aborts with all of its work done
+    (pytorch/pytorch issue 190489 and pull request 179291, unmended in 2.13). The kernel closes the sockets after what
+    was sent on them, and every rank has left its last collective with what it needs."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
@@ -327,4 +337,6 @@ if __name__ == "__main__":
     except Exception as error:
         message = f"{type(error).__name__}: {error}".replace("\n", " ")
         print(json.dumps({"event": "error", "message": message}), flush=True)
-        raise
+        traceback.print_exc()
+        leave(1)
+    leave(0)
