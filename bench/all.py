@@ -5,10 +5,10 @@ import platform
 import subprocess
 import sys
 
+from common import BINARY
+
 here = pathlib.Path(__file__).resolve().parent
 print(f"{datetime.date.today()}, {platform.machine()}, Linux {platform.release()}, {platform.processor() or ''}")
 for script in ("harness.py", "startup.py", "training.py"):
     subprocess.run([sys.executable, here / script], check=True)
-collectives = here.parent / "build" / "release" / "bin" / "collective_bench"
-if collectives.exists():
-    subprocess.run([collectives], check=True)
+subprocess.run([BINARY.parent / "collective_bench"], check=True)

@@ -19,9 +19,10 @@ for package in $packages; do
   [ "$status" = "install ok installed" ] || missing+=("$package")
 done
 if [ ${#missing[@]} -gt 0 ]; then
-  if [ "$(id -u)" = 0 ]; then as_root=(); elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then as_root=(sudo);
+  if [ "$(id -u)" = 0 ]; then as_root=()
+  elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then as_root=(sudo)
   else
-    say "these Debian packages are missing and neither root nor password-less sudo is at hand; ask for:"
+    say "these Debian packages are missing, and there is neither root nor a sudo that works without a terminal; ask for:"
     say "  apt-get install --no-install-recommends ${missing[*]}"
     exit 1
   fi

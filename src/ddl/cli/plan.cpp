@@ -87,7 +87,12 @@ Experiment experiment_of(const Json& record) {
 std::vector<std::string> study_folders() {
   std::error_code ignored;
   const auto binary = fs::read_symlink("/proc/self/exe", ignored);
-  return {"studies", (binary.parent_path().parent_path() / "share/ddlbench/studies").string()};
+  std::vector<std::string> folders{"studies"};
+  // Where they were installed; for a binary in a build folder, where they were written.
+  for (const auto& folder : {binary.parent_path().parent_path() / "share/ddlbench/studies", fs::path(DDL_STUDY_FOLDER)})
+    if (fs::is_directory(folder, ignored) && (!fs::is_directory("studies", ignored) || !fs::equivalent("studies", folder, ignored)))
+      folders.push_back(folder.string());
+  return folders;
 }
 
 std::string find_study(const std::string& path_or_name) {
