@@ -1,29 +1,17 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
+#include <vector>
 
-#include "ddl/core/registry.h"
+#include "ddl/collective/algorithms.h"
+#include "ddl/collective/execute.h"
+#include "ddl/collective/operation.h"
 #include "ddl/measure/clock.h"
-#include "ddl/plan/schedule.h"
 #include "ddl/transport/transport.h"
 
 namespace ddl {
-
-enum class ElementType : std::uint8_t { fp32, fp64, int32, int64 };
-enum class ReduceOp : std::uint8_t { sum, average, max, min };
-std::size_t size_of(ElementType type);
-
-/// A collective's buffer on one rank; it is read and written in place.
-struct Buffer {
-  std::byte* data = nullptr;
-  std::size_t elements = 0;
-  ElementType type = ElementType::fp32;
-};
 
 /// A collective under way. Copies refer to the same one.
 class Handle {
@@ -50,14 +38,29 @@ enum class Start : std::uint8_t {
   at_wait,  ///< on the thread that waits for it, or for a later one: no other thread is woken for it
 };
 
+struct CommunicatorOptions {
+  /// Bounds each collective from the moment this rank enters it.
+  Seconds timeout{60};
+  /// The host of every rank, for hierarchical; empty: all on one.
+  std::vector<int> hosts = {};
+  /// What "auto" means for a goal and so many bytes. Must be the same on every rank. Empty: default_algorithm().
+  std::function<std::string(Goal goal, std::size_t bytes)> automatic = {};
+};
+
+/// The algorithm that "auto" stands for where nothing was measured.
+std::string_view default_algorithm(Goal goal, std::size_t bytes, int ranks, bool shares_memory);
+
 /// The collectives of one group of ranks, run one after the other on a thread of its own.
-/// Every rank must start the same collectives in the same order. Threads: any, but one caller at a time.
-/// The result has the same bits on every rank and in every run: each element is summed in an order that only the
+/// Every rank must start the same collectives in the same order; who does not gets an error, and so does everyone else.
+/// Threads: any, but one caller at a time.
+/// The result has the same bits on every rank and in every run: each element is reduced in an order that only the
 /// algorithm, P and the size decide.
 class Communicator {
  public:
-  /// Takes the transport. `timeout` bounds each collective from the moment this rank enters it.
-  Communicator(std::unique_ptr<Transport> transport, Seconds timeout);
+  /// Takes the transport.
+  Communicator(std::unique_ptr<Transport> transport, CommunicatorOptions options);
+  Communicator(std::unique_ptr<Transport> transport, Seconds timeout)
+      : Communicator(std::move(transport), CommunicatorOptions{timeout}) {}
   /// Interrupts what is pending and joins the thread.
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -67,25 +70,26 @@ class Communicator {
   int size() const;
   Transport& transport();
 
-  /// `algorithm`: a name of builtin_collectives(), or "auto". An average of integers is rounded towards zero.
-  /// Errors: not_found, invalid_argument for an algorithm or root that does not exist.
-  /// Errors (from the handle): invalid_argument when ranks disagree on size, plus those of Transport::exchange().
+  /// Errors: not_found, invalid_argument for an algorithm, root or shape that cannot be, unsupported.
+  /// Errors (from the handle): invalid_argument when ranks are not at the same collective, plus those of
+  /// Transport::exchange(); each names the operation and its number.
+  Handle start(const Collective& what, const Buffer& buffer, Start start = Start::now);
+  /// The same, on this thread, until complete; after what was started before. Costs no hand-over and no allocation.
+  void run(const Collective& what, const Buffer& buffer);
+
   Handle all_reduce(Buffer buffer, ReduceOp op, std::string_view algorithm = "auto", Start start = Start::now);
   Handle broadcast(Buffer buffer, int root, Start start = Start::now);
   Handle barrier(Start start = Start::now);
+
+  /// A group of some of these ranks, in that order, with a thread and an order of its own: collectives of both may be
+  /// under way at once. Called by each of `ranks`, after what was started before. Where memory is shared, the group reaches
+  /// that of this one's transport().allocate() in place.
+  /// Errors: invalid_argument where `ranks` repeat, do not exist or lack this one; those of a transport's making.
+  std::unique_ptr<Communicator> group(const std::vector<int>& ranks);
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-/// One algorithm of one collective.
-struct CollectiveAlgorithm {
-  Goal goal = Goal::all_reduce;
-  Algorithm schedule;
-};
-
-/// all-reduce by `ring` and `direct`, `broadcast`, `barrier`.
-Registry<CollectiveAlgorithm> builtin_collectives();
 
 }  // namespace ddl

@@ -26,7 +26,10 @@ Code code_of(const Body& body) {
 TEST(Communicator, RefusesAnAlgorithmOrRootThatDoesNotExist) {
   const auto outcomes = run_group("inproc", 1, [](Communicator& group) {
     require(code_of([&] { group.all_reduce({}, ReduceOp::sum, "rign"); }) == Code::not_found, "name");
-    require(code_of([&] { group.all_reduce({}, ReduceOp::sum, "barrier"); }) == Code::invalid_argument, "goal");
+    require(code_of([&] { group.all_reduce({}, ReduceOp::sum, "barrier/dissemination"); }) == Code::invalid_argument, "goal");
+    require(code_of([&] { group.run({Goal::all_reduce, ReduceOp::weighted_sum}, {nullptr, 0, ElementType::int32}); }) == Code::invalid_argument, "weights of integers");
+    require(code_of([&] { group.group({}); }) == Code::invalid_argument, "group of nobody");
+    require(code_of([&] { group.group({0, 0}); }) == Code::invalid_argument, "group that repeats");
     require(code_of([&] { group.broadcast({}, 1); }) == Code::invalid_argument, "root");
     group.barrier().wait();
   });
@@ -61,7 +64,7 @@ TEST(Communicator, TimesOutNamingTheRankAndStaysFailed) {
     given_up = true;
     require(said.ends_with("rank 1 did not come"), said);
     require(again == Code::timeout, "stays failed");
-  }, Seconds{0.1});
+  }, {Seconds{0.1}});
   EXPECT_EQ(failure(outcomes), "");
 }
 
@@ -101,15 +104,51 @@ TEST(Communicator, LosesARankThatEnds) {
   EXPECT_EQ(outcomes[0]->code(), Code::peer_lost);
 }
 
+TEST(Communicator, NamesTheOperationAndItsNumber) {
+  const auto outcomes = run_group("shm", 2, [](Communicator& group) {
+    group.barrier().wait();
+    if (group.rank() == 0) group.run({Goal::all_reduce, ReduceOp::max}, {});
+  });
+  ASSERT_TRUE(outcomes[0]);
+  EXPECT_EQ(std::string(outcomes[0]->what()), "[#2 all-reduce (direct, max) of 0 fp32] [shm] rank 0 lost rank 1: it left the group");
+}
+
+Prepared prepared(const char* algorithm, Goal goal, int rank, const CollectiveShape& shape) {
+  return prepare(choose_algorithm(goal, algorithm).algorithm(rank, shape), goal, shape.root);
+}
+
 TEST(Prepare, FindsTheStepsThatCompleteTheirRange) {
-  const auto registry = builtin_collectives();
-  for (const std::string name : {"ring", "direct"}) {
-    const auto prepared = prepare(registry.at(name).make.schedule(1, {4, 40, 0}));
-    for (std::size_t round = 0; round < prepared.finals.size(); ++round)
-      EXPECT_EQ(prepared.finals[round][1], round == 2 ? Final::yes : Final::no) << name << " " << round;
+  for (const char* name : {"ring", "direct"}) {
+    const auto plan = prepared(name, Goal::all_reduce, 1, {4, 40});
+    for (std::size_t round = 0; round < plan.facts.size(); ++round)
+      EXPECT_EQ(plan.facts[round][1].final, round == 2 ? Extent::whole : Extent::none) << name << " " << round;
   }
-  const auto partly = prepare({0, 2, 10, {{{StepKind::reduce, 1, {0, 10}}}, {{StepKind::receive, 1, {4, 6}}}}});
-  EXPECT_EQ(partly.finals[0][0], Final::partly);
+  const auto partly = prepare({0, 2, 10, {{{StepKind::reduce, 1, {0, 10}}}, {{StepKind::receive, 1, {4, 6}}}}}, Goal::all_reduce, 0);
+  EXPECT_EQ(partly.facts[0][0].final, Extent::partly);
+}
+
+TEST(Prepare, CompletesAReduceOnlyAtItsRoot) {
+  // Rank 2 of 4 takes rank 3's and gives both to the root: no result of its own.
+  EXPECT_EQ(prepared("binomial", Goal::reduce, 2, {4, 40}).facts[0][0].final, Extent::none);
+  EXPECT_EQ(prepared("binomial", Goal::reduce, 0, {4, 40}).facts[1][0].final, Extent::whole);
+  EXPECT_EQ(prepared("binomial", Goal::reduce, 0, {4, 40}).facts[0][0].final, Extent::none);
+}
+
+TEST(Prepare, KnowsWhatStillIsARanksOwn) {
+  const auto plan = prepared("ring", Goal::all_reduce, 1, {4, 40});
+  EXPECT_EQ(plan.facts[0][0].raw, Extent::whole);  // what it sends first
+  EXPECT_EQ(plan.facts[0][1].raw, Extent::whole);  // what it adds to
+  EXPECT_EQ(plan.facts[1][0].raw, Extent::none);   // a sum by now
+  EXPECT_TRUE(plan.untouched.empty());
+  EXPECT_EQ(prepared("ring", Goal::all_reduce, 0, {1, 40}).untouched, (std::vector<Range>{{0, 40}}));
+}
+
+TEST(Prepare, SeesThatDirectIsOnePass) {
+  const auto plan = prepared("direct", Goal::all_reduce, 2, {4, 41});
+  ASSERT_TRUE(plan.one_shot);
+  EXPECT_EQ(plan.one_shot->mine, (Range{21, 31}));
+  EXPECT_EQ(plan.one_shot->order, (std::vector{2, 3, 0, 1}));
+  for (const char* other : {"ring", "recursive-doubling", "star"}) EXPECT_FALSE(prepared(other, Goal::all_reduce, 2, {4, 41}).one_shot);
 }
 
 }  // namespace

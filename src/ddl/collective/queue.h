@@ -31,6 +31,9 @@ struct Handle::State {
 class CommunicationQueue {
  public:
   void push(std::shared_ptr<Handle::State> item, Start start);
+  /// Runs `work` on this thread once nothing is pending. Errors: its own; interrupted after stop().
+  template <typename Work>
+  void run_now(const Work& work);
   bool done(const Handle::State& item);
   /// Errors: what the item failed with.
   void wait(Handle::State& item);
@@ -50,5 +53,28 @@ class CommunicationQueue {
   bool running_ = false;
   bool stopped_ = false;
 };
+
+template <typename Work>
+void CommunicationQueue::run_now(const Work& work) {
+  std::unique_lock lock(mutex_);
+  while (running_ || !items_.empty())
+    if (running_)
+      ended_.wait(lock);
+    else
+      run_first(lock);
+  if (stopped_) throw Error(Code::interrupted, "[communicator] it ended before this collective began");
+  running_ = true;
+  lock.unlock();
+  struct End {
+    CommunicationQueue& queue;
+    ~End() {
+      const std::lock_guard again(queue.mutex_);
+      queue.running_ = false;
+      queue.ended_.notify_all();
+      if (!queue.items_.empty()) queue.pushed_.notify_one();
+    }
+  } end{*this};
+  work();
+}
 
 }  // namespace ddl

@@ -1,107 +1,317 @@
 #include "ddl/collective/reduce.h"
 
 #include <cstring>
-#include <type_traits>
 
-namespace ddl {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ddl/collective/reduce.cpp"
+// Three steps of what x86 processors have are enough: every further target costs as much to compile as all the rest.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ddl::HWY_NAMESPACE {
 namespace {
 
-// target_clones would pick a version with an ifunc, whose resolver runs before a sanitizer is ready; so the versions
-// are picked here. The body is forced into each of them, to be vectorised for that target.
+namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename T>
-using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+struct Native {
+  using Stored = T;
+  using D = hn::ScalableTag<T>;
+  using V = hn::Vec<D>;
+  static constexpr bool kInteger = !hwy::IsFloat<T>();
+  static V load(const std::byte* at) { return hn::LoadU(D(), reinterpret_cast<const T*>(at)); }
+  static void store(V v, std::byte* at) { hn::StoreU(v, D(), reinterpret_cast<T*>(at)); }
+  static V round(V v) { return v; }
+};
+
+struct Fp16 {
+  using Stored = std::uint16_t;
+  using D = hn::ScalableTag<float>;
+  using V = hn::Vec<D>;
+  using Half = hn::Rebind<hwy::float16_t, D>;
+  static constexpr bool kInteger = false;
+  static V load(const std::byte* at) { return hn::PromoteTo(D(), hn::LoadU(Half(), reinterpret_cast<const hwy::float16_t*>(at))); }
+  static void store(V v, std::byte* at) { hn::StoreU(hn::DemoteTo(Half(), v), Half(), reinterpret_cast<hwy::float16_t*>(at)); }
+  static V round(V v) { return hn::PromoteTo(D(), hn::DemoteTo(Half(), v)); }
+};
+
+struct Bf16 {
+  using Stored = std::uint16_t;
+  using D = hn::ScalableTag<float>;
+  using V = hn::Vec<D>;
+  using Words = hn::RebindToUnsigned<D>;
+  using Halves = hn::Rebind<std::uint16_t, Words>;
+  static constexpr bool kInteger = false;
+  static V load(const std::byte* at) {
+    const auto halves = hn::LoadU(Halves(), reinterpret_cast<const std::uint16_t*>(at));
+    return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(Words(), halves)));
+  }
+  /// To nearest, ties to even; a NaN stays one.
+  static hn::Vec<Words> rounded(V v) {
+    const Words words;
+    const auto bits = hn::BitCast(words, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u));
+    const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7fffu)));
+    const auto quiet = hn::Or(bits, hn::Set(words, 0x400000u));
+    return hn::IfThenElse(hn::RebindMask(words, hn::IsNaN(v)), quiet, nearest);
+  }
+  static void store(V v, std::byte* at) {
+    hn::StoreU(hn::TruncateTo(Halves(), hn::ShiftRight<16>(rounded(v))), Halves(), reinterpret_cast<std::uint16_t*>(at));
+  }
+  static V round(V v) { return hn::BitCast(D(), hn::ShiftLeft<16>(hn::ShiftRight<16>(rounded(v)))); }
+};
 
 struct Sum {
-  template <typename T>
-  [[gnu::always_inline]] static T apply(T a, T b, T) {
-    return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
-  }
-};
-struct SumThenDivide {
-  template <typename T>
-  [[gnu::always_inline]] static T apply(T a, T b, T divisor) {
-    return static_cast<T>(Sum::apply(a, b, divisor) / divisor);
-  }
+  template <typename V>
+  static V apply(V a, V b) { return hn::Add(a, b); }
 };
 struct Max {
-  template <typename T>
-  [[gnu::always_inline]] static T apply(T a, T b, T) {
-    return a < b || b != b ? b : a;
+  template <typename V>
+  static V apply(V a, V b) {
+    if constexpr (hwy::IsFloat<hn::TFromV<V>>())
+      return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(b)), b, a);
+    else
+      return hn::Max(a, b);
   }
 };
 struct Min {
-  template <typename T>
-  [[gnu::always_inline]] static T apply(T a, T b, T) {
-    return b < a || b != b ? b : a;
+  template <typename V>
+  static V apply(V a, V b) {
+    if constexpr (hwy::IsFloat<hn::TFromV<V>>())
+      return hn::IfThenElse(hn::Or(hn::Lt(b, a), hn::IsNaN(b)), b, a);
+    else
+      return hn::Min(a, b);
   }
 };
 
-template <typename Op, typename T>
-[[gnu::always_inline]] inline void body(std::byte* __restrict ours, const std::byte* __restrict theirs, std::size_t elements,
-                                        std::int64_t divisor) {
-  const T by = static_cast<T>(divisor);
-  for (std::size_t i = 0; i < elements; ++i) {
-    // Through memcpy, since a message may begin anywhere; it compiles to an unaligned load.
-    T a, b;
-    std::memcpy(&a, ours + i * sizeof(T), sizeof(T));
-    std::memcpy(&b, theirs + i * sizeof(T), sizeof(T));
-    a = Op::apply(a, b, by);
-    std::memcpy(ours + i * sizeof(T), &a, sizeof(T));
+template <typename Type>
+constexpr std::size_t lanes() { return hn::MaxLanes(typename Type::D()); }
+
+/// What a factor or divisor becomes on the way into a vector; those of integers are one.
+template <typename Type>
+typename Type::V spread(double value) {
+  using T = hn::TFromD<typename Type::D>;
+  return hn::Set(typename Type::D(), static_cast<T>(value));
+}
+
+template <typename Type>
+typename Type::V divided(typename Type::V v, double divisor) {
+  if constexpr (Type::kInteger) {
+    using T = typename Type::Stored;
+    alignas(64) T values[lanes<Type>()];
+    hn::Store(v, typename Type::D(), values);
+    for (T& value : values) value = static_cast<T>(value / static_cast<T>(divisor));
+    return hn::Load(typename Type::D(), values);
+  } else {
+    return hn::Div(v, spread<Type>(divisor));
   }
 }
 
-template <typename Op, typename T>
-void plain(std::byte* ours, const std::byte* theirs, std::size_t elements, std::int64_t divisor) {
-  body<Op, T>(ours, theirs, elements, divisor);
+template <typename Type>
+typename Type::V weighted(typename Type::V v, typename Type::V factor) {
+  if constexpr (Type::kInteger)
+    return v;
+  else
+    return hn::Mul(v, factor);
 }
 
-#if defined(__x86_64__)
-template <typename Op, typename T>
-[[gnu::target("avx2")]] void avx2(std::byte* ours, const std::byte* theirs, std::size_t elements, std::int64_t divisor) {
-  body<Op, T>(ours, theirs, elements, divisor);
-}
-template <typename Op, typename T>
-[[gnu::target("avx512f,avx512dq,prefer-vector-width=512")]] void avx512(std::byte* ours, const std::byte* theirs,
-                                                                        std::size_t elements, std::int64_t divisor) {
-  body<Op, T>(ours, theirs, elements, divisor);
-}
-#endif
-
-template <typename Op, typename T>
-ReduceKernel best() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) return avx512<Op, T>;
-  if (__builtin_cpu_supports("avx2")) return avx2<Op, T>;
-#endif
-  return plain<Op, T>;
+/// Calls body(byte offset) for every whole vector, and for the rest with `tail`, which works on copies.
+template <typename Type, typename Body, typename Tail>
+HWY_INLINE void each_vector(std::size_t elements, const Body& body, const Tail& tail) {
+  constexpr std::size_t size = sizeof(typename Type::Stored);
+  constexpr std::size_t n = lanes<Type>();
+  std::size_t i = 0;
+  for (; i + n <= elements; i += n) body(i * size);
+  if (i < elements) tail(i * size, (elements - i) * size);
 }
 
-template <typename Op>
-ReduceKernel for_type(ElementType type) {
+/// A vector's worth of memory, for what does not fill one.
+template <typename Type>
+struct Copy {
+  alignas(64) std::byte bytes[lanes<Type>() * sizeof(typename Type::Stored)] = {};
+};
+
+template <typename Type, typename Op, bool kScaled>
+void pair(std::byte* HWY_RESTRICT ours, const std::byte* HWY_RESTRICT theirs, std::size_t elements, const Scaling& scaling) {
+  const auto mine = spread<Type>(scaling.ours), other = spread<Type>(scaling.theirs);
+  const bool weighs = scaling.ours != 1 || scaling.theirs != 1;
+  const bool divides = scaling.divisor != 1;
+  const auto one = [&](std::byte* into, const std::byte* a_at, const std::byte* b_at) HWY_ATTR {
+    auto a = Type::load(a_at), b = Type::load(b_at);
+    if constexpr (kScaled)
+      if (weighs) {
+        a = Type::round(weighted<Type>(a, mine));
+        b = Type::round(weighted<Type>(b, other));
+      }
+    auto result = Op::apply(a, b);
+    if constexpr (kScaled)
+      if (divides) result = divided<Type>(result, static_cast<double>(scaling.divisor));
+    Type::store(result, into);
+  };
+  each_vector<Type>(
+      elements, [&](std::size_t at) HWY_ATTR { one(ours + at, ours + at, theirs + at); },
+      [&](std::size_t at, std::size_t bytes) HWY_ATTR {
+        Copy<Type> a, b;
+        std::memcpy(a.bytes, ours + at, bytes);
+        std::memcpy(b.bytes, theirs + at, bytes);
+        one(a.bytes, a.bytes, b.bytes);
+        std::memcpy(ours + at, a.bytes, bytes);
+      });
+}
+
+/// `kCount` places, or `count` where that is 0. `into` may be one place instead of all, then with kCount = 0.
+template <typename Type, typename Op, bool kScaled, int kCount>
+void all(std::byte* const* places, const double* factors, int count, std::byte* into, std::size_t elements, std::int64_t divisor) {
+  const int many = kCount != 0 ? kCount : count;
+  // In registers, where there are few.
+  std::byte* kept[kCount != 0 ? kCount : 1];
+  for (int k = 0; k < kCount; ++k) kept[k] = places[k];
+  std::byte* const* at_place = kCount != 0 ? kept : places;
+  const auto reduce = [&](const auto& load, const auto& store) HWY_ATTR {
+    auto sum = load(0);
+    if constexpr (kScaled)
+      if (factors != nullptr) sum = weighted<Type>(sum, spread<Type>(factors[0]));
+    for (int k = 1; k < many; ++k) {
+      auto next = load(k);
+      if constexpr (kScaled)
+        if (factors != nullptr) next = weighted<Type>(next, spread<Type>(factors[k]));
+      sum = Op::apply(sum, next);
+    }
+    if constexpr (kScaled)
+      if (divisor != 1) sum = divided<Type>(sum, static_cast<double>(divisor));
+    if (kCount == 0 && into != nullptr) return store(into, sum);
+    for (int k = 0; k < many; ++k) store(at_place[k], sum);
+  };
+  each_vector<Type>(
+      elements,
+      [&](std::size_t at) HWY_ATTR {
+        reduce([&](int k) HWY_ATTR { return Type::load(at_place[k] + at); },
+               [&](std::byte* to, typename Type::V v) HWY_ATTR { Type::store(v, to + at); });
+      },
+      [&](std::size_t at, std::size_t bytes) HWY_ATTR {
+        reduce(
+            [&](int k) HWY_ATTR {
+              Copy<Type> copy;
+              std::memcpy(copy.bytes, at_place[k] + at, bytes);
+              return Type::load(copy.bytes);
+            },
+            [&](std::byte* to, typename Type::V v) HWY_ATTR {
+              Copy<Type> copy;
+              Type::store(v, copy.bytes);
+              std::memcpy(to + at, copy.bytes, bytes);
+            });
+      });
+}
+
+template <typename Type>
+void scale(std::byte* into, const std::byte* from, std::size_t elements, double factor, std::int64_t divisor) {
+  const auto by = spread<Type>(factor);
+  const auto one = [&](std::byte* to, const std::byte* at) HWY_ATTR {
+    auto v = Type::load(at);
+    if (factor != 1) v = weighted<Type>(v, by);
+    if (divisor != 1) v = divided<Type>(v, static_cast<double>(divisor));
+    Type::store(v, to);
+  };
+  each_vector<Type>(
+      elements, [&](std::size_t at) HWY_ATTR { one(into + at, from + at); },
+      [&](std::size_t at, std::size_t bytes) HWY_ATTR {
+        Copy<Type> copy;
+        std::memcpy(copy.bytes, from + at, bytes);
+        one(copy.bytes, copy.bytes);
+        std::memcpy(into + at, copy.bytes, bytes);
+      });
+}
+
+/// Calls body(type tag) with the tag of `type`.
+template <typename Body>
+void with_type(ElementType type, const Body& body) {
   switch (type) {
-    case ElementType::fp32: return best<Op, float>();
-    case ElementType::fp64: return best<Op, double>();
-    case ElementType::int32: return best<Op, std::int32_t>();
-    case ElementType::int64: return best<Op, std::int64_t>();
+    case ElementType::fp32: return body(Native<float>());
+    case ElementType::fp64: return body(Native<double>());
+    case ElementType::int32: return body(Native<std::int32_t>());
+    case ElementType::int64: return body(Native<std::int64_t>());
+    case ElementType::fp16: return body(Fp16());
+    case ElementType::bf16: return body(Bf16());
   }
-  return nullptr;
+}
+
+template <typename Type, typename Op, bool kScaled>
+void all_of(std::byte* const* places, const double* factors, int count, std::byte* into, std::size_t elements, std::int64_t divisor) {
+  switch (into == nullptr ? count : 0) {
+    case 2: return all<Type, Op, kScaled, 2>(places, factors, count, into, elements, divisor);
+    case 3: return all<Type, Op, kScaled, 3>(places, factors, count, into, elements, divisor);
+    case 4: return all<Type, Op, kScaled, 4>(places, factors, count, into, elements, divisor);
+    default: return all<Type, Op, kScaled, 0>(places, factors, count, into, elements, divisor);
+  }
+}
+
+void ReduceInto(ReduceOp op, ElementType type, std::byte* ours, const std::byte* theirs, std::size_t elements,
+                const Scaling& scaling) {
+  const bool scaled = scaling.ours != 1 || scaling.theirs != 1 || scaling.divisor != 1;
+  with_type(type, [&](auto tag) {
+    using Type = decltype(tag);
+    switch (op) {
+      case ReduceOp::max: return pair<Type, Max, false>(ours, theirs, elements, scaling);
+      case ReduceOp::min: return pair<Type, Min, false>(ours, theirs, elements, scaling);
+      default:
+        return scaled ? pair<Type, Sum, true>(ours, theirs, elements, scaling)
+                      : pair<Type, Sum, false>(ours, theirs, elements, scaling);
+    }
+  });
+}
+
+void ReduceAll(ReduceOp op, ElementType type, std::byte* const* places, const double* factors, int count, std::byte* into,
+               std::size_t elements, std::int64_t divisor) {
+  const bool scaled = factors != nullptr || divisor != 1;
+  with_type(type, [&](auto tag) {
+    using Type = decltype(tag);
+    switch (op) {
+      case ReduceOp::max: return all_of<Type, Max, false>(places, factors, count, into, elements, divisor);
+      case ReduceOp::min: return all_of<Type, Min, false>(places, factors, count, into, elements, divisor);
+      default:
+        return scaled ? all<Type, Sum, true, 0>(places, factors, count, into, elements, divisor)
+                      : all_of<Type, Sum, false>(places, factors, count, into, elements, divisor);
+    }
+  });
+}
+
+void ScaleInto(ElementType type, std::byte* into, const std::byte* from, std::size_t elements, double factor,
+               std::int64_t divisor) {
+  with_type(type, [&](auto tag) { scale<decltype(tag)>(into, from, elements, factor, divisor); });
 }
 
 }  // namespace
+}  // namespace ddl::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
 
-std::size_t size_of(ElementType type) {
-  return type == ElementType::fp32 || type == ElementType::int32 ? 4 : 8;
+#if HWY_ONCE
+namespace ddl {
+
+HWY_EXPORT(ReduceInto);
+HWY_EXPORT(ReduceAll);
+HWY_EXPORT(ScaleInto);
+
+void reduce_into(ReduceOp op, ElementType type, std::byte* ours, const std::byte* theirs, std::size_t elements,
+                 const Scaling& scaling) {
+  HWY_DYNAMIC_DISPATCH(ReduceInto)(op, type, ours, theirs, elements, scaling);
 }
 
-ReduceKernel reduce_kernel(ReduceOp op, ElementType type, bool divides) {
-  switch (op) {
-    case ReduceOp::sum: return for_type<Sum>(type);
-    case ReduceOp::average: return divides ? for_type<SumThenDivide>(type) : for_type<Sum>(type);
-    case ReduceOp::max: return for_type<Max>(type);
-    case ReduceOp::min: return for_type<Min>(type);
-  }
-  return nullptr;
+void reduce_all(ReduceOp op, ElementType type, std::byte* const* from, const double* factors, int count, std::byte* into,
+                std::size_t elements, std::int64_t divisor) {
+  if (count == 1)
+    return scale_into(type, into != nullptr ? into : from[0], from[0], elements, factors != nullptr ? factors[0] : 1, divisor);
+  HWY_DYNAMIC_DISPATCH(ReduceAll)(op, type, from, factors, count, into, elements, divisor);
+}
+
+void scale_into(ElementType type, std::byte* into, const std::byte* from, std::size_t elements, double factor,
+                std::int64_t divisor) {
+  if (factor != 1 || divisor != 1)
+    HWY_DYNAMIC_DISPATCH(ScaleInto)(type, into, from, elements, factor, divisor);
+  else if (into != from && elements != 0)
+    std::memcpy(into, from, elements * size_of(type));
 }
 
 }  // namespace ddl
+#endif  // HWY_ONCE

@@ -1,16 +1,36 @@
 #pragma once
 
-#include "ddl/collective/communicator.h"
+#include <cstddef>
+#include <cstdint>
+
+#include "ddl/core/element.h"
 
 namespace ddl {
 
-/// ours[i] = op(ours[i], theirs[i]) for `elements` elements, the sum divided by `divisor` where the kernel is one that
-/// divides. The ranges do not overlap; `theirs` may have any alignment. Sums of integers wrap around; max and min of a
-/// NaN and anything are NaN, so that no rank hides one.
-using ReduceKernel = void (*)(std::byte* ours, const std::byte* theirs, std::size_t elements, std::int64_t divisor);
+// What a processor does to elements: vectors through Highway, in the widest form that this processor has. Ranges may
+// have any alignment and must not overlap. fp16 and bf16 are computed in fp32 and rounded to nearest when stored. Sums of
+// integers wrap around, averages of integers are rounded towards zero; max and min of a NaN and anything are NaN, so that
+// no rank hides one. Products are rounded before they are added, so that a*x + b*y has the same bits as b*y + a*x.
 
-/// The fastest one that this processor runs. `divides`: (ours + theirs) / divisor, the last step of an average;
-/// integers are rounded towards zero.
-ReduceKernel reduce_kernel(ReduceOp op, ElementType type, bool divides);
+/// What happens to elements besides the operation.
+struct Scaling {
+  double ours = 1;
+  double theirs = 1;
+  std::int64_t divisor = 1;  ///< of the result
+};
+
+/// ours[i] = op(ours[i] * scaling.ours, theirs[i] * scaling.theirs) / scaling.divisor. Factors are for types of floating
+/// point; where one is not 1, each product is rounded to the type.
+void reduce_into(ReduceOp op, ElementType type, std::byte* ours, const std::byte* theirs, std::size_t elements,
+                 const Scaling& scaling = {});
+
+/// The reduction of from[0], from[1], … in that order, in one pass, written to all of them, or, where `into` is not null,
+/// only there. fp16 and bf16 are rounded once, at its end. `factors`: one of each, or null for ones.
+void reduce_all(ReduceOp op, ElementType type, std::byte* const* from, const double* factors, int count, std::byte* into,
+                std::size_t elements, std::int64_t divisor);
+
+/// into[i] = from[i] * factor / divisor; `into` may be `from`.
+void scale_into(ElementType type, std::byte* into, const std::byte* from, std::size_t elements, double factor,
+                std::int64_t divisor = 1);
 
 }  // namespace ddl

@@ -6,55 +6,131 @@
 
 #include <gtest/gtest.h>
 
+#include "ddl/collective/testing.h"
+
 namespace ddl {
 namespace {
 
-template <typename T>
-constexpr ElementType type_of() {
-  if constexpr (std::is_same_v<T, float>) return ElementType::fp32;
-  if constexpr (std::is_same_v<T, double>) return ElementType::fp64;
-  if constexpr (std::is_same_v<T, std::int32_t>) return ElementType::int32;
-  return ElementType::int64;
-}
+using testing::element_type;
+using testing::Number;
 
 template <typename T>
-T reduced(ReduceOp op, T ours, T theirs, bool divides = false, std::int64_t divisor = 1) {
-  reduce_kernel(op, type_of<T>(), divides)(reinterpret_cast<std::byte*>(&ours),
-                                           reinterpret_cast<const std::byte*>(&theirs), 1, divisor);
+T reduced(ReduceOp op, T ours, T theirs, const Scaling& scaling = {}) {
+  reduce_into(op, element_type<T>(), reinterpret_cast<std::byte*>(&ours), reinterpret_cast<const std::byte*>(&theirs), 1, scaling);
   return ours;
 }
 
-template <typename T>
-class ReduceKernels : public ::testing::Test {};
-using Types = ::testing::Types<float, double, std::int32_t, std::int64_t>;
-TYPED_TEST_SUITE(ReduceKernels, Types);
+/// Numbers in memory that begins `shift` bytes off, with one more behind them that must stay.
+struct Values {
+  Values(ElementType of, std::size_t count, std::size_t shift)
+      : type(of), bytes((count + 1) * size_of(of) + shift), data(bytes.data() + shift) {
+    set(count, 77);
+  }
+  double operator[](std::size_t i) const { return Number::read(type, data, i); }
+  void set(std::size_t i, double value) { Number::write(type, data, i, value); }
+  ElementType type;
+  std::vector<std::byte> bytes;
+  std::byte* data;
+};
 
-TYPED_TEST(ReduceKernels, DoEveryLengthAtEveryAlignment) {
-  using T = TypeParam;
-  for (const std::size_t length : {0U, 1U, 15U, 16U, 17U, 100U})
+class Kernels : public ::testing::TestWithParam<ElementType> {};
+
+TEST_P(Kernels, DoEveryLengthAtEveryAlignment) {
+  for (const std::size_t length : {0U, 1U, 3U, 7U, 8U, 9U, 15U, 16U, 17U, 33U, 100U})
     for (const std::size_t shift : {0U, 1U, 3U}) {
-      std::vector<T> ours(length + 1), values(length);
-      std::vector<std::byte> theirs(length * sizeof(T) + shift + 1);
+      Values ours(GetParam(), length, shift), theirs(GetParam(), length, shift / 3);
       for (std::size_t i = 0; i < length; ++i) {
-        ours[i] = static_cast<T>(3 * i);
-        values[i] = static_cast<T>(static_cast<T>(2 * i) - 50);
+        ours.set(i, static_cast<double>(i % 50));
+        theirs.set(i, 60.0 - static_cast<double>(i));
       }
-      ours[length] = 77;
-      if (length != 0) std::memcpy(theirs.data() + shift, values.data(), length * sizeof(T));
-      const auto kernel = reduce_kernel(ReduceOp::sum, type_of<T>(), false);
-      kernel(reinterpret_cast<std::byte*>(ours.data()), theirs.data() + shift, length, 1);
-      for (std::size_t i = 0; i < length; ++i) EXPECT_EQ(ours[i], static_cast<T>(static_cast<T>(5 * i) - 50));
+      reduce_into(ReduceOp::sum, GetParam(), ours.data, theirs.data, length);
+      for (std::size_t i = 0; i < length; ++i) ASSERT_EQ(ours[i], static_cast<double>(i % 50) + 60.0 - static_cast<double>(i)) << length << " " << i;
       EXPECT_EQ(ours[length], 77);
     }
 }
 
-TYPED_TEST(ReduceKernels, KnowTheirOperations) {
-  using T = TypeParam;
-  EXPECT_EQ(reduced<T>(ReduceOp::sum, 3, -5), -2);
-  EXPECT_EQ(reduced<T>(ReduceOp::max, 3, -5), 3);
-  EXPECT_EQ(reduced<T>(ReduceOp::min, 3, -5), -5);
-  EXPECT_EQ(reduced<T>(ReduceOp::average, 3, -5), -2);
-  EXPECT_EQ(reduced<T>(ReduceOp::average, 3, -15, true, 3), -4);
+TEST_P(Kernels, ReduceAnyNumberOfPlacesToAllOrToOne) {
+  for (const int count : {1, 2, 3, 4, 5, 9})
+    for (const std::size_t length : {1U, 16U, 45U})
+      for (const auto op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min, ReduceOp::average})
+        for (const bool one : {false, true}) {
+          std::vector<Values> values;
+          std::vector<std::byte*> places;
+          for (int k = 0; k < count; ++k) {
+            auto& each = values.emplace_back(GetParam(), length, static_cast<std::size_t>(k));
+            for (std::size_t i = 0; i < length; ++i) each.set(i, (k + 1) * static_cast<double>(i % 4 + 1) * 2);
+          }
+          for (auto& each : values) places.push_back(each.data);
+          Values into(GetParam(), length, 1);
+          const int divisor = op == ReduceOp::average ? 2 : 1;
+          reduce_all(op, GetParam(), places.data(), nullptr, count, one ? into.data : nullptr, length, divisor);
+          for (std::size_t i = 0; i < length; ++i) {
+            const double unit = static_cast<double>(i % 4 + 1) * 2;
+            const double right = op == ReduceOp::max ? count * unit : op == ReduceOp::min ? unit : count * (count + 1) / 2.0 * unit / divisor;
+            if (one) {
+              ASSERT_EQ(into[i], right);
+            }
+            for (int k = 0; k < count; ++k)
+              ASSERT_EQ(values[static_cast<std::size_t>(k)][i], one ? (k + 1) * unit : right) << count << " " << length << " " << i;
+          }
+          for (const auto& each : values) EXPECT_EQ(each[length], 77);
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Kernels, ::testing::ValuesIn(kElementTypes), [](const auto& test) { return std::string(name(test.param)); });
+
+class WeightedKernels : public ::testing::TestWithParam<ElementType> {};
+
+TEST_P(WeightedKernels, WeightEveryPlaceByItsFactor) {
+  const double factors[] = {0.5, 2, 4};
+  std::vector<Values> values;
+  std::vector<std::byte*> places;
+  for (int k = 0; k < 3; ++k) {
+    auto& each = values.emplace_back(GetParam(), 21, 0);
+    for (std::size_t i = 0; i < 21; ++i) each.set(i, static_cast<double>(k + 1));
+  }
+  for (auto& each : values) places.push_back(each.data);
+  reduce_all(ReduceOp::weighted_sum, GetParam(), places.data(), factors, 3, nullptr, 21, 1);
+  EXPECT_EQ(values[1][20], 0.5 + 4 + 12);
+  reduce_into(ReduceOp::weighted_sum, GetParam(), places[0], places[1], 21, {2, 0.5, 1});
+  EXPECT_EQ(values[0][7], 16.5 * 2.5);
+  scale_into(GetParam(), places[0], places[1], 21, 2, 1);
+  EXPECT_EQ(values[0][20], 33);
+  EXPECT_EQ(values[0][21], 77);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, WeightedKernels,
+                         ::testing::Values(ElementType::fp32, ElementType::fp64, ElementType::bf16, ElementType::fp16),
+                         [](const auto& test) { return std::string(name(test.param)); });
+
+TEST(ReduceKernel, KnowsItsOperations) {
+  EXPECT_EQ(reduced<float>(ReduceOp::sum, 3, -5), -2);
+  EXPECT_EQ(reduced<double>(ReduceOp::max, 3, -5), 3);
+  EXPECT_EQ(reduced<std::int64_t>(ReduceOp::min, 3, -5), -5);
+  EXPECT_EQ(reduced<std::int32_t>(ReduceOp::average, 3, -5), -2);
+  EXPECT_EQ(reduced<std::int32_t>(ReduceOp::average, 3, -15, {1, 1, 5}), -2);
+  EXPECT_EQ(reduced<float>(ReduceOp::average, 3, -15, {1, 1, 3}), -4);
+}
+
+TEST(ReduceKernel, RoundsProductsBeforeItAdds) {
+  // Fused, 0.1f * 10 - 1 would not be 0 but what 0.1f lacks.
+  EXPECT_EQ(reduced<float>(ReduceOp::weighted_sum, 0.1F, 1.0F, {10, -1, 1}), 0.0F);
+}
+
+TEST(ReduceKernel, RoundsBf16ToNearestAndToEven) {
+  const auto rounded = [](float value) {
+    std::uint16_t zero = 0, bits = 0;
+    // As a product, since that is where a bf16 comes from an fp32.
+    const auto one = static_cast<std::uint16_t>(0x3f80);
+    std::memcpy(&bits, &one, 2);
+    reduce_into(ReduceOp::weighted_sum, ElementType::bf16, reinterpret_cast<std::byte*>(&bits), reinterpret_cast<std::byte*>(&zero), 1, {value, 1, 1});
+    return bits;
+  };
+  EXPECT_EQ(rounded(1.00390625F), 0x3f80);   // half way between two: the even one
+  EXPECT_EQ(rounded(1.01171875F), 0x3f82);
+  EXPECT_EQ(rounded(1.0040F), 0x3f81);
+  EXPECT_EQ(rounded(std::numeric_limits<float>::infinity()), 0x7f80);
+  EXPECT_GT(rounded(std::numeric_limits<float>::quiet_NaN()) & 0x7fff, 0x7f80);
 }
 
 TEST(ReduceKernel, HidesNoNaN) {

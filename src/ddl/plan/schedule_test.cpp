@@ -83,7 +83,8 @@ TEST(VerifySchedule, FindsOtherElements) {
   const auto findings = findings_after([](Schedule& s) {
     if (s.rank == 1) s.rounds[0][0].range = {1, 4};
   });
-  EXPECT_FINDING(findings, "reduce from rank 1 is of other elements; got [1, 4) (its round 0), expected [0, 3)");
+  EXPECT_FINDING(findings, "rank 0 round 0: reduce [0, 2) from rank 1 (its round 0) is of other elements; got those of [1, 3), "
+                           "expected those of [0, 2)");
 }
 
 TEST(VerifySchedule, FindsARangeUsedTwice) {
@@ -103,12 +104,15 @@ TEST(VerifySchedule, FindsAMissingInput) {
 
 TEST(VerifySchedule, FindsDifferentBitsFromTheSameInputs) {
   const Algorithm three = [](int rank, const CollectiveShape& shape) {
-    // 0 gets (0+1)+2; 1 gets the same; 2 adds them the other way round: 2+(0+1).
+    // 0 and 1 get (0+1)+2; 2 gets (0+2)+1.
     constexpr Range all{0, 1};
     Schedule s{rank, 3, shape.elements, {}};
-    if (rank == 0) s.rounds = {{{kReduce, 1, all}}, {{kSend, 1, all}}, {{kReduce, 2, all}}, {{kSend, 1, all}}};
-    if (rank == 1) s.rounds = {{{kSend, 0, all}}, {{kReceive, 0, all}}, {{kSend, 2, all}}, {{kReceive, 0, all}}};
-    if (rank == 2) s.rounds = {{{kSend, 0, all}}, {{kReduce, 1, all}}};
+    if (rank == 0) s.rounds = {{{kSend, 2, all}}, {{kReduce, 1, all}}, {{kReduce, 2, all}}, {{kSend, 1, all}}};
+    if (rank == 1) s.rounds = {{{kSend, 0, all}}, {{kSend, 2, all}}, {{kReceive, 0, all}}};
+    if (rank == 2) {
+      s.scratch = 1;
+      s.rounds = {{{kReceive, 0, {1, 2}}}, {{kSend, 0, all}}, {{StepKind::combine, kNobody, all, 1}}, {{kReduce, 1, all}}};
+    }
     return s;
   };
   EXPECT_FINDING(verify(three, {3, 1, 0}, Goal::all_reduce), "rank 2 elements [0, 1): reduced in another order");
@@ -124,7 +128,7 @@ TEST(VerifySchedule, FindsAPeerOrRangeThatDoesNotExist) {
 TEST(VerifySchedule, FindsABroadcastOfAnothersInput) {
   const Algorithm nothing = [](int rank, const CollectiveShape& s) { return Schedule{rank, s.ranks, s.elements, {}}; };
   EXPECT_FINDING(verify(nothing, {2, 3, 1}, Goal::broadcast),
-                 "rank 0 elements [0, 3): wrong result; got rank 0, expected the input of root 1");
+                 "rank 0 elements [0, 3): wrong result; got nothing, expected the input of root rank 1");
 }
 
 TEST(VerifySchedule, FindsABarrierThatLetsSomeoneThrough) {
@@ -134,6 +138,46 @@ TEST(VerifySchedule, FindsABarrierThatLetsSomeoneThrough) {
   };
   EXPECT_EQ(verify(one_round, {2, 0, 0}, Goal::barrier), std::vector<std::string>{});
   EXPECT_FINDING(verify(one_round, {3, 0, 0}, Goal::barrier), "rank 0 may leave the barrier before rank 1 enters it");
+}
+
+TEST(VerifySchedule, FindsWhatIsSentBeforeItIsThere) {
+  const Algorithm empty_handed = [](int rank, const CollectiveShape& s) {
+    // Rank 1 gives on the part that it has not got yet.
+    Schedule schedule{rank, 2, s.elements, {}};
+    const Range first = part_of(s.elements, 2, 0), second = part_of(s.elements, 2, 1);
+    if (rank == 0) schedule.rounds = {{{kReceive, 1, first}}, {{kReceive, 1, second}}};
+    if (rank == 1) schedule.rounds = {{{kSend, 0, first}}, {{kSend, 0, second}}};
+    return schedule;
+  };
+  EXPECT_FINDING(verify(empty_handed, {2, 4, 0}, Goal::gather),
+                 "rank 0 round 0: receive [0, 2) from rank 1 (its round 0) takes what holds nothing yet");
+}
+
+TEST(VerifySchedule, FollowsElementsToOtherPlaces) {
+  const Algorithm exchange = [](int rank, const CollectiveShape& s) {
+    const Range theirs = part_of(s.elements, 2, 1 - rank);
+    const Range stored{theirs.begin + s.elements, theirs.end + s.elements};
+    return Schedule{rank, 2, s.elements,
+                    {{{kSend, 1 - rank, theirs}, {kReceive, 1 - rank, stored}},
+                     {{StepKind::copy, kNobody, theirs, stored.begin}}},
+                    s.elements};
+  };
+  EXPECT_EQ(verify(exchange, {2, 10, 0}, Goal::all_to_all), std::vector<std::string>{});
+  const Algorithm keeps = [&](int rank, const CollectiveShape& s) {
+    auto schedule = exchange(rank, s);
+    schedule.rounds[1][0].source -= s.elements;  // its own old part instead of what came
+    return schedule;
+  };
+  EXPECT_FALSE(verify(keeps, {2, 10, 0}, Goal::all_to_all).empty());
+}
+
+TEST(Append, RunsAScheduleAmongMembersOnAPart) {
+  Schedule whole{4, 6, 100, {}};
+  append(whole, {1, 2, 10, {{{kSend, 0, {0, 5}}}, {{StepKind::combine, kNobody, {0, 5}, 12}}}, 20}, {2, 4}, 30);
+  EXPECT_EQ(whole.scratch, 20U);
+  EXPECT_EQ(whole.rounds[0][0], (Step{kSend, 2, {30, 35}}));
+  EXPECT_EQ(whole.rounds[1][0].range, (Range{30, 35}));
+  EXPECT_EQ(whole.rounds[1][0].source, 102U);
 }
 
 }  // namespace

@@ -5,26 +5,18 @@
 #include "ddl/core/error.h"
 #include "ddl/plan/schedule.h"
 
-// Vocabulary. An *atom* is a run of elements that no range of any step divides, so every element of it has the same
-// history: 10^8 elements cost as much as the algorithm has slices. A *value* is an expression over the ranks'
-// inputs: a leaf (one rank's input) or op(ours, theirs). Equal expressions share one number, so "the same bits on
-// every rank" is the comparison of two integers.
+// Vocabulary. A *value* is an expression over the ranks' inputs: nothing, a leaf (one rank's input) or op(a, b), where
+// the order of a and b does not matter. Equal expressions share one number, so "the same bits on every rank" is the
+// comparison of two integers. A *piece* is a run of addresses that hold the same value of elements that lay in a row,
+// `shift` addresses further on, in the inputs: 10^8 elements cost as much as the algorithm has slices.
 
 namespace ddl {
 namespace {
 
 constexpr std::size_t kMostFindings = 16;
+constexpr std::size_t kNothing = static_cast<std::size_t>(-1);
 
 std::string text(Range range) { return fmt::format("[{}, {})", range.begin, range.end); }
-
-const char* verb(StepKind kind) {
-  switch (kind) {
-    case StepKind::send: return "send";
-    case StepKind::receive: return "receive";
-    case StepKind::reduce: return "reduce";
-  }
-  return "?";
-}
 
 bool overlap(Range a, Range b) { return std::max(a.begin, b.begin) < std::min(a.end, b.end); }
 
@@ -38,11 +30,11 @@ class Expressions {
     }
   }
   /// The leaf of rank r is value r.
-  std::size_t combine(std::size_t ours, std::size_t theirs) {
-    const auto [found, fresh] = known_.try_emplace({ours, theirs}, uses_.size());
+  std::size_t combine(std::size_t a, std::size_t b) {
+    const auto [found, fresh] = known_.try_emplace(std::minmax(a, b), uses_.size());
     if (fresh) {
-      auto sum = uses_[ours];
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += uses_[theirs][i];
+      auto sum = uses_[a];
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += uses_[b][i];
       uses_.push_back(std::move(sum));
     }
     return found->second;
@@ -54,34 +46,105 @@ class Expressions {
   std::vector<std::vector<std::size_t>> uses_;
 };
 
+struct Piece {
+  std::size_t size = 0;
+  std::size_t value = kNothing;
+  std::ptrdiff_t shift = 0;
+};
+
+/// What the addresses of one rank hold.
+class Holding {
+ public:
+  explicit Holding(std::size_t addresses) : end_(addresses) { pieces_[0] = {kNothing, 0}; }
+
+  std::vector<Piece> read(Range range) const {
+    std::vector<Piece> all;
+    if (range.size() == 0) return all;
+    auto at = std::prev(pieces_.upper_bound(range.begin));
+    for (std::size_t begin = range.begin; begin < range.end; ++at) {
+      const auto after = std::next(at);
+      const std::size_t end = std::min(range.end, after == pieces_.end() ? end_ : after->first);
+      all.push_back({end - begin, at->second.value, at->second.shift});
+      begin = end;
+    }
+    return all;
+  }
+
+  void write(Range range, const std::vector<Piece>& pieces) {
+    if (range.size() == 0) return;
+    cut(range.begin);
+    cut(range.end);
+    pieces_.erase(pieces_.lower_bound(range.begin), pieces_.lower_bound(range.end));
+    std::size_t begin = range.begin;
+    for (const auto& piece : pieces) {
+      pieces_[begin] = {piece.value, piece.shift};
+      begin += piece.size;
+    }
+    join(range.begin);
+    join(range.end);
+  }
+
+ private:
+  struct Held {
+    std::size_t value = kNothing;
+    std::ptrdiff_t shift = 0;
+    bool operator==(const Held&) const = default;
+  };
+
+  void cut(std::size_t at) {
+    if (at >= end_) return;
+    const auto before = std::prev(pieces_.upper_bound(at));
+    if (before->first != at) pieces_[at] = before->second;
+  }
+  void join(std::size_t at) {
+    const auto here = pieces_.find(at);
+    if (here != pieces_.end() && here != pieces_.begin() && std::prev(here)->second == here->second) pieces_.erase(here);
+  }
+
+  std::size_t end_;
+  std::map<std::size_t, Held> pieces_;  // by first address
+};
+
+/// Calls body(address in the first range, piece of `a`, piece of `b`) for runs in which neither changes.
+template <typename Body>
+void zip(std::size_t begin, std::vector<Piece> a, std::vector<Piece> b, const Body& body) {
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    const std::size_t size = std::min(a[i].size, b[j].size);
+    body(begin, Piece{size, a[i].value, a[i].shift}, Piece{size, b[j].value, b[j].shift});
+    begin += size;
+    if ((a[i].size -= size) == 0) ++i;
+    if ((b[j].size -= size) == 0) ++j;
+  }
+}
+
 class Verifier {
  public:
-  Verifier(const Algorithm& algorithm, const CollectiveShape& shape) : shape_(shape), expressions_(shape.ranks) {
+  Verifier(const Algorithm& algorithm, const CollectiveShape& shape, Goal goal)
+      : shape_(shape), goal_(goal), expressions_(shape.ranks) {
     for (int rank = 0; rank < shape.ranks; ++rank) schedules_.push_back(algorithm(rank, shape));
   }
 
-  std::vector<std::string> run(Goal goal) {
+  std::vector<std::string> run() {
     check_form();
     if (!findings_.empty()) return std::move(findings_);
-    cut_into_atoms();
     check_overlaps();
     simulate();
     // What a rank holds means nothing where the messages did not go through.
     if (!findings_.empty()) return std::move(findings_);
-    if (goal == Goal::barrier)
+    if (goal_ == Goal::barrier)
       check_barrier();
     else
-      check_result(goal);
+      for (int rank = 0; rank < shape_.ranks; ++rank) check_result(rank);
     return std::move(findings_);
   }
 
  private:
   struct RankState {
     std::size_t round = 0;
-    std::vector<bool> complete;       // of the round's steps
-    std::vector<std::size_t> values;  // by atom
-    std::vector<bool> heard;          // whose beginnings came before this moment
-    std::vector<bool> heard_at_start; // … before the start of the round: what its messages carry
+    std::vector<bool> complete;        // of the round's steps
+    Holding holds;
+    std::vector<bool> heard;           // whose beginnings came before this moment
+    std::vector<bool> heard_at_start;  // … before the start of the round: what its messages carry
   };
 
   template <typename... Args>
@@ -89,65 +152,76 @@ class Verifier {
     if (findings_.size() < kMostFindings) findings_.push_back(fmt::format(format, std::forward<Args>(args)...));
   }
 
+  const Schedule& schedule(int rank) const { return schedules_[static_cast<std::size_t>(rank)]; }
+  RankState& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
+  Range part(int rank) const { return part_of(shape_.elements, shape_.ranks, rank); }
+
   void check_form() {
     for (int rank = 0; rank < shape_.ranks; ++rank) {
-      const auto& schedule = schedules_[static_cast<std::size_t>(rank)];
-      if (schedule.rank != rank || schedule.ranks != shape_.ranks || schedule.elements != shape_.elements)
+      const auto& mine = schedule(rank);
+      if (mine.rank != rank || mine.ranks != shape_.ranks || mine.elements != shape_.elements)
         find("rank {}: the schedule is another's; got rank {} of {} with {} elements, expected {} of {} with {}", rank,
-             schedule.rank, schedule.ranks, schedule.elements, rank, shape_.ranks, shape_.elements);
-      for (std::size_t round = 0; round < schedule.rounds.size(); ++round)
-        for (const auto& step : schedule.rounds[round]) {
-          if (step.peer < 0 || step.peer >= shape_.ranks || step.peer == rank)
+             mine.rank, mine.ranks, mine.elements, rank, shape_.ranks, shape_.elements);
+      const std::size_t end = mine.elements + mine.scratch;
+      const auto outside = [&](Range range) {
+        return range.begin > range.end || range.end > end || (range.begin < mine.elements && range.end > mine.elements);
+      };
+      for (std::size_t round = 0; round < mine.rounds.size(); ++round)
+        for (const auto& step : mine.rounds[round]) {
+          if (is_message(step.kind) && (step.peer < 0 || step.peer >= shape_.ranks || step.peer == rank))
             find("rank {} round {}: {} has no such peer; got {}, expected another rank of {}", rank, round,
-                 verb(step.kind), step.peer, shape_.ranks);
-          if (step.range.begin > step.range.end || step.range.end > shape_.elements)
-            find("rank {} round {}: {} peer {} out of the buffer; got {}, expected within [0, {})", rank, round,
-                 verb(step.kind), step.peer, text(step.range), shape_.elements);
+                 name(step.kind), step.peer, shape_.ranks);
+          if (outside(step.range))
+            find("rank {} round {}: {} peer {} out of the buffer; got {}, expected within [0, {}) or [{}, {})", rank,
+                 round, name(step.kind), step.peer, text(step.range), shape_.elements, shape_.elements, end);
+          if (!is_message(step.kind) && outside({step.source, step.source + step.range.size()}))
+            find("rank {} round {}: {} out of the buffer; got {} elements from {}, expected within [0, {}) or [{}, {})",
+                 rank, round, name(step.kind), step.range.size(), step.source, shape_.elements, shape_.elements, end);
         }
     }
   }
 
-  void cut_into_atoms() {
-    cuts_ = {0, shape_.elements};
-    for (const auto& schedule : schedules_)
-      for (const auto& round : schedule.rounds)
-        for (const auto& step : round) {
-          cuts_.push_back(step.range.begin);
-          cuts_.push_back(step.range.end);
-        }
-    std::sort(cuts_.begin(), cuts_.end());
-    cuts_.erase(std::unique(cuts_.begin(), cuts_.end()), cuts_.end());
-  }
-
-  std::size_t atom_at(std::size_t element) const {
-    return static_cast<std::size_t>(std::lower_bound(cuts_.begin(), cuts_.end(), element) - cuts_.begin());
-  }
-
   void check_overlaps() {
-    for (const auto& schedule : schedules_)
-      for (std::size_t round = 0; round < schedule.rounds.size(); ++round) {
-        const auto& steps = schedule.rounds[round];
-        for (std::size_t i = 0; i < steps.size(); ++i)
-          for (std::size_t j = i + 1; j < steps.size(); ++j) {
-            const bool writes = steps[i].kind != StepKind::send || steps[j].kind != StepKind::send;
-            if (writes && overlap(steps[i].range, steps[j].range))
+    struct Use {
+      Range range;
+      bool writes;
+      const Step* step;
+    };
+    for (const auto& mine : schedules_)
+      for (std::size_t round = 0; round < mine.rounds.size(); ++round) {
+        std::vector<Use> uses;
+        for (const auto& step : mine.rounds[round]) {
+          uses.push_back({step.range, step.kind != StepKind::send, &step});
+          if (!is_message(step.kind)) uses.push_back({{step.source, step.source + step.range.size()}, false, &step});
+        }
+        for (std::size_t i = 0; i < uses.size(); ++i)
+          for (std::size_t j = i + 1; j < uses.size(); ++j)
+            if ((uses[i].writes || uses[j].writes) && overlap(uses[i].range, uses[j].range))
               find("rank {} round {}: {} {} peer {} overlaps {} {} peer {}; expected a written range to be used once",
-                   schedule.rank, round, verb(steps[i].kind), text(steps[i].range), steps[i].peer, verb(steps[j].kind),
-                   text(steps[j].range), steps[j].peer);
-          }
+                   mine.rank, round, name(uses[i].step->kind), text(uses[i].range), uses[i].step->peer,
+                   name(uses[j].step->kind), text(uses[j].range), uses[j].step->peer);
       }
   }
 
   const Round* current(int rank) const {
-    const auto& rounds = schedules_[static_cast<std::size_t>(rank)].rounds;
+    const auto& rounds = schedule(rank).rounds;
     const std::size_t at = states_[static_cast<std::size_t>(rank)].round;
     return at < rounds.size() ? &rounds[at] : nullptr;
   }
 
-  void enter_round(RankState& state, int rank) {
-    state.heard_at_start = state.heard;
+  void enter_round(int rank) {
+    auto& mine = state(rank);
+    mine.heard_at_start = mine.heard;
     const Round* round = current(rank);
-    state.complete.assign(round != nullptr ? round->size() : 0, false);
+    mine.complete.assign(round != nullptr ? round->size() : 0, false);
+    if (round == nullptr) return;
+    for (std::size_t i = 0; i < round->size(); ++i) {
+      const auto& step = (*round)[i];
+      if (is_message(step.kind)) continue;
+      const auto pieces = mine.holds.read({step.source, step.source + step.range.size()});
+      place(rank, step, moved(pieces, step.source, step.range.begin), "its own scratch");
+      mine.complete[i] = true;
+    }
   }
 
   /// The first step of `rank`'s round that takes from (or, where `sends`, gives to) `peer` and is not complete.
@@ -155,113 +229,190 @@ class Verifier {
     const Round* round = current(rank);
     if (round == nullptr) return kNone;
     for (std::size_t i = 0; i < round->size(); ++i)
-      if ((*round)[i].peer == peer && ((*round)[i].kind == StepKind::send) == sends &&
+      if (is_message((*round)[i].kind) && (*round)[i].peer == peer && ((*round)[i].kind == StepKind::send) == sends &&
           !states_[static_cast<std::size_t>(rank)].complete[i])
         return i;
     return kNone;
   }
 
+  /// What a rank holds before the first round.
+  Holding start(int rank) const {
+    const auto& mine = schedule(rank);
+    Holding holds(mine.elements + mine.scratch);
+    const auto leaf = static_cast<std::size_t>(rank);
+    Range known{0, shape_.elements};
+    if (goal_ == Goal::all_gather || goal_ == Goal::gather) known = part(rank);
+    if ((goal_ == Goal::broadcast || goal_ == Goal::scatter || goal_ == Goal::point_to_point) && rank != shape_.root)
+      known = {};
+    holds.write(known, {{known.size(), leaf, 0}});
+    return holds;
+  }
+
   void simulate() {
-    states_.resize(schedules_.size());
     for (int rank = 0; rank < shape_.ranks; ++rank) {
-      auto& state = states_[static_cast<std::size_t>(rank)];
-      state.values.assign(cuts_.size() - 1, static_cast<std::size_t>(rank));
-      state.heard.assign(schedules_.size(), false);
-      state.heard[static_cast<std::size_t>(rank)] = true;
-      enter_round(state, rank);
+      std::vector<bool> heard(schedules_.size(), false);
+      heard[static_cast<std::size_t>(rank)] = true;
+      states_.push_back({0, {}, start(rank), heard, heard});
     }
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (int rank = 0; rank < shape_.ranks; ++rank) moved |= advance(rank);
+    for (int rank = 0; rank < shape_.ranks; ++rank) enter_round(rank);
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (int rank = 0; rank < shape_.ranks; ++rank) progress |= advance(rank);
     }
     report_stuck();
   }
 
   /// Delivers what `rank` sends and its peers are ready to take; goes to the next round where that completes one.
   bool advance(int rank) {
-    auto& state = states_[static_cast<std::size_t>(rank)];
+    auto& mine = state(rank);
     const Round* round = current(rank);
     if (round == nullptr) return false;
-    bool moved = false;
+    bool progress = false;
     for (const auto& step : *round) {
       if (step.kind != StepKind::send) continue;
       const std::size_t out = pending(rank, step.peer, true);
       const std::size_t in = pending(step.peer, rank, false);
       if (out == kNone || in == kNone) continue;
       deliver(rank, (*round)[out], step.peer, (*current(step.peer))[in]);
-      state.complete[out] = true;
-      states_[static_cast<std::size_t>(step.peer)].complete[in] = true;
-      moved = true;
+      mine.complete[out] = true;
+      state(step.peer).complete[in] = true;
+      progress = true;
     }
-    if (std::find(state.complete.begin(), state.complete.end(), false) == state.complete.end()) {
-      ++state.round;
-      enter_round(state, rank);
-      moved = true;
+    if (std::find(mine.complete.begin(), mine.complete.end(), false) == mine.complete.end()) {
+      ++mine.round;
+      enter_round(rank);
+      progress = true;
     }
-    return moved;
+    return progress;
   }
 
   void deliver(int from, const Step& out, int to, const Step& in) {
-    const auto& sender = states_[static_cast<std::size_t>(from)];
-    auto& receiver = states_[static_cast<std::size_t>(to)];
+    const auto& sender = state(from);
+    auto& receiver = state(to);
     if (out.range.size() != in.range.size())
       find("rank {} round {}: {} from rank {} has another length; got {} elements (its round {}), expected {}", to,
-           receiver.round, verb(in.kind), from, out.range.size(), sender.round, in.range.size());
-    else if (out.range != in.range && in.range.size() != 0)
-      find("rank {} round {}: {} from rank {} is of other elements; got {} (its round {}), expected {}", to,
-           receiver.round, verb(in.kind), from, text(out.range), sender.round, text(in.range));
+           receiver.round, name(in.kind), from, out.range.size(), sender.round, in.range.size());
     else
-      for (std::size_t atom = atom_at(in.range.begin); atom < atom_at(in.range.end); ++atom) {
-        const std::size_t theirs = sender.values[atom];
-        auto& ours = receiver.values[atom];
-        ours = in.kind == StepKind::reduce ? expressions_.combine(ours, theirs) : theirs;
-      }
+      place(to, in, moved(sender.holds.read(out.range), out.range.begin, in.range.begin),
+            fmt::format("rank {} (its round {})", from, sender.round));
     for (std::size_t i = 0; i < receiver.heard.size(); ++i)
       if (sender.heard_at_start[i]) receiver.heard[i] = true;
+  }
+
+  /// The same elements at other addresses.
+  static std::vector<Piece> moved(std::vector<Piece> pieces, std::size_t from, std::size_t to) {
+    for (auto& piece : pieces) piece.shift += static_cast<std::ptrdiff_t>(from) - static_cast<std::ptrdiff_t>(to);
+    return pieces;
+  }
+
+  void place(int rank, const Step& step, const std::vector<Piece>& theirs, const std::string& from) {
+    auto& mine = state(rank);
+    for (std::size_t at = step.range.begin; const auto& piece : theirs) {
+      if (piece.value == kNothing)
+        find("rank {} round {}: {} {} from {} takes what holds nothing yet", rank, mine.round, name(step.kind),
+             text({at, at + piece.size}), from);
+      at += piece.size;
+    }
+    if (step.kind != StepKind::reduce && step.kind != StepKind::combine) {
+      mine.holds.write(step.range, theirs);
+      return;
+    }
+    std::vector<Piece> sums;
+    zip(step.range.begin, mine.holds.read(step.range), theirs, [&](std::size_t at, const Piece& a, const Piece& b) {
+      sums.push_back(a);
+      if (a.value == kNothing || b.value == kNothing) return;  // found where it came from
+      if (a.shift != b.shift)
+        find("rank {} round {}: {} {} from {} is of other elements; got those of {}, expected those of {}", rank, mine.round,
+             name(step.kind), text({at, at + a.size}), from, origin(at, b), origin(at, a));
+      else
+        sums.back().value = expressions_.combine(a.value, b.value);
+    });
+    mine.holds.write(step.range, sums);
+  }
+
+  static std::string origin(std::size_t at, const Piece& piece) {
+    const std::size_t begin = at + static_cast<std::size_t>(piece.shift);
+    return text({begin, begin + piece.size});
   }
 
   void report_stuck() {
     for (int rank = 0; rank < shape_.ranks; ++rank) {
       const Round* round = current(rank);
       if (round == nullptr) continue;
-      const auto& state = states_[static_cast<std::size_t>(rank)];
+      const auto& mine = state(rank);
       for (std::size_t i = 0; i < round->size(); ++i) {
-        if (state.complete[i]) continue;
+        if (mine.complete[i]) continue;
         const auto& step = (*round)[i];
         if (current(step.peer) == nullptr)
           find("rank {} round {}: {} {} peer {} is unmatched; got the end of rank {}'s schedule, expected a counterpart",
-               rank, state.round, verb(step.kind), text(step.range), step.peer, step.peer);
+               rank, mine.round, name(step.kind), text(step.range), step.peer, step.peer);
         else
           find("deadlock: rank {} round {} waits to {} {} peer {}; got rank {} waiting in its round {}, expected its "
                "counterpart",
-               rank, state.round, verb(step.kind), text(step.range), step.peer, step.peer,
-               states_[static_cast<std::size_t>(step.peer)].round);
+               rank, mine.round, name(step.kind), text(step.range), step.peer, step.peer, state(step.peer).round);
       }
     }
   }
 
-  void check_result(Goal goal) {
-    for (std::size_t atom = 0; atom + 1 < cuts_.size(); ++atom)
-      for (int rank = 0; rank < shape_.ranks; ++rank) {
-        const std::size_t value = states_[static_cast<std::size_t>(rank)].values[atom];
-        const Range range{cuts_[atom], cuts_[atom + 1]};
-        if (goal == Goal::broadcast) {
-          if (value != static_cast<std::size_t>(shape_.root))
-            find("rank {} elements {}: wrong result; got {}, expected the input of root {}", rank, text(range),
-                 inputs(value), shape_.root);
-          continue;
-        }
-        const auto& uses = expressions_.uses(value);
-        if (std::any_of(uses.begin(), uses.end(), [](std::size_t times) { return times != 1; }))
-          find("rank {} elements {}: wrong result; got {}, expected each of {} ranks' input once", rank, text(range),
-               inputs(value), shape_.ranks);
-        else if (value != states_[0].values[atom])
-          find("rank {} elements {}: reduced in another order than on rank 0; expected the same bits everywhere", rank,
-               text(range));
-      }
+  void check_result(int rank) {
+    const auto at_root = rank == shape_.root;
+    switch (goal_) {
+      case Goal::all_reduce: return expect_reduced(rank, {0, shape_.elements}, 0);
+      case Goal::reduce: return at_root ? expect_reduced(rank, {0, shape_.elements}, rank) : void();
+      case Goal::reduce_scatter: return expect_reduced(rank, part(rank), rank);
+      case Goal::broadcast: return expect_input(rank, {0, shape_.elements}, shape_.root, 0);
+      case Goal::scatter: return expect_input(rank, part(rank), shape_.root, 0);
+      case Goal::point_to_point:
+        return rank == shape_.peer ? expect_input(rank, {0, shape_.elements}, shape_.root, 0) : void();
+      case Goal::gather:
+        if (!at_root) return;
+        [[fallthrough]];
+      case Goal::all_gather:
+        for (int owner = 0; owner < shape_.ranks; ++owner) expect_input(rank, part(owner), owner, 0);
+        return;
+      case Goal::all_to_all:
+        for (int from = 0; from < shape_.ranks; ++from)
+          expect_input(rank, part(from), from, static_cast<std::ptrdiff_t>(part(rank).begin) -
+                                                   static_cast<std::ptrdiff_t>(part(from).begin));
+        return;
+      case Goal::barrier: return;
+    }
+  }
+
+  void expect_input(int rank, Range range, int owner, std::ptrdiff_t shift) {
+    for (std::size_t at = range.begin; const auto& piece : state(rank).holds.read(range)) {
+      if (piece.value != static_cast<std::size_t>(owner))
+        find("rank {} elements {}: wrong result; got {}, expected the input of {}rank {}", rank,
+             text({at, at + piece.size}), inputs(piece.value), has_root(goal_) ? "root " : "", owner);
+      else if (piece.shift != shift)
+        find("rank {} elements {}: wrong result; got elements {} of rank {}, expected its elements {}", rank,
+             text({at, at + piece.size}), origin(at, piece), owner, origin(at, {piece.size, piece.value, shift}));
+      at += piece.size;
+    }
+  }
+
+  /// As `reference` holds it, with everyone's input in it once.
+  void expect_reduced(int rank, Range range, int reference) {
+    zip(range.begin, state(rank).holds.read(range), state(reference).holds.read(range),
+        [&](std::size_t at, const Piece& ours, const Piece& theirs) {
+          const Range here{at, at + ours.size};
+          if (ours.value == kNothing || ours.shift != 0) {
+            find("rank {} elements {}: wrong result; got {}, expected each of {} ranks' input once", rank, text(here),
+                 ours.value == kNothing ? "nothing" : "elements " + origin(at, ours), shape_.ranks);
+            return;
+          }
+          const auto& uses = expressions_.uses(ours.value);
+          if (std::any_of(uses.begin(), uses.end(), [](std::size_t times) { return times != 1; }))
+            find("rank {} elements {}: wrong result; got {}, expected each of {} ranks' input once", rank, text(here),
+                 inputs(ours.value), shape_.ranks);
+          else if (ours.value != theirs.value)
+            find("rank {} elements {}: reduced in another order than on rank {}; expected the same bits everywhere", rank,
+                 text(here), reference);
+        });
   }
 
   std::string inputs(std::size_t value) const {
+    if (value == kNothing) return "nothing";
     std::string out;
     const auto& uses = expressions_.uses(value);
     for (std::size_t rank = 0; rank < uses.size(); ++rank)
@@ -275,7 +426,7 @@ class Verifier {
   void check_barrier() {
     for (int rank = 0; rank < shape_.ranks; ++rank)
       for (int other = 0; other < shape_.ranks; ++other)
-        if (!states_[static_cast<std::size_t>(rank)].heard[static_cast<std::size_t>(other)])
+        if (!state(rank).heard[static_cast<std::size_t>(other)])
           find("rank {} may leave the barrier before rank {} enters it; expected its end after every beginning", rank,
                other);
   }
@@ -283,9 +434,9 @@ class Verifier {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   CollectiveShape shape_;
+  Goal goal_;
   Expressions expressions_;
   std::vector<Schedule> schedules_;
-  std::vector<std::size_t> cuts_;
   std::vector<RankState> states_;
   std::vector<std::string> findings_;
 };
@@ -293,7 +444,7 @@ class Verifier {
 }  // namespace
 
 std::vector<std::string> verify(const Algorithm& algorithm, const CollectiveShape& shape, Goal goal) {
-  return Verifier(algorithm, shape).run(goal);
+  return Verifier(algorithm, shape, goal).run();
 }
 
 }  // namespace ddl

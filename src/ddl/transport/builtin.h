@@ -16,6 +16,8 @@ struct TransportOptions {
   std::string secret;
   /// tcp: the IPv4 address of the interface to listen on, which the other ranks connect to.
   std::string host = "127.0.0.1";
+  /// tcp: connections between two ranks that share a large message.
+  int sockets = 1;
 };
 
 /// Blocks until every rank is connected. Errors: timeout (which ranks are missing), io, peer_lost.

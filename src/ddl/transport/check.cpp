@@ -31,7 +31,15 @@ void throw_interrupted(std::string_view transport, int rank) {
   throw Error(Code::interrupted, fmt::format("[{}] rank {} was interrupted", transport, rank));
 }
 
-void throw_disagreement(std::string_view transport, int from, int to, std::uint64_t got, std::uint64_t expected) {
+void throw_disagreement(std::string_view transport, int peer, const std::string& theirs, int rank, const std::string& ours) {
+  // The lower rank first, so that both sides say the same.
+  const bool first = rank < peer;
+  throw Error(Code::invalid_argument,
+              fmt::format("[{}] ranks must start the same collectives in the same order; got {} on rank {} and {} on rank {}",
+                          transport, first ? ours : theirs, first ? rank : peer, first ? theirs : ours, first ? peer : rank));
+}
+
+void throw_wrong_length(std::string_view transport, int from, int to, std::uint64_t got, std::uint64_t expected) {
   throw Error(Code::corrupt, fmt::format("[{}] the message from rank {} to rank {} has another length; got {} bytes, "
                                          "expected {}", transport, from, to, got, expected));
 }

@@ -18,7 +18,11 @@ void check_messages(std::string_view transport, int rank, int size, std::span<co
 
 [[noreturn]] void throw_interrupted(std::string_view transport, int rank);
 
-[[noreturn]] void throw_disagreement(std::string_view transport, int from, int to, std::uint64_t got,
+/// Two ranks are not at the same operation.
+[[noreturn]] void throw_disagreement(std::string_view transport, int peer, const std::string& theirs, int rank,
+                                     const std::string& ours);
+/// They are, but a message is not as long as it should be.
+[[noreturn]] void throw_wrong_length(std::string_view transport, int from, int to, std::uint64_t got,
                                      std::uint64_t expected);
 
 /// "1, 3" of 3, 1, 3.

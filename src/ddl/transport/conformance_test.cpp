@@ -20,17 +20,19 @@ void require(bool holds, const std::string& what) {
   if (!holds) throw Error(Code::corrupt, what);
 }
 
-/// A sink that keeps what it gets, and minds that pieces come in order and end on whole elements.
+/// A sink that keeps what it gets, and minds that pieces begin on whole elements and come with one factor.
 struct Keep {
   std::vector<std::byte> data;
-  std::size_t expected = 0;
   bool orderly = true;
+  double factor = 0;
 
   Sink sink() {
-    return {[](void* context, std::size_t offset, std::span<const std::byte> piece) {
+    return {[](void* context, std::size_t offset, std::span<const std::byte> piece, double theirs) {
               auto& self = *static_cast<Keep*>(context);
-              self.orderly &= offset == self.data.size() && offset % 8 == 0 && !piece.empty();
-              self.data.insert(self.data.end(), piece.begin(), piece.end());
+              self.orderly &= offset % 8 == 0 && !piece.empty() && (self.factor == 0 || self.factor == theirs);
+              self.factor = theirs;
+              if (self.data.size() < offset + piece.size()) self.data.resize(offset + piece.size());
+              std::copy(piece.begin(), piece.end(), self.data.begin() + static_cast<std::ptrdiff_t>(offset));
             },
             this};
   }
@@ -67,8 +69,10 @@ TEST_P(TransportConformance, MovesEverySizeBothWaysFromAnyMemory) {
         require(into == pattern(bytes, peer), "content of into");
         Keep keep;
         const Incoming sunk{peer, bytes, nullptr, keep.sink()};
-        transport.exchange({&out, 1}, {&sunk, 1}, Seconds{20});
-        require(keep.orderly, "pieces in order, of whole elements");
+        const Outgoing weighted{peer, data, 0.5 + transport.rank()};
+        transport.exchange({&weighted, 1}, {&sunk, 1}, Seconds{20});
+        require(keep.orderly, "pieces of whole elements with one factor");
+        require(bytes == 0 || keep.factor == 0.5 + peer, "the sender's factor");
         require(keep.data == pattern(bytes, peer), "content of the sink");
         const auto traffic = transport.traffic();
         require(traffic.sent == static_cast<std::int64_t>(2 * bytes) && traffic.received == traffic.sent, "traffic");
@@ -176,7 +180,7 @@ TEST_P(TransportConformance, TimesOutNamingWhoDidNotCome) {
       done.wait();
       return;
     }
-    const Incoming in[] = {{1, 4, nullptr, {[](void*, std::size_t, std::span<const std::byte>) {}, nullptr}},
+    const Incoming in[] = {{1, 4, nullptr, {[](void*, std::size_t, std::span<const std::byte>, double) {}, nullptr}},
                            {2, 0, nullptr, {}}};
     const auto begin = now();
     std::string said;
@@ -212,7 +216,7 @@ TEST_P(TransportConformance, InterruptWakesWhoWaitsAndStopsWhatComes) {
       ::usleep(30'000);
       transport.interrupt();
     });
-    const Incoming in{1, 1, nullptr, {[](void*, std::size_t, std::span<const std::byte>) {}, nullptr}};
+    const Incoming in{1, 1, nullptr, {[](void*, std::size_t, std::span<const std::byte>, double) {}, nullptr}};
     int interrupted = 0;
     for (int i = 0; i < 2; ++i) try {
         transport.exchange({}, {&in, 1}, Seconds{20});
@@ -245,7 +249,7 @@ TEST_P(TransportConformance, SaysBothLengthsWhereTheyDisagree) {
 TEST_P(TransportConformance, LosesAPeerThatLeaves) {
   const auto outcomes = run_transports(GetParam(), 3, [](Transport& transport) {
     if (transport.rank() == 1) return;
-    const Incoming in{1, 1, nullptr, {[](void*, std::size_t, std::span<const std::byte>) {}, nullptr}};
+    const Incoming in{1, 1, nullptr, {[](void*, std::size_t, std::span<const std::byte>, double) {}, nullptr}};
     transport.exchange({}, {&in, 1}, Seconds{20});
   });
   EXPECT_FALSE(outcomes[1]);
@@ -253,6 +257,141 @@ TEST_P(TransportConformance, LosesAPeerThatLeaves) {
     ASSERT_TRUE(outcomes[rank]);
     EXPECT_EQ(outcomes[rank]->code(), Code::peer_lost);
     EXPECT_NE(std::string(outcomes[rank]->what()).find("lost rank 1"), std::string::npos) << outcomes[rank]->what();
+  }
+}
+
+TEST_P(TransportConformance, SaysOnBothSidesThatRanksAreNotAtTheSame) {
+  const auto outcomes = run_transports(GetParam(), 2, [](Transport& transport) {
+    transport.describe_with([](const Signature& signature) { return fmt::format("operation {}", signature.what); });
+    const Outgoing out{1 - transport.rank(), {}};
+    const Incoming in{1 - transport.rank(), 0, nullptr, {}};
+    transport.exchange({&out, 1}, {&in, 1}, Seconds{20}, {static_cast<std::uint64_t>(10 + transport.rank()), 5});
+  });
+  for (const auto& outcome : outcomes) {
+    ASSERT_TRUE(outcome);
+    EXPECT_EQ(outcome->code(), Code::invalid_argument);
+    EXPECT_TRUE(std::string(outcome->what()).ends_with("got operation 10 on rank 0 and operation 11 on rank 1")) << outcome->what();
+  }
+}
+
+TEST_P(TransportConformance, NoticesThatRanksWaitForEachOtherAtDifferentThings) {
+  // Each waits for the next one: no message ever shows that they are not at the same.
+  const auto begin = now();
+  const auto outcomes = run_transports(GetParam(), 3, [](Transport& transport) {
+    transport.describe_with([](const Signature& signature) { return fmt::format("operation {}", signature.what); });
+    const Incoming in{(transport.rank() + 1) % 3, 0, nullptr, {}};
+    transport.exchange({}, {&in, 1}, Seconds{20}, {static_cast<std::uint64_t>(transport.rank() == 2 ? 11 : 10), 5, 7});
+  });
+  EXPECT_LT(seconds(now() - begin), 5);
+  for (const auto& outcome : outcomes) {
+    ASSERT_TRUE(outcome);
+    EXPECT_EQ(outcome->code(), Code::invalid_argument);
+    EXPECT_TRUE(std::string(outcome->what()).ends_with("and operation 11 on rank 2")) << outcome->what();
+  }
+}
+
+TEST_P(TransportConformance, TellsTheReasonToWhoWaitsForTheOneThatGaveUp) {
+  std::latch done(2);
+  const auto outcomes = run_transports(GetParam(), 4, [&](Transport& transport) {
+    const int rank = transport.rank();
+    if (rank == 3) return done.wait();  // never comes
+    struct Count {
+      std::latch& latch;
+      ~Count() { latch.count_down(); }
+    };
+    // 0 waits for 3 and gives up; 1 waits for 0, and 2 for 1.
+    const Incoming in{rank == 0 ? 3 : rank - 1, 0, nullptr, {}};
+    if (rank != 0) {
+      const Count count{done};
+      transport.exchange({}, {&in, 1}, Seconds{20});
+    }
+    transport.exchange({}, {&in, 1}, Seconds{0.2});
+  });
+  for (const std::size_t rank : {0U, 1U, 2U}) {
+    ASSERT_TRUE(outcomes[rank]);
+    EXPECT_EQ(outcomes[rank]->code(), Code::timeout) << outcomes[rank]->what();
+    EXPECT_TRUE(std::string(outcomes[rank]->what()).ends_with("rank 0 waited 200 ms; rank 3 did not come")) << outcomes[rank]->what();
+  }
+}
+
+TEST_P(TransportConformance, MakesGroupsOfItsRanks) {
+  // {0, 2} and {3, 1}, at once, each with a meeting of its own.
+  auto even = in_process_rendezvous(2), odd = in_process_rendezvous(2);
+  const auto outcomes = run_transports(GetParam(), 4, [&](Transport& transport) {
+    const int rank = transport.rank();
+    const std::vector<int> members = rank % 2 == 0 ? std::vector{0, 2} : std::vector{3, 1};
+    const auto me = static_cast<std::size_t>(rank % 2 == 0 ? rank / 2 : (3 - rank) / 2);
+    auto& meeting = rank % 2 == 0 ? even[me] : odd[me];
+    const auto group = transport.subgroup(members, *meeting);
+    require(group->rank() == static_cast<int>(me) && group->size() == 2, "rank of size");
+    // Memory of the whole transport, where it is shared, and messages of both at once.
+    auto memory = transport.allocate(8);
+    memory[0] = static_cast<std::byte>(rank);
+    std::byte got{99}, whole{99};
+    const Outgoing out{1 - group->rank(), memory.first(1)};
+    const Incoming in{1 - group->rank(), 1, &got, {}};
+    const Outgoing round{(rank + 1) % 4, memory.first(1)};
+    const Incoming before{(rank + 3) % 4, 1, &whole, {}};
+    for (int i = 0; i < 3; ++i) {
+      group->exchange({&out, 1}, {&in, 1}, Seconds{20});
+      transport.exchange({&round, 1}, {&before, 1}, Seconds{20});
+    }
+    require(static_cast<int>(got) == members[1 - me] && static_cast<int>(whole) == (rank + 3) % 4, "content");
+    meeting.reset();
+  });
+  EXPECT_EQ(failure(outcomes), "");
+}
+
+TEST_P(TransportConformance, SharesMemoryOrSaysThatItDoesNot) {
+  const auto outcomes = run_transports(GetParam(), 3, [](Transport& transport) {
+    auto mine = transport.allocate(3);
+    std::vector<Shared> all(3);
+    if (!transport.shares_memory()) {
+      try {
+        transport.share(mine, 1, all, Seconds{1}, {});
+      } catch (const Error& error) {
+        return require(error.code() == Code::unsupported, "code");
+      }
+      throw Error(Code::corrupt, "took it");
+    }
+    const int rank = transport.rank();
+    for (int round = 0; round < 50; ++round) {
+      transport.share(mine, rank + 0.5, all, Seconds{20}, {7, 3});
+      for (int peer = 0; peer < 3; ++peer) {
+        require(all[static_cast<std::size_t>(peer)].factor == peer + 0.5, "factor");
+        all[static_cast<std::size_t>(peer)].data[rank] = static_cast<std::byte>(10 * rank + round);
+      }
+      transport.unshare(Seconds{20}, {1, 2});
+      for (int peer = 0; peer < 3; ++peer)
+        require(mine[static_cast<std::size_t>(peer)] == static_cast<std::byte>(10 * peer + round), "what the others wrote");
+    }
+    require(transport.traffic().sent == 50 && transport.traffic().received == 100, "traffic");
+    std::vector<std::byte> outside(3);
+    transport.share(rank == 1 ? std::span(outside) : mine, 1, all, Seconds{20}, {});
+    require(all[0].data != nullptr && all[2].data != nullptr, "reachable");
+    transport.unshare(Seconds{20});
+  });
+  EXPECT_EQ(failure(outcomes), "");
+}
+
+TEST_P(TransportConformance, EndsAMeetingThatSomebodyDoesNotComeTo) {
+  std::latch done(2);
+  const auto outcomes = run_transports(GetParam(), 3, [&](Transport& transport) {
+    if (!transport.shares_memory()) throw Error(Code::timeout, "rank 2 did not come");
+    if (transport.rank() == 2) return done.wait();
+    std::vector<Shared> all(3);
+    const auto mine = transport.allocate(8);
+    try {
+      transport.share(mine, 1, all, transport.rank() == 0 ? Seconds{0.1} : Seconds{20}, {});
+    } catch (...) {
+      done.count_down();
+      throw;
+    }
+  });
+  for (const std::size_t rank : {0U, 1U}) {
+    ASSERT_TRUE(outcomes[rank]);
+    EXPECT_EQ(outcomes[rank]->code(), Code::timeout) << outcomes[rank]->what();
+    EXPECT_TRUE(std::string(outcomes[rank]->what()).ends_with("rank 2 did not come")) << outcomes[rank]->what();
   }
 }
 

@@ -22,33 +22,10 @@ DeskMemory make_desk(int ranks) {
   return {Desk::make(memory, ranks), [](Desk* desk) { std::free(desk); }};
 }
 
-class OneAddressSpace final : public SharedMemory {
- public:
-  explicit OneAddressSpace(std::vector<DeskMemory> desks) : desks_(std::move(desks)) {}
-
-  Desk& desk(int rank) override { return *desks_[static_cast<std::size_t>(rank)]; }
-  std::span<std::byte> allocate(std::size_t bytes) override { return blocks_.allocate(bytes); }
-  std::optional<std::uint64_t> locate(std::span<const std::byte> data) const override {
-    return std::bit_cast<std::uint64_t>(data.data());
-  }
-  const std::byte* at(int, std::uint64_t where, std::uint64_t bytes) const override {
-    static constexpr std::byte kNothing{};
-    return bytes == 0 ? &kNothing : std::bit_cast<const std::byte*>(where);
-  }
-  bool alive(int) const override { return true; }
-
- private:
-  std::vector<DeskMemory> desks_;
-  HeapBlocks blocks_;
-};
-
-}  // namespace
-
-std::unique_ptr<Transport> make_inproc(Rendezvous& rendezvous, const TransportOptions& options) {
+/// Every rank's desk. Everyone copies the owners between the two meetings, so they are all still there.
+std::vector<DeskMemory> meet(Rendezvous& rendezvous, Seconds timeout) {
   const DeskMemory mine = make_desk(rendezvous.size());
-  // Everyone copies the owners between the two meetings, so they are all still there.
-  const auto texts = rendezvous.exchange(fmt::format("{} {}", ::getpid(), std::bit_cast<std::uint64_t>(&mine)),
-                                         options.connect_timeout);
+  const auto texts = rendezvous.exchange(fmt::format("{} {}", ::getpid(), std::bit_cast<std::uint64_t>(&mine)), timeout);
   std::vector<DeskMemory> desks;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     const auto words = split(texts[rank], ' ');
@@ -59,9 +36,40 @@ std::unique_ptr<Transport> make_inproc(Rendezvous& rendezvous, const TransportOp
                                                       "expected process {}", rank, texts[rank], ::getpid()));
     desks.push_back(*std::bit_cast<const DeskMemory*>(address));
   }
-  rendezvous.exchange("copied", options.connect_timeout);
-  return std::make_unique<MailboxTransport>("inproc", rendezvous.rank(), rendezvous.size(),
-                                            std::make_unique<OneAddressSpace>(std::move(desks)));
+  rendezvous.exchange("copied", timeout);
+  return desks;
+}
+
+class OneAddressSpace final : public SharedMemory {
+ public:
+  OneAddressSpace(std::vector<DeskMemory> desks, Seconds timeout) : desks_(std::move(desks)), timeout_(timeout) {}
+
+  Desk& desk(int rank) override { return *desks_[static_cast<std::size_t>(rank)]; }
+  std::span<std::byte> allocate(std::size_t bytes) override { return blocks_.allocate(bytes); }
+  std::optional<std::uint64_t> locate(std::span<const std::byte> data) const override {
+    return std::bit_cast<std::uint64_t>(data.data());
+  }
+  std::byte* at(int, std::uint64_t where, std::uint64_t bytes) const override {
+    static std::byte nothing{};
+    return bytes == 0 ? &nothing : std::bit_cast<std::byte*>(where);
+  }
+  bool alive(int) const override { return true; }
+  bool dies_with_owner() const override { return true; }
+  std::unique_ptr<SharedMemory> among(const std::vector<int>&, Rendezvous& rendezvous) override {
+    return std::make_unique<OneAddressSpace>(meet(rendezvous, timeout_), timeout_);
+  }
+
+ private:
+  std::vector<DeskMemory> desks_;
+  Seconds timeout_;
+  HeapBlocks blocks_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_inproc(Rendezvous& rendezvous, const TransportOptions& options) {
+  auto memory = std::make_unique<OneAddressSpace>(meet(rendezvous, options.connect_timeout), options.connect_timeout);
+  return std::make_unique<MailboxTransport>("inproc", rendezvous.rank(), rendezvous.size(), std::move(memory));
 }
 
 }  // namespace ddl

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "ddl/transport/futex.h"
+#include "ddl/transport/transport.h"
 
 namespace ddl {
 
@@ -18,7 +19,10 @@ namespace ddl {
 //  3. A receiver reads a sender's memory only between setting and clearing `reading`, and only if, after setting it,
 //     it still found the sender open. A sender that gives up marks itself gone, then waits for `reading` to clear:
 //     nobody reads its memory after exchange() has thrown.
-//  4. Whoever changes a word that a rank may wait for looks at that rank's `asleep` afterwards; whoever goes to sleep
+//  4. A board is written by its owner only, its card only when every rank has raised its phase after the meeting that
+//     showed the last one. A rank touches what a card shows between seeing that everyone is at the meeting's phase,
+//     and nobody gone, and raising its own.
+//  5. Whoever changes a word that a rank may wait for looks at that rank's `asleep` afterwards; whoever goes to sleep
 //     sets `asleep` and looks at the words afterwards. All four are sequentially consistent, so one sees the other.
 
 /// Bytes that are ready at a sender: `where` in its terms, and the length of the message that they are a part of.
@@ -26,10 +30,12 @@ struct Piece {
   std::uint64_t where = 0;
   std::uint64_t bytes = 0;
   std::uint64_t message = 0;
+  Signature signature;
+  double factor = 1;
 };
 
 /// Two, so that a bounce slot is filled while the other is emptied, and so that what a sender writes for one message
-/// is one cache line.
+/// is two cache lines, fetched as a pair.
 inline constexpr std::size_t kPieces = 2;
 
 /// Two lines: processors fetch them in pairs.
@@ -43,11 +49,53 @@ struct alignas(kApart) Lane {
   std::atomic<std::uint32_t> reading{0};
 };
 
+/// Where a rank's memory is, for everyone to see.
+struct alignas(kApart) Board {
+  std::atomic<std::uint64_t> phase{0};
+  std::uint64_t where = 0;
+  std::uint64_t reachable = 0;
+  double factor = 1;
+  Signature signature;
+};
+
+/// What a rank is at, for those who wait long. `order` is cleared while the rest changes.
+struct alignas(kApart) Current {
+  std::atomic<std::uint64_t> order{0};
+  std::atomic<std::uint64_t> what{0};
+  std::atomic<std::uint64_t> size{0};
+
+  void write(const Signature& signature) {
+    order.store(0, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    what.store(signature.what, std::memory_order_relaxed);
+    size.store(signature.size, std::memory_order_relaxed);
+    order.store(signature.order, std::memory_order_release);
+  }
+  /// Of order 0 where it changes just now.
+  Signature read() const {
+    const std::uint64_t before = order.load(std::memory_order_acquire);
+    Signature signature{what.load(std::memory_order_relaxed), size.load(std::memory_order_relaxed), before};
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (order.load(std::memory_order_relaxed) != before) signature.order = 0;
+    return signature;
+  }
+};
+
+/// Why a rank gave up; written before `gone`.
+struct alignas(kApart) LastWords {
+  std::uint32_t code = 0;
+  std::uint32_t size = 0;  // of text; 0 where it left in peace
+  std::array<char, 1016> text{};
+};
+
 /// One rank's words; its lane to each rank of the group follows in memory.
 struct alignas(kApart) Desk {
+  Board board;
   std::atomic<std::uint32_t> asleep{0};
   std::atomic<std::uint32_t> gone{0};
   alignas(kApart) std::atomic<std::uint32_t> bell{0};
+  Current current;
+  LastWords last_words;
 
   Lane& lane(int to) { return reinterpret_cast<Lane*>(this + 1)[to]; }
 

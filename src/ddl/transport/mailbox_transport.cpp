@@ -7,7 +7,9 @@
 
 #include "ddl/core/text.h"
 #include "ddl/transport/check.h"
+#include "ddl/transport/cores.h"
 #include "ddl/transport/deadline.h"
+#include "ddl/transport/rendezvous.h"
 
 namespace ddl {
 namespace {
@@ -18,23 +20,6 @@ constexpr std::size_t kBounceSlot = std::size_t{256} << 10;
 /// How often a sleeper looks whether the others still run.
 constexpr Nanoseconds kLook = 100'000'000;
 
-/// Waiting for a rank that has a core of its own, a few microseconds are cheaper than a sleep and a wake-up (about
-/// 5 us on bare metal, 50 in a virtual machine). Where ranks outnumber cores, the core is better given away at once.
-Nanoseconds spin_for(int ranks) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  return ranks <= cores ? 20'000 : 1'000;
-}
-
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  asm volatile("yield" ::: "memory");
-#endif
-}
-
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
 }  // namespace
@@ -44,59 +29,131 @@ MailboxTransport::MailboxTransport(std::string name, int rank, int size, std::un
       spin_(spin_for(size)), posted_(at(size), 0), taken_(at(size), 0), bounce_(at(size), nullptr),
       busy_sending_(at(size), 0), busy_receiving_(at(size), 0) {}
 
-MailboxTransport::~MailboxTransport() { leave(); }
+MailboxTransport::~MailboxTransport() { leave(nullptr); }
 
-void MailboxTransport::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
-                                Seconds timeout) {
-  check_messages(name_, rank_, size_, outgoing, incoming);
-  if (interrupted_) throw_interrupted(name_, rank_);
+/// What every call does around its work: a failure is said to all, and for ever.
+template <typename Body>
+void MailboxTransport::guarded(const Body& body) {
+  if (interrupted_.load(std::memory_order_relaxed)) throw_interrupted(name_, rank_);
   if (failure_) throw Error(*failure_);
-  sending_.clear();
-  receiving_.clear();
-  for (const auto& message : outgoing) sending_.push_back({message, memory_->locate(message.data)});
-  for (const auto& message : incoming) receiving_.push_back({message});
   try {
-    run(deadline_after(timeout), timeout);
+    body();
   } catch (const Error& error) {
-    leave();
-    failure_ = error;
+    // That we were interrupted is no news to the others: for them we left.
+    if (error.code() == Code::interrupted) leave(nullptr);
+    abandon(error);
     throw;
   } catch (...) {
-    leave();
+    leave(nullptr);
     throw;
   }
 }
 
-void MailboxTransport::run(Nanoseconds deadline, Seconds timeout) {
-  if (advance()) return;
+void MailboxTransport::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout,
+                                const Signature& signature) {
+  check_messages(name_, rank_, size_, outgoing, incoming);
+  guarded([&] {
+    enter(signature);
+    sending_.clear();
+    receiving_.clear();
+    for (const auto& message : outgoing) sending_.push_back({message, memory_->locate(message.data)});
+    for (const auto& message : incoming) receiving_.push_back({message});
+    wait([&] { return advance(); }, [&] { return unfinished(); }, timeout);
+  });
+}
+
+void MailboxTransport::share(std::span<std::byte> data, double factor, std::span<Shared> all, Seconds timeout,
+                             const Signature& signature) {
+  guarded([&] {
+    enter(signature);
+    const auto where = memory_->locate(data);
+    Board& mine = mine_.board;
+    mine.where = where.value_or(0);
+    mine.reachable = where ? 1 : 0;
+    mine.factor = factor;
+    mine.signature = signature;
+    sharing_ = true;
+    raise_phase();
+    wait([&] { return all_at_phase(); }, [&] { return behind(); }, timeout);
+    for (int rank = 0; rank < size_; ++rank) {
+      Desk& desk = memory_->desk(rank);
+      const Board& board = desk.board;
+      if (board.signature != signature) disagree(rank, board.signature);
+      if (rank != rank_ && desk.gone.load() != 0) lost(rank);
+      auto& shown = all[at(rank)];
+      shown.factor = board.factor;
+      shown.data = board.reachable != 0 ? memory_->at(rank, board.where, data.size()) : nullptr;
+    }
+  });
+}
+
+void MailboxTransport::unshare(Seconds timeout, const Traffic& moved) {
+  guarded([&] {
+    sharing_ = false;
+    raise_phase();
+    wait([&] { return all_at_phase(); }, [&] { return behind(); }, timeout);
+    if (moved.sent != 0) sent_.fetch_add(moved.sent, std::memory_order_relaxed);
+    if (moved.received != 0) received_.fetch_add(moved.received, std::memory_order_relaxed);
+  });
+}
+
+void MailboxTransport::raise_phase() {
+  mine_.board.phase.store(++phase_);
+  for (int rank = 0; rank < size_; ++rank)
+    if (rank != rank_) memory_->desk(rank).ring_if_asleep();
+}
+
+bool MailboxTransport::all_at_phase() {
+  for (int rank = 0; rank < size_; ++rank) {
+    Desk& desk = memory_->desk(rank);
+    if (desk.board.phase.load(std::memory_order_acquire) >= phase_) continue;
+    // Gone first, then the phase once more: its last word may have come in between.
+    if (desk.gone.load() != 0 && desk.board.phase.load() < phase_) lost(rank);
+    return false;
+  }
+  return true;
+}
+
+std::vector<int> MailboxTransport::behind() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size_; ++rank)
+    if (memory_->desk(rank).board.phase.load() < phase_) ranks.push_back(rank);
+  return ranks;
+}
+
+template <typename Complete, typename Late>
+void MailboxTransport::wait(const Complete& complete, const Late& late, Seconds timeout) {
+  // Most peers are there within this, and then no clock is asked.
+  for (int i = 0; i < 64; ++i) {
+    if (complete()) return;
+    pause();
+  }
+  const Nanoseconds deadline = deadline_after(timeout);
   for (;;) {
     for (const Nanoseconds until = now() + spin_; now() < until;)
       for (int i = 0; i < 16; ++i) {
-        if (advance()) return;
+        if (complete()) return;
         pause();
       }
     if (interrupted_) throw_interrupted(name_, rank_);
-    sleep(deadline);
-    if (advance()) return;
+    const std::uint32_t seen = mine_.bell.load();
+    mine_.asleep.store(1);
+    struct Awake {
+      Desk& desk;
+      ~Awake() { desk.asleep.store(0, std::memory_order_relaxed); }
+    } awake{mine_};
+    // Invariant 5: a change before `asleep` was set rang no bell, so look once more.
+    if (complete()) return;
+    if (interrupted_) continue;
+    const auto awaited = late();
+    const Nanoseconds begin = now();
+    futex_wait(mine_.bell, seen, std::min(kLook, deadline - begin));
+    if (now() - begin >= kLook / 2) look_around(awaited);
+    if (complete()) return;
     if (now() >= deadline)
       throw Error(Code::timeout, fmt::format("[{}] rank {} waited {}; rank {} did not come", name_, rank_,
-                                             to_string(timeout), late()));
+                                             to_string(timeout), list_of_ranks(late())));
   }
-}
-
-/// Sleeps until the bell rings, the deadline, or the next look after the others.
-void MailboxTransport::sleep(Nanoseconds deadline) {
-  const std::uint32_t seen = mine_.bell.load();
-  mine_.asleep.store(1);
-  struct Awake {
-    Desk& desk;
-    ~Awake() { desk.asleep.store(0, std::memory_order_relaxed); }
-  } awake{mine_};
-  // Invariant 4: a change before `asleep` was set rang no bell, so look once more.
-  if (advance() || interrupted_) return;
-  const Nanoseconds begin = now();
-  futex_wait(mine_.bell, seen, std::min(kLook, deadline - begin));
-  if (now() - begin >= kLook / 2) check_alive();
 }
 
 /// Moves what can be moved; true when every message is complete. A message waits for those before it to its peer.
@@ -132,7 +189,7 @@ void MailboxTransport::advance(Sending& sending) {
   const std::uint64_t taken = lane.taken.load();
   while (!sending.all_posted && posted - taken < kPieces) {
     Piece& piece = lane.pieces[posted % kPieces];
-    piece = {sending.where.value_or(0), data.size(), data.size()};
+    piece = {sending.where.value_or(0), data.size(), data.size(), signature_, sending.message.factor};
     if (!sending.where) {
       // Piece n is free, so its bounce slot is.
       std::byte* slot = bounce(peer) + posted % kPieces * kBounceSlot;
@@ -163,8 +220,9 @@ void MailboxTransport::advance(Receiving& receiving) {
   auto& taken = taken_[at(peer)];
   while (!receiving.done && taken < posted) {
     const Piece piece = lane.pieces[taken % kPieces];
+    if (piece.signature != signature_) disagree(peer, piece.signature);
     if (piece.message != receiving.message.bytes)
-      throw_disagreement(name_, peer, rank_, piece.message, receiving.message.bytes);
+      throw_wrong_length(name_, peer, rank_, piece.message, receiving.message.bytes);
     lane.reading.store(1);
     struct Read {
       Lane& lane;
@@ -188,7 +246,7 @@ void MailboxTransport::take(Receiving& receiving, const Piece& piece) {
     if (message.into != nullptr)
       std::memcpy(message.into + receiving.taken, bytes, piece.bytes);
     else
-      message.sink.take(message.sink.context, receiving.taken, {bytes, piece.bytes});
+      message.sink.take(message.sink.context, receiving.taken, {bytes, piece.bytes}, piece.factor);
   }
   receiving.taken += piece.bytes;
   receiving.done = receiving.taken == message.bytes;
@@ -201,24 +259,47 @@ std::byte* MailboxTransport::bounce(int peer) {
   return slots;
 }
 
-void MailboxTransport::check_alive() {
-  for (const auto& sending : sending_)
-    if (!sending.done && !memory_->alive(sending.message.peer)) lost(sending.message.peer);
-  for (const auto& receiving : receiving_)
-    if (!receiving.done && !memory_->alive(receiving.message.peer)) lost(receiving.message.peer);
+void MailboxTransport::enter(const Signature& signature) {
+  if (signature == signature_) return;
+  signature_ = signature;
+  mine_.current.write(signature);
 }
 
-/// Tells everyone, and lets those finish who are reading our memory (invariant 3).
-void MailboxTransport::leave() noexcept {
+/// After a while without news: whether the others still run, and are at the same thing.
+void MailboxTransport::look_around(const std::vector<int>& awaited) {
+  for (const int peer : awaited)
+    if (!memory_->alive(peer)) lost(peer);
+  for (int peer = 0; peer < size_; ++peer)
+    if (const auto theirs = memory_->desk(peer).current.read(); contradict(theirs, signature_)) disagree(peer, theirs);
+}
+
+/// Tells everyone, and lets those finish who are at our memory (invariants 3 and 4), where it goes with us.
+void MailboxTransport::leave(const Error* why) noexcept {
+  if (mine_.gone.load() == 0 && why != nullptr) {
+    LastWords& words = mine_.last_words;
+    const std::string_view text = why->what();
+    words.code = static_cast<std::uint32_t>(why->code());
+    words.size = static_cast<std::uint32_t>(std::min(text.size(), words.text.size()));
+    std::copy_n(text.begin(), words.size, words.text.begin());
+  }
   mine_.gone.store(1);
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    memory_->desk(peer).ring_if_asleep();
-    for (int spins = 0; mine_.lane(peer).reading.load() != 0; ++spins) {
-      if (spins % 1024 == 1023 && !memory_->alive(peer)) break;
-      ::sched_yield();
-    }
+    Desk& desk = memory_->desk(peer);
+    desk.ring_if_asleep();
+    if (!memory_->dies_with_owner()) continue;
+    const auto at_our_memory = [&] {
+      return mine_.lane(peer).reading.load() != 0 ||
+             (sharing_ && desk.board.phase.load() == phase_ && desk.gone.load() == 0);
+    };
+    while (at_our_memory()) ::sched_yield();
   }
+  sharing_ = false;
+}
+
+void MailboxTransport::abandon(const Error& why) noexcept {
+  leave(&why);
+  if (!failure_) failure_ = why;
 }
 
 void MailboxTransport::interrupt() noexcept {
@@ -228,18 +309,30 @@ void MailboxTransport::interrupt() noexcept {
 
 Traffic MailboxTransport::traffic() const { return {sent_.load(), received_.load()}; }
 
+std::unique_ptr<Transport> MailboxTransport::subgroup(const std::vector<int>& ranks, Rendezvous& rendezvous) {
+  return std::make_unique<MailboxTransport>(name_, rendezvous.rank(), rendezvous.size(), memory_->among(ranks, rendezvous));
+}
+
+void MailboxTransport::disagree(int peer, const Signature& theirs) const {
+  throw_disagreement(name_, peer, describe(theirs), rank_, describe(signature_));
+}
+
+/// With the reason that `peer` left, where it left one.
 void MailboxTransport::lost(int peer) const {
+  Desk& desk = memory_->desk(peer);
+  if (const LastWords& words = desk.last_words; desk.gone.load() != 0 && words.size != 0)
+    throw Error(static_cast<Code>(words.code), std::string(words.text.data(), std::min<std::size_t>(words.size, words.text.size())));
   throw Error(Code::peer_lost, fmt::format("[{}] rank {} lost rank {}: it {}", name_, rank_, peer,
                                            memory_->alive(peer) ? "left the group" : "no longer runs"));
 }
 
-std::string MailboxTransport::late() const {
+std::vector<int> MailboxTransport::unfinished() const {
   std::vector<int> peers;
   for (const auto& sending : sending_)
     if (!sending.done) peers.push_back(sending.message.peer);
   for (const auto& receiving : receiving_)
     if (!receiving.done) peers.push_back(receiving.message.peer);
-  return list_of_ranks(std::move(peers));
+  return peers;
 }
 
 }  // namespace ddl

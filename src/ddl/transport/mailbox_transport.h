@@ -23,7 +23,11 @@ class SharedMemory {
   /// Where peers find these bytes of ours; nothing where they cannot reach them.
   virtual std::optional<std::uint64_t> locate(std::span<const std::byte> data) const = 0;
   /// The bytes that `peer` calls `where`; null where it has no such bytes.
-  virtual const std::byte* at(int peer, std::uint64_t where, std::uint64_t bytes) const = 0;
+  virtual std::byte* at(int peer, std::uint64_t where, std::uint64_t bytes) const = 0;
+  /// Whether a peer's access to our memory ends with us: then we stay until it has ended.
+  virtual bool dies_with_owner() const = 0;
+  /// The same for a part of the ranks.
+  virtual std::unique_ptr<SharedMemory> among(const std::vector<int>& ranks, Rendezvous& rendezvous) = 0;
   /// Whether the process of `peer` still runs.
   virtual bool alive(int peer) const = 0;
 };
@@ -41,7 +45,13 @@ class MailboxTransport final : public Transport {
   int size() const override { return size_; }
   bool shares_memory() const override { return true; }
   std::span<std::byte> allocate(std::size_t bytes) override { return memory_->allocate(bytes); }
-  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout) override;
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout,
+                const Signature& signature) override;
+  void share(std::span<std::byte> data, double factor, std::span<Shared> all, Seconds timeout,
+             const Signature& signature) override;
+  void unshare(Seconds timeout, const Traffic& moved) override;
+  std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Rendezvous& rendezvous) override;
+  void abandon(const Error& why) noexcept override;
   void interrupt() noexcept override;
   Traffic traffic() const override;
 
@@ -60,17 +70,25 @@ class MailboxTransport final : public Transport {
     bool done = false;
   };
 
-  void run(Nanoseconds deadline, Seconds timeout);
+  /// Until `complete()`, which may throw; sleeps after a while. `late` names the ranks that did not come.
+  template <typename Complete, typename Late>
+  void wait(const Complete& complete, const Late& late, Seconds timeout);
+  template <typename Body>
+  void guarded(const Body& body);
+  void raise_phase();
+  bool all_at_phase();
+  std::vector<int> behind() const;
+  std::vector<int> unfinished() const;
+  [[noreturn]] void disagree(int peer, const Signature& theirs) const;
   bool advance();
   void advance(Sending& sending);
   void advance(Receiving& receiving);
   void take(Receiving& receiving, const Piece& piece);
-  void sleep(Nanoseconds deadline);
-  void check_alive();
-  void leave() noexcept;
+  void enter(const Signature& signature);
+  void look_around(const std::vector<int>& awaited);
+  void leave(const Error* why) noexcept;
   std::byte* bounce(int peer);
   [[noreturn]] void lost(int peer) const;
-  std::string late() const;
 
   std::string name_;
   int rank_;
@@ -78,6 +96,9 @@ class MailboxTransport final : public Transport {
   std::unique_ptr<SharedMemory> memory_;
   Desk& mine_;
   Nanoseconds spin_;
+  Signature signature_;     // of what is under way
+  std::uint64_t phase_ = 0;
+  bool sharing_ = false;
   std::vector<Sending> sending_;
   std::vector<Receiving> receiving_;
   std::vector<std::uint64_t> posted_;  // pieces to each peer

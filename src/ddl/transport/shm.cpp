@@ -64,70 +64,97 @@ class Process {
   UniqueFd fd_;
 };
 
+/// The ranks' memory, whichever groups they form.
+struct Segment {
+  std::shared_ptr<ShmArena> arena;
+  std::shared_ptr<Process> process;
+};
+
 class Arenas final : public SharedMemory {
  public:
-  Arenas(int rank, int size) : rank_(rank), arenas_(static_cast<std::size_t>(size)), desks_(arenas_.size()) {
-    if (::getrandom(&card_.nonce, sizeof card_.nonce, 0) < 0) throw system_error("[shm] no random number", errno);
-    auto& mine = arenas_[index(rank)];
-    mine = std::make_unique<ShmArena>(rank);
-    new (mine->allocate(sizeof(Header)).data()) Header{card_.nonce};
+  Arenas(int rank, std::vector<Segment> segments, Seconds timeout)
+      : rank_(rank), segments_(std::move(segments)), desks_(segments_.size()), timeout_(timeout) {}
+
+  /// Makes this group's desks: everyone says where its own lies in its arena.
+  void meet(Rendezvous& rendezvous) {
+    auto& mine = *segments_[index(rank_)].arena;
+    const std::size_t size = Desk::bytes(rendezvous.size());
     // Room to align by hand: allocate() promises 64 bytes only.
-    const auto memory = mine->allocate(Desk::bytes(size) + kApart);
-    const auto begin = static_cast<std::size_t>(memory.data() - mine->base());
-    desk_at_ = (begin + kApart - 1) / kApart * kApart;
-    desks_[index(rank)] = Desk::make(mine->base() + desk_at_, size);
-    card_.pid = ::getpid();
-    card_.fd = mine->fd();
-    card_.capacity = mine->capacity();
-  }
-
-  std::string card() const { return write(card_); }
-
-  /// The ranks' arenas are laid out alike, so that a peer's desk lies where ours does.
-  void meet(const std::vector<std::string>& cards) {
-    for (std::size_t rank = 0; rank < cards.size(); ++rank) {
-      const Card card = read(static_cast<int>(rank), cards[rank]);
-      processes_.emplace_back(card.pid);
-      if (index(rank_) == rank) continue;
-      arenas_[rank] = std::make_unique<ShmArena>(static_cast<int>(rank), card.pid, card.fd, card.capacity);
-      const auto* header = reinterpret_cast<const Header*>(arenas_[rank]->base());
-      if (card.capacity < desk_at_ || header->nonce != card.nonce)
-        throw Error(Code::io, fmt::format("[shm] process {} here is not rank {}; expected all ranks on one host",
-                                          card.pid, rank));
-      desks_[rank] = reinterpret_cast<Desk*>(arenas_[rank]->base() + desk_at_);
+    const auto memory = mine.allocate(size + kApart);
+    const auto begin = (static_cast<std::size_t>(memory.data() - mine.base()) + kApart - 1) / kApart * kApart;
+    Desk::make(mine.base() + begin, rendezvous.size());
+    const auto places = rendezvous.exchange(std::to_string(begin), timeout_);
+    for (std::size_t rank = 0; rank < places.size(); ++rank) {
+      const auto& text = places[rank];
+      std::uint64_t place = 0;
+      const auto& arena = *segments_[rank].arena;
+      if (std::from_chars(text.data(), text.data() + text.size(), place).ec != std::errc{} || place % kApart != 0 ||
+          place > arena.capacity() || size > arena.capacity() - place)
+        throw Error(Code::corrupt, fmt::format("[shm] rank {} says no place in its arena; got '{}', expected a multiple of {} "
+                                               "below {}", rank, text, kApart, arena.capacity()));
+      desks_[rank] = reinterpret_cast<Desk*>(arena.base() + place);
     }
   }
 
   Desk& desk(int rank) override { return *desks_[index(rank)]; }
-  std::span<std::byte> allocate(std::size_t bytes) override { return arenas_[index(rank_)]->allocate(bytes); }
+  std::span<std::byte> allocate(std::size_t bytes) override { return segments_[index(rank_)].arena->allocate(bytes); }
   std::optional<std::uint64_t> locate(std::span<const std::byte> data) const override {
-    return arenas_[index(rank_)]->offset_of(data);
+    return segments_[index(rank_)].arena->offset_of(data);
   }
-  const std::byte* at(int peer, std::uint64_t where, std::uint64_t bytes) const override {
-    const auto& arena = *arenas_[index(peer)];
+  std::byte* at(int peer, std::uint64_t where, std::uint64_t bytes) const override {
+    const auto& arena = *segments_[index(peer)].arena;
     if (where > arena.capacity() || bytes > arena.capacity() - where) return nullptr;
     return arena.base() + where;
   }
-  bool alive(int peer) const override { return processes_[index(peer)].alive(); }
+  bool alive(int peer) const override { return segments_[index(peer)].process->alive(); }
+  // Every process has its own mapping: what a late peer writes into ours reaches nobody who has failed already.
+  bool dies_with_owner() const override { return false; }
+
+  std::unique_ptr<SharedMemory> among(const std::vector<int>& ranks, Rendezvous& rendezvous) override {
+    std::vector<Segment> part;
+    for (const int rank : ranks) part.push_back(segments_.at(index(rank)));
+    auto group = std::make_unique<Arenas>(rendezvous.rank(), std::move(part), timeout_);
+    group->meet(rendezvous);
+    return group;
+  }
 
  private:
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
   int rank_;
-  Card card_;
-  std::size_t desk_at_ = 0;
-  std::vector<std::unique_ptr<ShmArena>> arenas_;
+  std::vector<Segment> segments_;
   std::vector<Desk*> desks_;
-  std::vector<Process> processes_;
+  Seconds timeout_;
 };
+
+/// Makes this rank's arena and maps those of the others.
+std::vector<Segment> meet(Rendezvous& rendezvous, Seconds timeout) {
+  const auto arena = std::make_shared<ShmArena>(rendezvous.rank());
+  Card card{::getpid(), arena->fd(), arena->capacity(), 0};
+  if (::getrandom(&card.nonce, sizeof card.nonce, 0) < 0) throw system_error("[shm] no random number", errno);
+  new (arena->allocate(sizeof(Header)).data()) Header{card.nonce};
+  std::vector<Segment> segments;
+  const auto cards = rendezvous.exchange(write(card), timeout);
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    const int number = static_cast<int>(rank);
+    const Card theirs = read(number, cards[rank]);
+    auto& segment = segments.emplace_back();
+    segment.process = std::make_shared<Process>(theirs.pid);
+    segment.arena = number == rendezvous.rank() ? arena
+                                                : std::make_shared<ShmArena>(number, theirs.pid, theirs.fd, theirs.capacity);
+    const auto* header = reinterpret_cast<const Header*>(segment.arena->base());
+    if (theirs.capacity < sizeof(Header) || header->nonce != theirs.nonce)
+      throw Error(Code::io, fmt::format("[shm] process {} here is not rank {}; expected all ranks on one host", theirs.pid, rank));
+  }
+  return segments;
+}
 
 }  // namespace
 
 std::unique_ptr<Transport> make_shm(Rendezvous& rendezvous, const TransportOptions& options) {
-  auto arenas = std::make_unique<Arenas>(rendezvous.rank(), rendezvous.size());
-  arenas->meet(rendezvous.exchange(arenas->card(), options.connect_timeout));
-  // Nobody goes on, and perhaps ends, before everyone has mapped its arena.
-  rendezvous.exchange("mapped", options.connect_timeout);
+  auto arenas = std::make_unique<Arenas>(rendezvous.rank(), meet(rendezvous, options.connect_timeout), options.connect_timeout);
+  // Nobody goes on, and perhaps ends, before everyone has mapped its arena: the second meeting is for that, too.
+  arenas->meet(rendezvous);
   return std::make_unique<MailboxTransport>("shm", rendezvous.rank(), rendezvous.size(), std::move(arenas));
 }
 

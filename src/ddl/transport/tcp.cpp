@@ -15,63 +15,101 @@
 
 #include "ddl/core/error.h"
 #include "ddl/transport/check.h"
+#include "ddl/transport/cores.h"
 #include "ddl/transport/deadline.h"
 #include "ddl/transport/heap_blocks.h"
 #include "ddl/transport/tcp_connect.h"
+#include "ddl/transport/wire.h"
 
 namespace ddl {
 namespace {
 
-/// Before every payload.
-struct Header {
-  std::uint64_t sequence = 0;
-  std::uint64_t bytes = 0;
-};
+using wire::Frame;
 
 /// Stays in a second-level cache between the kernel's copy and the sink.
 constexpr std::size_t kStaging = std::size_t{256} << 10;
 
+/// One system call moves at most this much, so that both directions get their turn and a receiver finds what was sent
+/// in the cache.
+constexpr std::size_t kAtOnce = std::size_t{512} << 10;
+
 /// What a sink may rely on: no piece but the last ends inside an element.
 constexpr std::size_t kWhole = 8;
 
+/// A message of at least this size is shared by the sockets to its peer.
+constexpr std::size_t kStripe = std::size_t{1} << 20;
+
+/// How often a sleeper says what it waits at.
+constexpr Nanoseconds kLook = 100'000'000;
+
+/// How long a rank that lost its peer waits for that one's last words, which come on a connection of their own.
+constexpr int kWordsMs = 200;
+
+/// A message, or the part of one that goes over one socket.
 struct Sending {
-  Outgoing message;
-  Header header;
-  std::size_t moved = 0;  // of header and payload together
-  bool done() const { return moved == sizeof(Header) + message.data.size(); }
+  std::span<const std::byte> data;
+  Frame frame;
+  std::size_t moved = 0;  // of frame and payload together
+  bool done() const { return moved == sizeof(Frame) + data.size(); }
 };
 
 struct Receiving {
   Incoming message;
-  Header header;
+  std::size_t offset = 0;  // of its bytes in the whole message
+  Frame frame;
   std::size_t moved = 0;
-  bool done() const { return moved == sizeof(Header) + message.bytes; }
+  bool done() const { return moved == sizeof(Frame) + message.bytes; }
 };
 
-/// The socket to one rank.
+/// A socket for messages.
 struct Line {
   UniqueFd fd;
   std::uint64_t sent = 0;  // messages
   std::uint64_t received = 0;
-  std::size_t next_out = 0;  // of this exchange, into sending_ and receiving_
+  std::vector<Sending> sending;  // of this exchange, in order
+  std::vector<Receiving> receiving;
+  std::size_t next_out = 0;
   std::size_t next_in = 0;
   std::size_t held = 0;  // bytes in staging that do not make a whole element yet
   std::unique_ptr<std::byte[]> staging;
+
+  bool sends() const { return next_out < sending.size(); }
+  bool receives() const { return next_in < receiving.size(); }
+};
+
+/// One rank: where its messages go, and where it says why it gives up.
+struct Peer {
+  std::vector<Line> lines;
+  UniqueFd control;
+  wire::NoteReader notes;
+  Signature waits_at;          // by its last note
+  std::optional<Error> words;  // why it gave up
 };
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(int rank, std::vector<UniqueFd> sockets)
-      : rank_(rank), lines_(sockets.size()), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  TcpTransport(int rank, std::vector<std::vector<UniqueFd>> sockets, TransportOptions options)
+      : rank_(rank), options_(std::move(options)), spin_(spin_for(static_cast<int>(sockets.size()))), peers_(sockets.size()),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!wake_.valid()) throw system_error("[tcp] cannot make an event", errno);
-    for (std::size_t i = 0; i < sockets.size(); ++i) lines_[i].fd = std::move(sockets[i]);
+    for (std::size_t peer = 0; peer < sockets.size(); ++peer) {
+      if (static_cast<int>(peer) == rank) continue;
+      peers_[peer].control = std::move(sockets[peer].front());
+      for (std::size_t i = 1; i < sockets[peer].size(); ++i) peers_[peer].lines.emplace_back().fd = std::move(sockets[peer][i]);
+    }
   }
 
+  ~TcpTransport() override { hang_up(nullptr); }
+
   int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(lines_.size()); }
+  int size() const override { return static_cast<int>(peers_.size()); }
   bool shares_memory() const override { return false; }
   std::span<std::byte> allocate(std::size_t bytes) override { return blocks_.allocate(bytes); }
   Traffic traffic() const override { return {sent_.load(), received_.load()}; }
+
+  std::unique_ptr<Transport> subgroup(const std::vector<int>&, Rendezvous& rendezvous) override {
+    return make_tcp(rendezvous, options_);
+  }
 
   void interrupt() noexcept override {
     interrupted_.store(true);
@@ -80,166 +118,292 @@ class TcpTransport final : public Transport {
     [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
   }
 
-  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout) override {
+  void abandon(const Error& why) noexcept override {
+    hang_up(&why);
+    if (!failure_) failure_ = why;
+  }
+
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout,
+                const Signature& signature) override {
     check_messages("tcp", rank_, size(), outgoing, incoming);
     if (interrupted_) throw_interrupted("tcp", rank_);
     if (failure_) throw Error(*failure_);
-    sending_.clear();
-    receiving_.clear();
-    for (const auto& message : outgoing) sending_.push_back({message, {line(message.peer).sent++, message.data.size()}});
-    for (const auto& message : incoming) receiving_.push_back({message, {}});
-    for (auto& each : lines_) each.next_out = each.next_in = 0;
+    for (auto& peer : peers_)
+      for (auto& line : peer.lines) {
+        line.sending.clear();
+        line.receiving.clear();
+        line.next_out = line.next_in = 0;
+      }
+    for (const auto& message : outgoing) post(message, signature);
+    for (const auto& message : incoming) expect(message);
+    signature_ = signature;
     try {
-      run(deadline_after(timeout), timeout);
+      run(timeout);
     } catch (const Error& error) {
-      hang_up();
-      failure_ = error;
+      // That we were interrupted is no news to the others: for them we left.
+      if (error.code() == Code::interrupted) hang_up(nullptr);
+      abandon(error);
       throw;
     } catch (...) {
-      hang_up();
+      hang_up(nullptr);
       throw;
     }
   }
 
  private:
-  Line& line(int peer) { return lines_[static_cast<std::size_t>(peer)]; }
+  Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
 
-  void run(Nanoseconds deadline, Seconds timeout) {
-    std::vector<pollfd> polled;
-    for (;;) {
-      polled.assign(1, {wake_.get(), POLLIN, 0});
-      for (std::size_t peer = 0; peer < lines_.size(); ++peer) {
-        if (!lines_[peer].fd.valid()) continue;
-        const bool sends = advance_sends(static_cast<int>(peer));
-        const bool receives = advance_receives(static_cast<int>(peer));
-        const auto events = static_cast<short>((sends ? POLLOUT : 0) | (receives ? POLLIN : 0));
-        if (events != 0) polled.push_back({lines_[peer].fd.get(), events, 0});
-      }
-      if (polled.size() == 1) return;
-      if (interrupted_) throw_interrupted("tcp", rank_);
-      const Seconds left = left_until(deadline);
-      if (left.value == 0)
-        throw Error(Code::timeout, fmt::format("[tcp] rank {} waited {}; rank {} did not come", rank_,
-                                               to_string(timeout), late()));
-      ::poll(polled.data(), polled.size(), static_cast<int>(std::min(left.value * 1e3 + 1, 1e6)));
+  /// How a message of so many bytes is cut over the sockets to a peer; both ends count alike.
+  template <typename Body>
+  void over_lines(Peer& to, std::size_t bytes, const Body& body) {
+    const std::size_t parts = bytes >= kStripe ? to.lines.size() : 1;
+    std::size_t begin = 0;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const std::size_t end = part + 1 == parts ? bytes : bytes / parts * (part + 1) / 64 * 64;
+      body(to.lines[part], begin, end - begin);
+      begin = end;
     }
   }
 
-  /// The message that is next on the way to (from) `peer`; null where all are through.
-  template <typename Message>
-  static Message* next(std::vector<Message>& messages, std::size_t& at, int peer) {
-    while (at < messages.size() && (messages[at].message.peer != peer || messages[at].done())) ++at;
-    return at < messages.size() ? &messages[at] : nullptr;
+  void post(const Outgoing& message, const Signature& signature) {
+    over_lines(peer(message.peer), message.data.size(), [&](Line& line, std::size_t begin, std::size_t bytes) {
+      Frame frame;
+      frame.sequence = line.sent++;
+      frame.bytes = bytes;
+      frame.signature = signature;
+      frame.factor = message.factor;
+      line.sending.push_back({message.data.subspan(begin, bytes), frame});
+    });
   }
 
-  /// Writes what the socket takes; whether something is left to write.
-  bool advance_sends(int peer) {
-    Line& to = line(peer);
-    while (Sending* sending = next(sending_, to.next_out, peer)) {
-      const auto data = sending->message.data;
+  void expect(const Incoming& message) {
+    over_lines(peer(message.peer), message.bytes, [&](Line& line, std::size_t begin, std::size_t bytes) {
+      Incoming part = message;
+      part.bytes = bytes;
+      if (part.into != nullptr) part.into += begin;
+      line.receiving.push_back({part, begin, {}, 0});
+    });
+  }
+
+  void run(Seconds timeout) {
+    if (advance()) return;
+    const Nanoseconds deadline = deadline_after(timeout);
+    for (;;) {
+      for (const Nanoseconds until = now() + spin_; now() < until;)
+        if (advance()) return;
+      if (interrupted_) throw_interrupted("tcp", rank_);
+      sleep(deadline);
+      if (advance()) return;
+      if (interrupted_) throw_interrupted("tcp", rank_);
+      if (left_until(deadline).value == 0)
+        throw Error(Code::timeout, fmt::format("[tcp] rank {} waited {}; rank {} did not come", rank_,
+                                               to_string(timeout), late()));
+    }
+  }
+
+  /// Moves what can be moved; true when every message is complete.
+  bool advance() {
+    bool complete = true;
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank)
+      for (auto& line : peers_[rank].lines) {
+        if (line.sends()) complete &= advance_sends(static_cast<int>(rank), line);
+        if (line.receives()) complete &= advance_receives(static_cast<int>(rank), line);
+      }
+    return complete;
+  }
+
+  /// Until something can be moved, somebody gives up, or the deadline.
+  void sleep(Nanoseconds deadline) {
+    const Nanoseconds begin = now();
+    polled_.assign(1, {wake_.get(), POLLIN, 0});
+    for (auto& each : peers_) {
+      if (each.control.valid()) polled_.push_back({each.control.get(), POLLIN, 0});
+      for (const auto& line : each.lines)
+        if (const auto events = (line.sends() ? POLLOUT : 0) | (line.receives() ? POLLIN : 0); events != 0)
+          polled_.push_back({line.fd.get(), static_cast<short>(events), 0});
+    }
+    const double most = std::min<double>(static_cast<double>(deadline - begin), kLook);
+    ::poll(polled_.data(), polled_.size(), static_cast<int>(most / 1e6) + 1);
+    // What has come counts before what was said: a peer that is done leaves, too.
+    if (advance()) return;
+    if (now() - begin >= kLook / 2) say_what_we_wait_at();
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+      read_notes(peers_[rank]);
+      if (peers_[rank].words) throw Error(*peers_[rank].words);
+      if (contradict(peers_[rank].waits_at, signature_))
+        throw_disagreement("tcp", static_cast<int>(rank), describe(peers_[rank].waits_at), rank_, describe(signature_));
+    }
+  }
+
+  /// Once for each thing: ranks that wait in a circle hear that they are not at the same.
+  void say_what_we_wait_at() {
+    if (signature_.order == 0 || signature_ == said_) return;
+    said_ = signature_;
+    tell_all(wire::encode({wire::Note::Kind::waiting, Code::timeout, signature_, {}}));
+  }
+
+  /// A note that a full socket does not take is lost; then the others say theirs, or time out.
+  void tell_all(const std::string& note) noexcept {
+    for (auto& each : peers_)
+      if (each.control.valid())
+        [[maybe_unused]] const auto sent = ::send(each.control.get(), note.data(), note.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+
+  /// Writes what the socket takes; whether all is written.
+  bool advance_sends(int to, Line& line) {
+    while (line.sends()) {
+      auto& sending = line.sending[line.next_out];
+      const auto data = sending.data;
       std::array<iovec, 2> parts{};
       std::size_t count = 0;
-      const std::size_t payload = sending->moved > sizeof(Header) ? sending->moved - sizeof(Header) : 0;
-      if (sending->moved < sizeof(Header))
-        parts[count++] = {reinterpret_cast<char*>(&sending->header) + sending->moved, sizeof(Header) - sending->moved};
-      if (!data.empty()) parts[count++] = {const_cast<std::byte*>(data.data()) + payload, data.size() - payload};
+      const std::size_t payload = sending.moved > sizeof(Frame) ? sending.moved - sizeof(Frame) : 0;
+      if (sending.moved < sizeof(Frame))
+        parts[count++] = {reinterpret_cast<char*>(&sending.frame) + sending.moved, sizeof(Frame) - sending.moved};
+      if (!data.empty())
+        parts[count++] = {const_cast<std::byte*>(data.data()) + payload, std::min(data.size() - payload, kAtOnce)};
       msghdr message{};
       message.msg_iov = parts.data();
       message.msg_iovlen = count;
-      const auto moved = ::sendmsg(to.fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+      const auto moved = ::sendmsg(line.fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (moved < 0 && errno == EINTR) continue;
-      if (moved < 0 && errno == EAGAIN) return true;
+      if (moved < 0 && errno == EAGAIN) return false;
       if (moved < 0) {
         // A peer that gave up may have said why it disagrees before it hung up: its messages count first.
         const int number = errno;
-        advance_receives(peer);
-        lost(peer, number);
+        if (line.receives()) advance_receives(to, line);
+        lost(to, number);
       }
-      sending->moved += static_cast<std::size_t>(moved);
-      if (sending->done()) sent_.fetch_add(static_cast<std::int64_t>(data.size()), std::memory_order_relaxed);
+      sending.moved += static_cast<std::size_t>(moved);
+      if (sending.done()) {
+        sent_.fetch_add(static_cast<std::int64_t>(data.size()), std::memory_order_relaxed);
+        ++line.next_out;
+      } else if (data.size() > kAtOnce) {
+        return false;  // now the other direction
+      }
     }
-    return false;
+    return true;
   }
 
-  /// Reads what the socket has; whether something is left to come.
-  bool advance_receives(int peer) {
-    Line& from = line(peer);
-    while (Receiving* receiving = next(receiving_, from.next_in, peer)) {
-      const auto& message = receiving->message;
+  /// Reads what the socket has; whether all has come.
+  bool advance_receives(int from, Line& line) {
+    while (line.receives()) {
+      auto& receiving = line.receiving[line.next_in];
+      const auto& message = receiving.message;
       const bool staged = message.into == nullptr;
-      if (staged && from.staging == nullptr) from.staging.reset(new std::byte[kStaging]);
-      const bool had_header = receiving->moved >= sizeof(Header);
-      const std::size_t payload = had_header ? receiving->moved - sizeof(Header) : 0;
+      if (staged && line.staging == nullptr) line.staging.reset(new std::byte[kStaging]);
+      const bool had_frame = receiving.moved >= sizeof(Frame);
+      const std::size_t payload = had_frame ? receiving.moved - sizeof(Frame) : 0;
       std::array<iovec, 2> parts{};
       std::size_t count = 0;
-      if (!had_header)
-        parts[count++] = {reinterpret_cast<char*>(&receiving->header) + receiving->moved, sizeof(Header) - receiving->moved};
+      if (!had_frame)
+        parts[count++] = {reinterpret_cast<char*>(&receiving.frame) + receiving.moved, sizeof(Frame) - receiving.moved};
       // Never more than this message: the next one may go elsewhere.
       const std::size_t rest = message.bytes - payload;
       if (rest != 0 && staged)
-        parts[count++] = {from.staging.get() + from.held, std::min(rest, kStaging - from.held)};
+        parts[count++] = {line.staging.get() + line.held, std::min(rest, kStaging - line.held)};
       else if (rest != 0)
-        parts[count++] = {message.into + payload, rest};
-      const auto moved = ::readv(from.fd.get(), parts.data(), static_cast<int>(count));
+        parts[count++] = {message.into + payload, std::min(rest, kAtOnce)};
+      const auto moved = ::readv(line.fd.get(), parts.data(), static_cast<int>(count));
       if (moved < 0 && errno == EINTR) continue;
-      if (moved < 0 && errno == EAGAIN) return true;
-      if (moved <= 0) lost(peer, moved == 0 ? 0 : errno);
-      receiving->moved += static_cast<std::size_t>(moved);
-      if (receiving->moved < sizeof(Header)) continue;
-      if (!had_header) check_header(*receiving, from);
-      if (staged) hand_over(*receiving, from, payload);
-      if (receiving->done()) received_.fetch_add(static_cast<std::int64_t>(message.bytes), std::memory_order_relaxed);
+      if (moved < 0 && errno == EAGAIN) return false;
+      if (moved <= 0) lost(from, moved == 0 ? 0 : errno);
+      receiving.moved += static_cast<std::size_t>(moved);
+      if (receiving.moved < sizeof(Frame)) continue;
+      if (!had_frame) check(receiving, from, line);
+      if (staged) hand_over(receiving, line, payload);
+      if (receiving.done()) {
+        received_.fetch_add(static_cast<std::int64_t>(message.bytes), std::memory_order_relaxed);
+        ++line.next_in;
+      } else if (message.bytes > kAtOnce) {
+        return false;  // now the other direction
+      }
     }
-    return false;
+    return true;
   }
 
-  void check_header(const Receiving& receiving, Line& from) {
-    const auto& [sequence, bytes] = receiving.header;
-    const auto& message = receiving.message;
-    if (sequence != from.received)
-      throw Error(Code::corrupt, fmt::format("[tcp] rank {} got message {} from rank {}, expected message {}", rank_,
-                                             sequence, message.peer, from.received));
-    if (bytes != message.bytes) throw_disagreement("tcp", message.peer, rank_, bytes, message.bytes);
-    ++from.received;
+  void check(const Receiving& receiving, int from, Line& line) {
+    const auto& frame = receiving.frame;
+    wire::check_frame(frame, line.received, from, rank_);
+    if (frame.signature != signature_)
+      throw_disagreement("tcp", from, describe(frame.signature), rank_, describe(signature_));
+    if (frame.bytes != receiving.message.bytes) throw_wrong_length("tcp", from, rank_, frame.bytes, receiving.message.bytes);
+    ++line.received;
   }
 
   /// Gives the sink the whole elements that have come since `before` payload bytes.
-  void hand_over(const Receiving& receiving, Line& from, std::size_t before) {
-    const auto& message = receiving.message;
-    const std::size_t after = receiving.moved - sizeof(Header);
-    const std::size_t have = from.held + (after - before);
+  static void hand_over(const Receiving& receiving, Line& line, std::size_t before) {
+    const auto& sink = receiving.message.sink;
+    const std::size_t after = receiving.moved - sizeof(Frame);
+    const std::size_t have = line.held + (after - before);
     const std::size_t whole = receiving.done() ? have : have / kWhole * kWhole;
-    if (whole != 0) message.sink.take(message.sink.context, before - from.held, {from.staging.get(), whole});
-    from.held = have - whole;
-    std::memmove(from.staging.get(), from.staging.get() + whole, from.held);
+    if (whole != 0)
+      sink.take(sink.context, receiving.offset + before - line.held, {line.staging.get(), whole}, receiving.frame.factor);
+    line.held = have - whole;
+    if (line.held != 0) std::memmove(line.staging.get(), line.staging.get() + whole, line.held);
   }
 
-  [[noreturn]] void lost(int peer, int number) const {
-    throw Error(Code::peer_lost, fmt::format("[tcp] rank {} lost rank {}: {}", rank_, peer,
+  static void read_notes(Peer& from) {
+    while (from.control.valid()) {
+      std::array<std::byte, 512> piece;
+      const auto got = ::recv(from.control.get(), piece.data(), piece.size(), MSG_DONTWAIT);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) break;
+      if (got > 0)
+        from.notes.feed(std::span(piece).first(static_cast<std::size_t>(got)));
+      else
+        from.control.reset();
+      while (auto note = from.notes.next())
+        if (note->kind == wire::Note::Kind::farewell)
+          from.words = Error(note->code, note->text);
+        else
+          from.waits_at = note->signature;
+    }
+  }
+
+  [[noreturn]] void lost(int rank, int number) {
+    auto& from = peer(rank);
+    if (from.control.valid()) {
+      pollfd words{from.control.get(), POLLIN, 0};
+      ::poll(&words, 1, kWordsMs);
+    }
+    read_notes(from);
+    if (from.words) throw Error(*from.words);
+    throw Error(Code::peer_lost, fmt::format("[tcp] rank {} lost rank {}: {}", rank_, rank,
                                              number == 0 ? "it closed the connection" : std::strerror(number)));
   }
 
   std::string late() const {
-    std::vector<int> peers;
-    for (const auto& sending : sending_)
-      if (!sending.done()) peers.push_back(sending.message.peer);
-    for (const auto& receiving : receiving_)
-      if (!receiving.done()) peers.push_back(receiving.message.peer);
-    return list_of_ranks(std::move(peers));
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank)
+      for (const auto& line : peers_[rank].lines)
+        if (line.sends() || line.receives()) ranks.push_back(static_cast<int>(rank));
+    return list_of_ranks(std::move(ranks));
   }
 
   /// Peers see the end after all that was sent. Closing could take back from them what they have not read.
-  void hang_up() noexcept {
-    for (const auto& each : lines_)
-      if (each.fd.valid()) ::shutdown(each.fd.get(), SHUT_WR);
+  void hang_up(const Error* why) noexcept {
+    if (hung_up_) return;
+    hung_up_ = true;
+    try {
+      if (why != nullptr) tell_all(wire::encode({wire::Note::Kind::farewell, why->code(), signature_, why->what()}));
+    } catch (...) {  // no memory for words
+    }
+    for (auto& each : peers_) {
+      if (each.control.valid()) ::shutdown(each.control.get(), SHUT_WR);
+      for (const auto& line : each.lines) ::shutdown(line.fd.get(), SHUT_WR);
+    }
   }
 
   int rank_;
-  std::vector<Line> lines_;
+  TransportOptions options_;
+  Nanoseconds spin_;
+  std::vector<Peer> peers_;
   UniqueFd wake_;
   HeapBlocks blocks_;
-  std::vector<Sending> sending_;
-  std::vector<Receiving> receiving_;
+  Signature signature_;
+  std::vector<pollfd> polled_;
+  Signature said_;
+  bool hung_up_ = false;
   std::atomic<bool> interrupted_{false};
   std::atomic<std::int64_t> sent_{0};
   std::atomic<std::int64_t> received_{0};
@@ -249,7 +413,9 @@ class TcpTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> make_tcp(Rendezvous& rendezvous, const TransportOptions& options) {
-  return std::make_unique<TcpTransport>(rendezvous.rank(), connect_all(rendezvous, options));
+  if (options.sockets < 1 || options.sockets > 64)
+    throw Error(Code::invalid_argument, fmt::format("[tcp] sockets per peer; got {}, expected 1 to 64", options.sockets));
+  return std::make_unique<TcpTransport>(rendezvous.rank(), connect_all(rendezvous, options, 1 + options.sockets), options);
 }
 
 }  // namespace ddl

@@ -16,50 +16,20 @@
 #include "ddl/core/error.h"
 #include "ddl/transport/check.h"
 #include "ddl/transport/deadline.h"
+#include "ddl/transport/wire.h"
 
 namespace ddl {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x68636e65626c6464ULL;  // "ddlbench", little endian
-constexpr std::uint32_t kVersion = 1;
+using wire::Hello;
+
+/// Of a peer, by channel.
+using Channels = std::vector<UniqueFd>;
+
 /// Strangers in the waiting room; the one that waited longest makes place for the next.
 constexpr std::size_t kMostWaiting = 64;
 /// Larger ones than the kernel allows are cut to what it allows.
 constexpr int kSocketBuffer = 4 << 20;
-
-/// What both ends say first.
-struct Hello {
-  std::uint64_t magic = kMagic;
-  std::uint32_t version = kVersion;
-  std::int32_t rank = 0;
-  std::array<char, 64> secret{};
-};
-
-Hello make_hello(int rank, const std::string& secret) {
-  Hello hello;
-  if (secret.size() > hello.secret.size())
-    throw Error(Code::invalid_argument, fmt::format("[tcp] the secret is too long; got {} characters, expected at most {}",
-                                                    secret.size(), hello.secret.size()));
-  hello.rank = rank;
-  std::copy(secret.begin(), secret.end(), hello.secret.begin());
-  return hello;
-}
-
-/// In a time that says nothing about where they differ.
-bool same_secret(const Hello& a, const Hello& b) {
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.secret.size(); ++i)
-    difference |= static_cast<unsigned char>(a.secret[i]) ^ static_cast<unsigned char>(b.secret[i]);
-  return difference == 0;
-}
-
-/// Why `hello` is not one of our run; empty where it is.
-std::string complaint(const Hello& hello, const Hello& ours) {
-  if (hello.magic != kMagic) return "it does not speak ddlbench's protocol";
-  if (hello.version != kVersion) return fmt::format("version {}, expected {}", hello.version, kVersion);
-  if (!same_secret(hello, ours)) return "wrong secret";
-  return {};
-}
 
 std::string name_of(const sockaddr_in& address) {
   std::array<char, INET_ADDRSTRLEN> text{};
@@ -115,12 +85,13 @@ class Door {
 
   std::uint16_t port() const { return port_; }
 
-  /// Accepts the ranks above `ours.rank` until `sockets` has them all.
-  void admit(const Hello& ours, std::vector<UniqueFd>& sockets, Nanoseconds deadline, const TransportOptions& options) {
+  /// Accepts the ranks above `ours.rank` until `sockets` has all their channels.
+  void admit(const Hello& ours, std::vector<Channels>& sockets, Nanoseconds deadline, const TransportOptions& options) {
     for (;;) {
       std::vector<int> missing;
       for (std::size_t rank = static_cast<std::size_t>(ours.rank) + 1; rank < sockets.size(); ++rank)
-        if (!sockets[rank].valid()) missing.push_back(static_cast<int>(rank));
+        if (std::any_of(sockets[rank].begin(), sockets[rank].end(), [](const auto& fd) { return !fd.valid(); }))
+          missing.push_back(static_cast<int>(rank));
       if (missing.empty()) break;
       if (left_until(deadline).value == 0) nobody(ours.rank, missing, options);
       std::vector<pollfd> ready{{listener_.get(), POLLIN, 0}};
@@ -160,7 +131,7 @@ class Door {
   }
 
   /// Reads what a guest says; false when it is done with, as a rank or as a stranger.
-  static bool hear(Guest& guest, const Hello& ours, std::vector<UniqueFd>& sockets) {
+  static bool hear(Guest& guest, const Hello& ours, std::vector<Channels>& sockets) {
     auto* into = reinterpret_cast<char*>(&guest.hello);
     const auto got = ::recv(guest.fd.get(), into + guest.heard, sizeof(Hello) - guest.heard, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
@@ -169,23 +140,24 @@ class Door {
       return false;
     }
     guest.heard += static_cast<std::size_t>(got);
-    if (guest.heard >= sizeof guest.hello.magic && guest.hello.magic != kMagic) {
-      refuse(guest, complaint(guest.hello, ours));
+    if (guest.heard >= sizeof guest.hello.magic && guest.hello.magic != wire::kMagic) {
+      refuse(guest, wire::complaint(guest.hello, ours));
       return false;
     }
     if (guest.heard < sizeof(Hello)) return true;
-    auto why = complaint(guest.hello, ours);
-    const auto rank = guest.hello.rank;
-    if (why.empty() && (rank <= ours.rank || rank >= static_cast<int>(sockets.size()) ||
-                        sockets[static_cast<std::size_t>(rank)].valid()))
-      why = fmt::format("not waiting for a rank {}", rank);
+    auto why = wire::complaint(guest.hello, ours);
+    const auto [rank, channel] = std::pair(guest.hello.rank, guest.hello.channel);
+    UniqueFd* place = nullptr;
+    if (rank > ours.rank && rank < static_cast<int>(sockets.size()) && channel >= 0 && channel < ours.channels)
+      place = &sockets[static_cast<std::size_t>(rank)][static_cast<std::size_t>(channel)];
+    if (why.empty() && (place == nullptr || place->valid())) why = fmt::format("not waiting for channel {} of a rank {}", channel, rank);
     // A fresh socket's buffer holds a hello, so this does not have to be tried twice.
     if (why.empty() && ::send(guest.fd.get(), &ours, sizeof ours, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof ours))
       why = "it does not listen";
     if (!why.empty())
       refuse(guest, why);
     else
-      sockets[static_cast<std::size_t>(rank)] = std::move(guest.fd);
+      *place = std::move(guest.fd);
     return false;
   }
 
@@ -231,7 +203,7 @@ UniqueFd knock(const Hello& ours, int peer, const std::string& place, Nanosecond
     if (got <= 0) throw lost(got == 0 ? 0 : errno);
     heard += static_cast<std::size_t>(got);
   }
-  auto why = complaint(theirs, ours);
+  auto why = wire::complaint(theirs, ours);
   if (why.empty() && theirs.rank != peer) why = fmt::format("it is rank {}", theirs.rank);
   if (!why.empty()) throw Error(Code::io, fmt::format("[tcp] whoever listens at {} is not rank {}: {}", place, peer, why));
   return fd;
@@ -239,17 +211,19 @@ UniqueFd knock(const Hello& ours, int peer, const std::string& place, Nanosecond
 
 }  // namespace
 
-std::vector<UniqueFd> connect_all(Rendezvous& rendezvous, const TransportOptions& options) {
+std::vector<Channels> connect_all(Rendezvous& rendezvous, const TransportOptions& options, int channels) {
   const Nanoseconds deadline = deadline_after(options.connect_timeout);
-  const Hello ours = make_hello(rendezvous.rank(), options.secret);
+  Hello ours = wire::make_hello(rendezvous.rank(), 0, channels, options.secret);
   Door door(options);
   const auto places = rendezvous.exchange(fmt::format("{}:{}", options.host, door.port()), options.connect_timeout);
-  std::vector<UniqueFd> sockets(places.size());
+  std::vector<Channels> sockets(places.size());
+  for (auto& peer : sockets) peer.resize(static_cast<std::size_t>(channels));
   // Rank 0 only admits, so it answers rank 1, which then admits …: waiting in this order ends.
-  for (int peer = 0; peer < rendezvous.rank(); ++peer) {
-    const auto at = static_cast<std::size_t>(peer);
-    sockets[at] = knock(ours, peer, places[at], deadline, options);
-  }
+  for (int peer = 0; peer < rendezvous.rank(); ++peer)
+    for (ours.channel = 0; ours.channel < channels; ++ours.channel) {
+      const auto at = static_cast<std::size_t>(peer);
+      sockets[at][static_cast<std::size_t>(ours.channel)] = knock(ours, peer, places[at], deadline, options);
+    }
   door.admit(ours, sockets, deadline, options);
   return sockets;
 }

@@ -11,6 +11,7 @@
 
 #include "ddl/transport/testing.h"
 #include "ddl/transport/unique_fd.h"
+#include "ddl/transport/wire.h"
 
 namespace ddl {
 namespace {
@@ -76,12 +77,7 @@ TEST(Tcp, RefusesStrangersAndGoesOn) {
       for (int i = 0; i < 4; ++i) strangers.push_back(connect_to(places[0]));
       strangers[1].reset();
       ::send(strangers[2].get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL);
-      struct {
-        char magic[8] = {'d', 'd', 'l', 'b', 'e', 'n', 'c', 'h'};
-        std::uint32_t version = 1;
-        std::int32_t rank = 1;
-        char secret[64] = "guess";
-      } hello;
+      const auto hello = wire::make_hello(1, 1, 2, "guess");
       ::send(strangers[3].get(), &hello, sizeof hello, MSG_NOSIGNAL);
     });
     ping(*make_tcp(spied, {Seconds{20}, "secret"}));
