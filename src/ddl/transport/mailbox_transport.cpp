@@ -145,6 +145,7 @@ void MailboxTransport::wait(const Complete& complete, const Late& late, Seconds 
     // Invariant 5: a change before `asleep` was set rang no bell, so look once more.
     if (complete()) return;
     if (interrupted_) continue;
+    hear_farewells();
     const auto awaited = late();
     const Nanoseconds begin = now();
     futex_wait(mine_.bell, seen, std::min(kLook, deadline - begin));
@@ -263,6 +264,12 @@ void MailboxTransport::enter(const Signature& signature) {
   if (signature == signature_) return;
   signature_ = signature;
   mine_.current.write(signature);
+}
+
+/// Someone who gave up with words ends it for all, also for those who wait for others only.
+void MailboxTransport::hear_farewells() {
+  for (int peer = 0; peer < size_; ++peer)
+    if (Desk& desk = memory_->desk(peer); desk.gone.load() != 0 && desk.last_words.size != 0) lost(peer);
 }
 
 /// After a while without news: whether the others still run, and are at the same thing.

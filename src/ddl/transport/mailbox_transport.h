@@ -85,6 +85,7 @@ class MailboxTransport final : public Transport {
   void advance(Receiving& receiving);
   void take(Receiving& receiving, const Piece& piece);
   void enter(const Signature& signature);
+  void hear_farewells();
   void look_around(const std::vector<int>& awaited);
   void leave(const Error* why) noexcept;
   std::byte* bounce(int peer);
