@@ -1,130 +1,186 @@
-#include <benchmark/benchmark.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <map>
 
 #include "ddl/collective/communicator.h"
+#include "ddl/core/statistics.h"
+#include "ddl/core/units.h"
+#include "ddl/transport/cores.h"
 #include "ddl/transport/testing.h"
 
-// Two ranks, fp32 sums, in place, in allocate()'s memory; microseconds per all-reduce as the median over short blocks.
-// Rank 0 is the benchmark's; the other is a thread (inproc) or a forked process (shm, tcp), told by a broadcast what to do.
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+// One transport, one algorithm, several sizes: the time of one all-reduce (fp32, sum, in place) from the moment at which
+// all ranks are there until rank 0 has the result, as the peers' programs beside bench/ measure it. Every sum is checked.
+//
+// usage: collective_bench [transport=shm|tcp|inproc|limit] [ranks=2] [algorithm=auto] [memory=own|outside] [samples=N]
+//                         [sockets=1] BYTES…
+// prints: transport,algorithm,memory,ranks,bytes,median_us,low_us,high_us
+//
+// `limit` is what the machine allows two ranks that share memory: each reads half of both buffers and writes the sum to
+// both, in AVX-512, between two meetings on two cache lines.
 
 namespace ddl {
 namespace {
 
-constexpr std::size_t kLargest = std::size_t{32} << 20;
-
-struct Group {
-  std::unique_ptr<Communicator> communicator;
-  std::byte* data = nullptr;
+struct Options {
+  std::map<std::string, std::string> words{{"transport", "shm"}, {"ranks", "2"}, {"algorithm", "auto"}, {"memory", "own"}, {"samples", "0"}, {"sockets", "1"}};
+  std::vector<std::size_t> sizes;
 };
 
-Group join(const std::string& transport, Rendezvous& meeting) {
-  Group group;
-  auto wire = builtin_transports().at(transport).make(meeting, {Seconds{20}, "bench"});
-  group.communicator = std::make_unique<Communicator>(std::move(wire), Seconds{60});
-  group.data = group.communicator->transport().allocate(kLargest).data();
-  return group;
-}
-
-void all_reduce(Group& group, std::size_t bytes, Start start, std::string_view algorithm) {
-  group.communicator->all_reduce({group.data, bytes / 4, ElementType::fp32}, ReduceOp::sum, algorithm, start).wait();
-}
-
-/// The other rank: follows a broadcast that says how many, of which size, and how.
-struct Command {
-  std::int64_t count;
-  std::int64_t bytes;
-  std::int64_t at_wait;
-  std::int64_t ring;
+/// Where ranks meet without the transport's help: a line for each.
+struct alignas(128) Flag {
+  std::atomic<std::uint64_t> at{0};
 };
 
-bool command(Group& group, Command& what) {
-  group.communicator->broadcast({reinterpret_cast<std::byte*>(&what), sizeof what / 8, ElementType::int64}, 0).wait();
-  return what.count != 0;
+class Meeting {
+ public:
+  Meeting(Flag* flags, int rank, int ranks) : flags_(flags), rank_(rank), ranks_(ranks), yields_(spin_for(ranks) < 10'000) {}
+  void meet() {
+    flags_[rank_].at.store(++at_, std::memory_order_release);
+    for (int rank = 0; rank < ranks_; ++rank)
+      while (flags_[rank].at.load(std::memory_order_acquire) < at_)
+        if (yields_)
+          ::sched_yield();
+        else
+          pause();
+  }
+
+ private:
+  Flag* flags_;
+  int rank_;
+  int ranks_;
+  bool yields_;
+  std::uint64_t at_ = 0;
+};
+
+int samples_of(const Options& options, std::size_t bytes) {
+  if (const int chosen = std::stoi(options.words.at("samples")); chosen > 0) return chosen;
+  return bytes > (std::size_t{4} << 20) ? 21 : bytes > (std::size_t{64} << 10) ? 151 : 1001;
 }
 
-void repeat(Group& group, const Command& what, std::vector<double>* blocks) {
-  const auto start = what.at_wait != 0 ? Start::at_wait : Start::now;
-  const std::int64_t block = what.bytes <= 65536 ? 50 : 1;
-  for (std::int64_t done = 0; done < what.count; done += block) {
+/// Times `reduce` on `data`; prints on rank 0.
+template <typename Reduce>
+void measure(const Options& options, int rank, int ranks, Meeting& meeting, float* data, std::size_t bytes, const Reduce& reduce) {
+  const std::size_t n = bytes / sizeof(float);
+  const int samples = samples_of(options, bytes);
+  std::vector<double> times;
+  for (int sample = -5; sample < samples; ++sample) {
+    std::fill(data, data + n, static_cast<float>(rank + 1));
+    meeting.meet();
     const auto begin = now();
-    for (std::int64_t i = 0; i < block; ++i)
-      all_reduce(group, static_cast<std::size_t>(what.bytes), start, what.ring != 0 ? "ring" : "direct");
-    if (blocks != nullptr) blocks->push_back(seconds(now() - begin) * 1e6 / static_cast<double>(block));
+    meeting.meet();
+    reduce(data, n);
+    const auto end = now();
+    if (sample >= 0) times.push_back(seconds(end - begin) * 1e6);
+    meeting.meet();
+    const float sum = static_cast<float>(ranks * (ranks + 1)) / 2;
+    for (std::size_t i = 0; i < n; ++i)
+      if (data[i] != sum) throw Error(Code::corrupt, fmt::format("{} bytes: element {}; got {}, expected {}", bytes, i, data[i], sum));
+  }
+  if (rank != 0) return;
+  const auto summary = median_interval(times);
+  std::printf("%s,%s,%s,%d,%zu,%.3f,%.3f,%.3f\n", options.words.at("transport").c_str(), options.words.at("algorithm").c_str(),
+              options.words.at("memory").c_str(), ranks, bytes, summary.median, summary.low, summary.high);
+  std::fflush(stdout);
+}
+
+void run_rank(const Options& options, Rendezvous& rendezvous, Flag* flags) {
+  const int rank = rendezvous.rank(), ranks = rendezvous.size();
+  Meeting meeting(flags, rank, ranks);
+  TransportOptions wire{Seconds{30}, "bench"};
+  wire.sockets = std::stoi(options.words.at("sockets"));
+  Communicator group(builtin_transports().at(options.words.at("transport")).make(rendezvous, wire), Seconds{60});
+  const std::size_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
+  std::vector<float> outside(options.words.at("memory") == "own" ? 0 : largest / sizeof(float));
+  auto* data = outside.empty() ? reinterpret_cast<float*>(group.transport().allocate(largest).data()) : outside.data();
+  const std::string algorithm = options.words.at("algorithm");
+  for (const auto bytes : options.sizes)
+    measure(options, rank, ranks, meeting, data, bytes, [&](float* at, std::size_t n) {
+      group.run({Goal::all_reduce, ReduceOp::sum, algorithm}, {reinterpret_cast<std::byte*>(at), n, ElementType::fp32});
+    });
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx512f")]] void sum_to_both(float* a, float* b, std::size_t n) {
+  for (std::size_t i = 0; i < n; i += 16) {
+    const __m512 sum = _mm512_add_ps(_mm512_load_ps(a + i), _mm512_load_ps(b + i));
+    _mm512_store_ps(a + i, sum);
+    _mm512_store_ps(b + i, sum);
   }
 }
+#else
+void sum_to_both(float* a, float* b, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) a[i] = b[i] = a[i] + b[i];
+}
+#endif
 
-void follow(Group& group) {
-  for (Command what{}; command(group, what);) repeat(group, what, nullptr);
+void run_limit(const Options& options, Rendezvous& rendezvous, Flag* flags) {
+  const int rank = rendezvous.rank();
+  Meeting meeting(flags, rank, 2);
+  const auto transport = builtin_transports().at("shm").make(rendezvous, {});
+  const std::size_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
+  const auto mine = transport->allocate(largest);
+  std::vector<Shared> all(2);
+  transport->share(mine, 1, all, Seconds{30}, {});
+  auto* ours = reinterpret_cast<float*>(mine.data());
+  auto* theirs = reinterpret_cast<float*>(all[static_cast<std::size_t>(1 - rank)].data);
+  for (const auto bytes : options.sizes)
+    measure(options, rank, 2, meeting, ours, bytes, [&](float*, std::size_t n) {
+      const std::size_t half = n / 2 / 16 * 16;
+      sum_to_both(ours + (rank == 0 ? 0 : half), theirs + (rank == 0 ? 0 : half), rank == 0 ? half : n - half);
+      meeting.meet();
+    });
+  transport->unshare(Seconds{30});
 }
 
-void lead(benchmark::State& state, Group& group, Start start, bool ring) {
-  Command what{0, state.range(0), start == Start::at_wait, ring};
-  std::vector<double> blocks;
-  for (auto _ : state) {
-    what.count = std::max<std::int64_t>(20, std::min<std::int64_t>(5000, (std::int64_t{64} << 20) / what.bytes));
-    command(group, what);
-    repeat(group, what, &blocks);
-    if (blocks.size() > 100'000) blocks.clear();
+int run(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto equals = word.find('=');
+    if (equals == std::string::npos)
+      options.sizes.push_back(static_cast<std::size_t>(std::stoull(word)));
+    else if (options.words.contains(word.substr(0, equals)))
+      options.words[word.substr(0, equals)] = word.substr(equals + 1);
+    else
+      throw Error(Code::invalid_argument, fmt::format("unknown option '{}'", word));
   }
-  std::sort(blocks.begin(), blocks.end());
-  state.counters["median_us"] = blocks[blocks.size() / 2];
-  state.counters["best_us"] = blocks.front();
-}
-
-void register_benchmarks(const std::string& transport, Group& group) {
-  for (const auto& [name, start] : {std::pair{"", Start::now}, std::pair{"/at_wait", Start::at_wait}})
-    // With two ranks the algorithms differ only in who reduces what.
-    benchmark::RegisterBenchmark(
-        (transport + name).c_str(),
-        [&group, start = start, ring = transport == "tcp"](benchmark::State& state) { lead(state, group, start, ring); })
-        ->ArgsProduct({{1 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20}})
-        ->Iterations(3)
-        ->Unit(benchmark::kMillisecond);
-}
-
-void finish(Group& group) {
-  Command end{0, 0, 0, 0};
-  command(group, end);
+  if (options.sizes.empty()) options.sizes = {1 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 256 << 20};
+  const int ranks = std::stoi(options.words["ranks"]);
+  auto* flags = static_cast<Flag*>(::mmap(nullptr, sizeof(Flag) * 64, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const auto body = options.words["transport"] == "limit" ? run_limit : run_rank;
+  if (options.words["transport"] == "inproc") {
+    const auto outcomes = testing::run_ranks(ranks, [&](Rendezvous& meeting) { body(options, meeting, flags); });
+    if (const auto failed = testing::failure(outcomes); !failed.empty()) throw Error(Code::io, failed);
+    return 0;
+  }
+  testing::ForkedTable table;
+  std::vector<pid_t> others;
+  for (int rank = 1; rank < ranks; ++rank)
+    others.push_back(testing::fork_rank([&] {
+      testing::ForkedTable::Seat seat(table, rank, ranks);
+      body(options, seat, flags);
+    }));
+  testing::ForkedTable::Seat seat(table, 0, ranks);
+  body(options, seat, flags);
+  int failed = 0;
+  for (const pid_t other : others) failed |= testing::status_of(other);
+  return failed == 0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace ddl
 
 int main(int argc, char** argv) {
-  using namespace ddl;
-  using ddl::testing::ForkedTable;
-  benchmark::Initialize(&argc, argv);
-  // Processes first: none may be forked once there are threads.
-  const std::vector<std::string> forked{"shm", "tcp"};
-  std::vector<std::unique_ptr<ForkedTable>> tables;
-  std::vector<pid_t> others;
-  for (const auto& transport : forked) {
-    auto& table = *tables.emplace_back(std::make_unique<ForkedTable>());
-    others.push_back(ddl::testing::fork_rank([&] {
-      ForkedTable::Seat seat(table, 1, 2);
-      auto group = join(transport, seat);
-      follow(group);
-    }));
+  try {
+    return ddl::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "collective_bench: %s\n", error.what());
+    return 2;
   }
-  std::vector<Group> groups(forked.size() + 1);
-  for (std::size_t i = 0; i < forked.size(); ++i) {
-    ForkedTable::Seat seat(*tables[i], 0, 2);
-    groups[i] = join(forked[i], seat);
-    register_benchmarks(forked[i], groups[i]);
-  }
-  auto meeting = in_process_rendezvous(2);
-  std::thread other([&] {
-    auto group = join("inproc", *meeting[1]);
-    follow(group);
-  });
-  groups.back() = join("inproc", *meeting[0]);
-  register_benchmarks("inproc", groups.back());
-
-  benchmark::RunSpecifiedBenchmarks();
-
-  for (auto& group : groups) finish(group);
-  other.join();
-  for (const pid_t child : others) ddl::testing::status_of(child);
-  return 0;
 }

@@ -19,11 +19,13 @@ namespace ddl {
 //  3. A receiver reads a sender's memory only between setting and clearing `reading`, and only if, after setting it,
 //     it still found the sender open. A sender that gives up marks itself gone, then waits for `reading` to clear:
 //     nobody reads its memory after exchange() has thrown.
-//  4. A board is written by its owner only, its card only when every rank has raised its phase after the meeting that
-//     showed the last one. A rank touches what a card shows between seeing that everyone is at the meeting's phase,
-//     and nobody gone, and raising its own.
+//  4. A phase and a card are written by their owner only, the card only when every rank has raised its phase after the
+//     meeting that showed the last one, and the phase's version tells that it was. A rank touches what a card shows between
+//     seeing that everyone is at the meeting's phase, and nobody gone, and raising its own.
 //  5. Whoever changes a word that a rank may wait for looks at that rank's `asleep` afterwards; whoever goes to sleep
-//     sets `asleep` and looks at the words afterwards. All four are sequentially consistent, so one sees the other.
+//     sets `asleep` and looks at the words afterwards, with a barrier between on either side, so one sees the other. The
+//     sleeper makes the barrier for both where the kernel lets it (see light_posts()): a post then does not wait for its
+//     cache line, which costs as much as a meeting.
 
 /// Bytes that are ready at a sender: `where` in its terms, and the length of the message that they are a part of.
 struct Piece {
@@ -49,13 +51,30 @@ struct alignas(kApart) Lane {
   std::atomic<std::uint32_t> reading{0};
 };
 
+/// How far a rank is: what others spin on, so nothing else is in its line. As long as cards stay as they are, this word is
+/// all that a meeting moves.
+struct Phase {
+  std::uint32_t number = 0;
+  std::uint16_t version = 0;  ///< of the card
+  std::uint16_t order = 0;    ///< of the signature, its lower bits
+
+  std::uint64_t word() const { return std::uint64_t{number} << 32 | std::uint64_t{version} << 16 | order; }
+  static Phase of(std::uint64_t word) {
+    return {static_cast<std::uint32_t>(word >> 32), static_cast<std::uint16_t>(word >> 16), static_cast<std::uint16_t>(word)};
+  }
+  /// Whether it is at `other` or further.
+  bool reached(std::uint32_t other) const { return static_cast<std::int32_t>(number - other) >= 0; }
+};
+
 /// Where a rank's memory is, for everyone to see.
-struct alignas(kApart) Board {
-  std::atomic<std::uint64_t> phase{0};
+struct alignas(kApart) Card {
   std::uint64_t where = 0;
   std::uint64_t reachable = 0;
   double factor = 1;
-  Signature signature;
+  std::uint64_t what = 0;  ///< of the signature
+  std::uint64_t size = 0;
+
+  bool operator==(const Card&) const = default;
 };
 
 /// What a rank is at, for those who wait long. `order` is cleared while the rest changes.
@@ -90,8 +109,9 @@ struct alignas(kApart) LastWords {
 
 /// One rank's words; its lane to each rank of the group follows in memory.
 struct alignas(kApart) Desk {
-  Board board;
-  std::atomic<std::uint32_t> asleep{0};
+  alignas(kApart) std::atomic<std::uint64_t> phase{0};
+  Card card;
+  alignas(kApart) std::atomic<std::uint32_t> asleep{0};
   std::atomic<std::uint32_t> gone{0};
   alignas(kApart) std::atomic<std::uint32_t> bell{0};
   Current current;

@@ -22,12 +22,17 @@ constexpr Nanoseconds kLook = 100'000'000;
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
+/// Of a card's versions; 0 is none.
+std::uint16_t next(std::uint16_t version) { return version == 0xffff ? 1 : static_cast<std::uint16_t>(version + 1); }
+
 }  // namespace
 
 MailboxTransport::MailboxTransport(std::string name, int rank, int size, std::unique_ptr<SharedMemory> memory)
     : name_(std::move(name)), rank_(rank), size_(size), memory_(std::move(memory)), mine_(memory_->desk(rank)),
-      spin_(spin_for(size)), posted_(at(size), 0), taken_(at(size), 0), bounce_(at(size), nullptr),
-      busy_sending_(at(size), 0), busy_receiving_(at(size), 0) {}
+      spin_(spin_for(size)), light_(light_posts()), posted_(at(size), 0), taken_(at(size), 0), bounce_(at(size), nullptr),
+      busy_sending_(at(size), 0), busy_receiving_(at(size), 0), cards_(at(size)) {
+  for (int peer = 0; peer < size; ++peer) desks_.push_back(&memory_->desk(peer));
+}
 
 MailboxTransport::~MailboxTransport() { leave(nullptr); }
 
@@ -67,22 +72,26 @@ void MailboxTransport::share(std::span<std::byte> data, double factor, std::span
   guarded([&] {
     enter(signature);
     const auto where = memory_->locate(data);
-    Board& mine = mine_.board;
-    mine.where = where.value_or(0);
-    mine.reachable = where ? 1 : 0;
-    mine.factor = factor;
-    mine.signature = signature;
+    const Card card{where.value_or(0), where ? 1U : 0U, factor, signature.what, signature.size};
+    if (auto& mine = cards_[at(rank_)]; card != mine.card || mine.version == 0) {
+      mine.card = mine_.card = card;
+      phase_.version = mine.version = next(mine.version);
+    }
+    phase_.order = static_cast<std::uint16_t>(signature.order);
     sharing_ = true;
     raise_phase();
     wait([&] { return all_at_phase(); }, [&] { return behind(); }, timeout);
     for (int rank = 0; rank < size_; ++rank) {
-      Desk& desk = memory_->desk(rank);
-      const Board& board = desk.board;
-      if (board.signature != signature) disagree(rank, board.signature);
+      Desk& desk = *desks_[at(rank)];
+      auto& known = cards_[at(rank)];
+      const auto phase = Phase::of(desk.phase.load(std::memory_order_acquire));
+      if (phase.version != known.version) known = {desk.card, phase.version};
+      if (known.card.what != signature.what || known.card.size != signature.size || phase.order != phase_.order)
+        disagree(rank, desk.current.read());
       if (rank != rank_ && desk.gone.load() != 0) lost(rank);
       auto& shown = all[at(rank)];
-      shown.factor = board.factor;
-      shown.data = board.reachable != 0 ? memory_->at(rank, board.where, data.size()) : nullptr;
+      shown.factor = known.card.factor;
+      shown.data = known.card.reachable != 0 ? memory_->at(rank, known.card.where, data.size()) : nullptr;
     }
   });
 }
@@ -98,17 +107,22 @@ void MailboxTransport::unshare(Seconds timeout, const Traffic& moved) {
 }
 
 void MailboxTransport::raise_phase() {
-  mine_.board.phase.store(++phase_);
+  ++phase_.number;
+  post(mine_.phase, phase_.word(), light_);
   for (int rank = 0; rank < size_; ++rank)
-    if (rank != rank_) memory_->desk(rank).ring_if_asleep();
+    if (rank != rank_) desks_[at(rank)]->ring_if_asleep();
+}
+
+bool MailboxTransport::at_phase(const Desk& desk) const {
+  return Phase::of(desk.phase.load(std::memory_order_acquire)).reached(phase_.number);
 }
 
 bool MailboxTransport::all_at_phase() {
   for (int rank = 0; rank < size_; ++rank) {
-    Desk& desk = memory_->desk(rank);
-    if (desk.board.phase.load(std::memory_order_acquire) >= phase_) continue;
+    const Desk& desk = *desks_[at(rank)];
+    if (at_phase(desk)) continue;
     // Gone first, then the phase once more: its last word may have come in between.
-    if (desk.gone.load() != 0 && desk.board.phase.load() < phase_) lost(rank);
+    if (desk.gone.load() != 0 && !at_phase(desk)) lost(rank);
     return false;
   }
   return true;
@@ -117,7 +131,7 @@ bool MailboxTransport::all_at_phase() {
 std::vector<int> MailboxTransport::behind() const {
   std::vector<int> ranks;
   for (int rank = 0; rank < size_; ++rank)
-    if (memory_->desk(rank).board.phase.load() < phase_) ranks.push_back(rank);
+    if (!at_phase(*desks_[at(rank)])) ranks.push_back(rank);
   return ranks;
 }
 
@@ -143,6 +157,7 @@ void MailboxTransport::wait(const Complete& complete, const Late& late, Seconds 
       ~Awake() { desk.asleep.store(0, std::memory_order_relaxed); }
     } awake{mine_};
     // Invariant 5: a change before `asleep` was set rang no bell, so look once more.
+    light_barrier();
     if (complete()) return;
     if (interrupted_) continue;
     hear_farewells();
@@ -182,7 +197,7 @@ bool MailboxTransport::advance() {
 void MailboxTransport::advance(Sending& sending) {
   const int peer = sending.message.peer;
   const auto data = sending.message.data;
-  Desk& desk = memory_->desk(peer);
+  Desk& desk = *desks_[at(peer)];
   Lane& lane = mine_.lane(peer);
   auto& posted = posted_[at(peer)];
   // Whether the peer is gone must be read before what it took, or its last word could be missed.
@@ -198,7 +213,7 @@ void MailboxTransport::advance(Sending& sending) {
       std::memcpy(slot, data.data() + sending.posted, piece.bytes);
       piece.where = *memory_->locate({slot, piece.bytes});
     }
-    lane.posted.store(++posted);
+    post(lane.posted, ++posted, light_);
     desk.ring_if_asleep();
     sending.posted += piece.bytes;
     sending.last = posted;
@@ -214,7 +229,7 @@ void MailboxTransport::advance(Sending& sending) {
 
 void MailboxTransport::advance(Receiving& receiving) {
   const int peer = receiving.message.peer;
-  Desk& desk = memory_->desk(peer);
+  Desk& desk = *desks_[at(peer)];
   Lane& lane = desk.lane(rank_);
   const bool gone = desk.gone.load() != 0;
   const std::uint64_t posted = lane.posted.load();
@@ -231,7 +246,7 @@ void MailboxTransport::advance(Receiving& receiving) {
     } read{lane};
     if (desk.gone.load() != 0) lost(peer);
     take(receiving, piece);
-    lane.taken.store(++taken);
+    post(lane.taken, ++taken, light_);
     desk.ring_if_asleep();
   }
   if (!receiving.done && gone) gone_ = peer;
@@ -269,7 +284,7 @@ void MailboxTransport::enter(const Signature& signature) {
 /// Someone who gave up with words ends it for all, also for those who wait for others only.
 void MailboxTransport::hear_farewells() {
   for (int peer = 0; peer < size_; ++peer)
-    if (Desk& desk = memory_->desk(peer); desk.gone.load() != 0 && desk.last_words.size != 0) lost(peer);
+    if (Desk& desk = *desks_[at(peer)]; desk.gone.load() != 0 && desk.last_words.size != 0) lost(peer);
 }
 
 /// After a while without news: whether the others still run, and are at the same thing.
@@ -277,7 +292,7 @@ void MailboxTransport::look_around(const std::vector<int>& awaited) {
   for (const int peer : awaited)
     if (!memory_->alive(peer)) lost(peer);
   for (int peer = 0; peer < size_; ++peer)
-    if (const auto theirs = memory_->desk(peer).current.read(); contradict(theirs, signature_)) disagree(peer, theirs);
+    if (const auto theirs = desks_[at(peer)]->current.read(); contradict(theirs, signature_)) disagree(peer, theirs);
 }
 
 /// Tells everyone, and lets those finish who are at our memory (invariants 3 and 4), where it goes with us.
@@ -292,12 +307,12 @@ void MailboxTransport::leave(const Error* why) noexcept {
   mine_.gone.store(1);
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
-    Desk& desk = memory_->desk(peer);
+    Desk& desk = *desks_[at(peer)];
     desk.ring_if_asleep();
     if (!memory_->dies_with_owner()) continue;
     const auto at_our_memory = [&] {
       return mine_.lane(peer).reading.load() != 0 ||
-             (sharing_ && desk.board.phase.load() == phase_ && desk.gone.load() == 0);
+             (sharing_ && Phase::of(desk.phase.load()).number == phase_.number && desk.gone.load() == 0);
     };
     while (at_our_memory()) ::sched_yield();
   }
@@ -326,7 +341,7 @@ void MailboxTransport::disagree(int peer, const Signature& theirs) const {
 
 /// With the reason that `peer` left, where it left one.
 void MailboxTransport::lost(int peer) const {
-  Desk& desk = memory_->desk(peer);
+  Desk& desk = *desks_[at(peer)];
   if (const LastWords& words = desk.last_words; desk.gone.load() != 0 && words.size != 0)
     throw Error(static_cast<Code>(words.code), std::string(words.text.data(), std::min<std::size_t>(words.size, words.text.size())));
   throw Error(Code::peer_lost, fmt::format("[{}] rank {} lost rank {}: it {}", name_, rank_, peer,

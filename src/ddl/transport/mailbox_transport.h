@@ -77,6 +77,7 @@ class MailboxTransport final : public Transport {
   void guarded(const Body& body);
   void raise_phase();
   bool all_at_phase();
+  bool at_phase(const Desk& desk) const;
   std::vector<int> behind() const;
   std::vector<int> unfinished() const;
   [[noreturn]] void disagree(int peer, const Signature& theirs) const;
@@ -98,7 +99,8 @@ class MailboxTransport final : public Transport {
   Desk& mine_;
   Nanoseconds spin_;
   Signature signature_;     // of what is under way
-  std::uint64_t phase_ = 0;
+  Phase phase_;
+  bool light_;
   bool sharing_ = false;
   std::vector<Sending> sending_;
   std::vector<Receiving> receiving_;
@@ -108,6 +110,12 @@ class MailboxTransport final : public Transport {
   std::vector<std::uint32_t> busy_sending_;  // the pass in which an earlier message of the peer was unfinished
   std::vector<std::uint32_t> busy_receiving_;
   std::uint32_t pass_ = 0;
+  struct KnownCard {
+    Card card;
+    std::uint16_t version = 0;
+  };
+  std::vector<KnownCard> cards_;  // as last seen, our own among them
+  std::vector<Desk*> desks_;
   int gone_ = -1;  // a peer that is gone and still needed, found in this pass
   std::atomic<bool> interrupted_{false};
   std::atomic<std::int64_t> sent_{0};
