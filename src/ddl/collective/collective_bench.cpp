@@ -14,8 +14,8 @@
 #include <immintrin.h>
 #endif
 
-// One transport, one algorithm, several sizes: the time of one all-reduce (fp32, sum, in place) from the moment at which
-// all ranks are there until rank 0 has the result, as the peers' programs beside bench/ measure it. Every sum is checked.
+// One transport, one algorithm, several sizes: microseconds of one all-reduce (fp32, sum, in place), one after the other in
+// blocks, as the peers' programs in bench/peers do it; the median over blocks. Sums are checked before.
 //
 // usage: collective_bench [transport=shm|tcp|inproc|limit] [ranks=2] [algorithm=auto] [memory=own|outside] [samples=N]
 //                         [sockets=1] BYTES…
@@ -58,29 +58,36 @@ class Meeting {
   std::uint64_t at_ = 0;
 };
 
-int samples_of(const Options& options, std::size_t bytes) {
-  if (const int chosen = std::stoi(options.words.at("samples")); chosen > 0) return chosen;
-  return bytes > (std::size_t{4} << 20) ? 21 : bytes > (std::size_t{64} << 10) ? 151 : 1001;
+/// As in bench/peers: so many all-reduces in a block, and so many blocks.
+std::pair<int, int> blocks_of(const Options& options, std::size_t bytes) {
+  const int chosen = std::stoi(options.words.at("samples"));
+  if (bytes <= (std::size_t{64} << 10)) return {100, chosen > 0 ? chosen : 101};
+  if (bytes <= (std::size_t{4} << 20)) return {10, chosen > 0 ? chosen : 51};
+  return {1, chosen > 0 ? chosen : 21};
 }
 
 /// Times `reduce` on `data`; prints on rank 0.
 template <typename Reduce>
 void measure(const Options& options, int rank, int ranks, Meeting& meeting, float* data, std::size_t bytes, const Reduce& reduce) {
   const std::size_t n = bytes / sizeof(float);
-  const int samples = samples_of(options, bytes);
-  std::vector<double> times;
-  for (int sample = -5; sample < samples; ++sample) {
+  const float sum = static_cast<float>(ranks * (ranks + 1)) / 2;
+  for (int check = 0; check < 3; ++check) {
     std::fill(data, data + n, static_cast<float>(rank + 1));
     meeting.meet();
-    const auto begin = now();
-    meeting.meet();
     reduce(data, n);
-    const auto end = now();
-    if (sample >= 0) times.push_back(seconds(end - begin) * 1e6);
     meeting.meet();
-    const float sum = static_cast<float>(ranks * (ranks + 1)) / 2;
     for (std::size_t i = 0; i < n; ++i)
       if (data[i] != sum) throw Error(Code::corrupt, fmt::format("{} bytes: element {}; got {}, expected {}", bytes, i, data[i], sum));
+  }
+  // Sums of zeros stay zeros, however often.
+  std::fill(data, data + n, 0.0F);
+  const auto [block, blocks] = blocks_of(options, bytes);
+  std::vector<double> times;
+  for (int i = -2; i < blocks; ++i) {
+    meeting.meet();
+    const auto begin = now();
+    for (int k = 0; k < block; ++k) reduce(data, n);
+    if (i >= 0) times.push_back(seconds(now() - begin) * 1e6 / block);
   }
   if (rank != 0) return;
   const auto summary = median_interval(times);
@@ -132,6 +139,7 @@ void run_limit(const Options& options, Rendezvous& rendezvous, Flag* flags) {
   for (const auto bytes : options.sizes)
     measure(options, rank, 2, meeting, ours, bytes, [&](float*, std::size_t n) {
       const std::size_t half = n / 2 / 16 * 16;
+      meeting.meet();
       sum_to_both(ours + (rank == 0 ? 0 : half), theirs + (rank == 0 ? 0 : half), rank == 0 ? half : n - half);
       meeting.meet();
     });
