@@ -43,6 +43,8 @@ def findings(source):
             name = match.group(1)
             if TORCH_HEADER.match(name) and layer not in TORCH:
                 found.append(f"{path}:{number}: layer '{layer}' includes LibTorch ({name}); only {sorted(TORCH)} may")
+            if '"' in line and not name.startswith("ddl/") and not name.startswith("hwy/"):
+                found.append(f"{path}:{number}: includes '{name}'; expected our own headers as \"ddl/LAYER/…\"")
             if not name.startswith("ddl/"):
                 continue
             other = name.split("/")[1]
@@ -62,7 +64,7 @@ class Layers(unittest.TestCase):
     def test_it_can_fail(self):
         for file, line in [("core/a.h", '#include "ddl/train/job.h"'), ("plan/a.cpp", '#include "ddl/transport/transport.h"'),
                            ("lab/a.cpp", "#include <ATen/ATen.h>"), ("report/a.cpp", '#include "ddl/lab/run.h"'),
-                           ("misc/a.h", "")]:
+                           ("core/b.h", '#include "../train/job.h"'), ("misc/a.h", "")]:
             with tempfile.TemporaryDirectory() as folder:
                 path = pathlib.Path(folder) / file
                 path.parent.mkdir()

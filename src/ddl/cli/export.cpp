@@ -2,6 +2,7 @@
 
 #include "ddl/cli/command.h"
 #include "ddl/cli/recorder.h"
+#include "ddl/core/error.h"
 #include "ddl/core/text.h"
 
 namespace ddl {
@@ -15,12 +16,17 @@ struct Options {
 Exit act(const Options& options) {
   const auto exporters = builtin_exporters();
   const auto& exporter = exporters.at(options.format);
+  if (options.output.json && options.file == "-" && options.format != "json")
+    throw Error(Code::invalid_argument, fmt::format("--format: standard output cannot hold '{}' and be one JSON document; expected json, "
+                                                    "or a file with -o", options.format));
   auto text = exporter.make(open_existing(options.store).get(options.run));
   if (!text.ends_with('\n')) text += '\n';
   if (options.file == "-") {
     options.output.data(text);
   } else {
     write_file(options.file, text);
+    if (options.output.json)
+      options.output.document({{"schema", "ddlbench.export/1"}, {"file", options.file}, {"format", options.format}, {"bytes", text.size()}});
     options.output.say("written: " + options.file);
   }
   return Exit::ok;

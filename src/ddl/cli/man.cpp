@@ -77,13 +77,18 @@ Command add_man(CLI::App& root) {
               std::error_code failed;
               std::filesystem::create_directories(options->folder, failed);
               for (const auto& [name, text] : pages) write_file(fmt::format("{}/{}.1", options->folder, name), text);
+              if (options->output.json)
+                options->output.document({{"schema", "ddlbench.man/1"}, {"folder", options->folder}, {"pages", pages.size()}});
               options->output.say(fmt::format("{} pages in {}", pages.size(), options->folder));
               return Exit::ok;
             }
             const auto wanted = options->command.empty() ? "ddlbench" : "ddlbench-" + options->command;
             for (const auto& [name, text] : pages)
               if (name == wanted) {
-                options->output.data(text);
+                if (options->output.json)
+                  options->output.document({{"schema", "ddlbench.man/1"}, {"name", name}, {"text", text}});
+                else
+                  options->output.data(text);
                 return Exit::ok;
               }
             throw Error(Code::not_found, fmt::format("man: no such command; got '{}'", options->command));

@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 /// Opening a data set costs a fraction of a second: once for all experiments that read the same.
 class Digests {
  public:
+  /// Errors: as dataset_digest(), each time anew.
   const std::string& of(const Experiment& experiment) {
     const auto& job = experiment.job;
     const auto key = std::tuple(job.dataset, job.data_folder, job.synthetic, job.train_samples, job.test_samples,
@@ -45,7 +46,13 @@ RunPlan plan_runs(const std::vector<Experiment>& experiments, Store* store, bool
   RunPlan plan;
   Digests digests;
   for (const auto& experiment : experiments) {
-    const auto data = digests.of(experiment);
+    std::string data;
+    try {
+      data = digests.of(experiment);
+    } catch (const Error& error) {
+      // With one experiment there is nothing else to run; of a study, the others run, and this one's record says why not.
+      if (experiments.size() == 1) throw;
+    }
     const auto same = identity(experiment, build_identity(), data);
     auto& finished = ok[same];
     const std::size_t kept = fresh ? 0 : std::min(finished.size(), static_cast<std::size_t>(experiment.repeat));

@@ -27,6 +27,8 @@ std::vector<Json> chosen(const Options& options) {
 }
 
 Exit act(const Options& options) {
+  if (options.output.json && options.file == "-")
+    throw Error(Code::invalid_argument, "--output: standard output cannot hold a page and be one JSON document; got -, expected a file");
   const auto records = chosen(options);
   const auto page = render_report(records);
   if (options.file == "-") {

@@ -1,8 +1,8 @@
 #include "ddl/cli/command.h"
 #include "ddl/cli/experiment_flags.h"
 #include "ddl/cli/runner.h"
-#include "ddl/cli/signal_watch.h"
 #include "ddl/core/error.h"
+#include "ddl/lab/signals.h"
 
 namespace ddl {
 namespace {
@@ -45,7 +45,7 @@ Exit act(const Options& options) {
     records.push_back(run_one(pending, recorder, progress, repeat == 0 ? process_started() : 0));
     code = exit_for_record(records.back());
     if (const int late = SignalsHeld::take(); code == Exit::ok && late != 0)
-      code = late == SIGTERM ? Exit::terminated : Exit::interrupted;
+      code = late == SIGINT ? Exit::interrupted : Exit::terminated;
   }
   if (output.json) output.document(experiment.repeat == 1 ? records.front() : Json{{"schema", "ddlbench.runs/1"}, {"runs", records}});
   if (!output.json) {

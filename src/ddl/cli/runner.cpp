@@ -3,8 +3,8 @@
 #include <csignal>
 #include <exception>
 
-#include "ddl/cli/signal_watch.h"
 #include "ddl/core/error.h"
+#include "ddl/lab/signals.h"
 #include "ddl/report/report.h"
 
 namespace ddl {
@@ -54,12 +54,12 @@ Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress,
 Outcome run_all(const std::vector<Pending>& pending, Recorder& recorder, const Output& output) {
   Outcome outcome;
   // Between two runs nobody else listens.
-  const SignalWatch signals;
+  const SignalsHeld signals;
   ProgressLine progress(output);
   int number = 0;
   bool failed = false;
   for (const auto& one : pending) {
-    if (SignalWatch::caught() != 0) outcome.exit = SignalWatch::caught() == SIGTERM ? Exit::terminated : Exit::interrupted;
+    if (const int noted = SignalsHeld::take(); noted != 0) outcome.exit = noted == SIGINT ? Exit::interrupted : Exit::terminated;
     if (outcome.exit != Exit::ok) break;
     progress.begin(called(one.record), ++number, static_cast<int>(pending.size()));
     try {

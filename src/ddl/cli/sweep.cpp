@@ -1,5 +1,7 @@
 #include "ddl/cli/sweep.h"
 
+#include <algorithm>
+
 #include "ddl/cli/command.h"
 #include "ddl/cli/experiment_flags.h"
 #include "ddl/cli/plan.h"
@@ -82,11 +84,14 @@ Exit run_study(const std::string& name, const std::string& digest, const RunPlan
       if (outcome.exit == Exit::ok) outcome.exit = Exit::failure;
     }
   }
+  // What was interrupted is still to do; what failed is done, and says so.
+  const auto undone = std::count_if(outcome.records.begin(), outcome.records.end(), [](const Json& record) { return record.at("state") == "interrupted"; });
+  const auto left = plan.pending.size() - outcome.records.size() + static_cast<std::size_t>(undone);
   if (output.json) {
     Json lines = Json::array();
     for (const auto& record : records) lines.push_back(line_of(record));
     output.document({{"schema", "ddlbench.sweep/1"}, {"study", name}, {"digest", digest}, {"executed", outcome.records.size()},
-                     {"done_before", plan.done.size()}, {"left", plan.pending.size() - outcome.records.size()},
+                     {"done_before", plan.done.size()}, {"left", left},
                      {"report", report.empty() ? Json() : Json(report)}, {"runs", lines}});
   } else {
     say_results(records, output);
@@ -94,9 +99,8 @@ Exit run_study(const std::string& name, const std::string& digest, const RunPlan
   say_failures(outcome.records, output);
   if (plan.pending.empty())
     output.say("zero experiments executed: every one is done already");
-  else if (outcome.records.size() < plan.pending.size())
-    output.say(fmt::format("{} of {} runs left; go on with: ddlbench resume", plan.pending.size() - outcome.records.size(),
-                           plan.pending.size()));
+  else if (left > 0)
+    output.say(fmt::format("{} of {} runs left; go on with: ddlbench resume", left, plan.pending.size()));
   return outcome.exit;
 }
 

@@ -57,6 +57,7 @@ ImageBytes read_idx_images(const std::string& images_path, const std::string& la
     throw Error(Code::corrupt, fmt::format("[idx] {}: {}", path, what));
   };
   const std::int64_t n = images.dims.front();
+  if (n == 0) refuse(images_path, "no samples; got 0, expected 1 or more");
   const std::vector<std::int64_t> planes{n, shape.channels, shape.height, shape.width};
   const std::vector<std::int64_t> grey{n, shape.height, shape.width};
   if (images.dims != planes && !(shape.channels == 1 && images.dims == grey))
@@ -67,7 +68,6 @@ ImageBytes read_idx_images(const std::string& images_path, const std::string& la
   if (labels.dims.front() != n)
     refuse(labels_path, fmt::format("as many labels as images are wanted; got {}, expected {} as in {}",
                                     labels.dims.front(), n, images_path));
-  if (n == 0) refuse(images_path, "no samples; got 0, expected 1 or more");
   const auto wrong = std::find_if(labels.bytes.begin(), labels.bytes.end(),
                                   [&](std::uint8_t label) { return label >= shape.classes; });
   if (wrong != labels.bytes.end())

@@ -6,6 +6,7 @@
 #include "ddl/lab/config_keys.h"
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/config_yaml.h"
+#include "ddl/train/worker.h"
 
 namespace ddl {
 namespace {
@@ -94,17 +95,31 @@ std::string identity(const Experiment& experiment, const std::string& build, con
   return digest(Json{{"config", kept}, {"build", build}, {"dataset", dataset_digest}}.dump());
 }
 
-std::string dataset_digest(const Experiment& experiment) {
+std::string origin_of(const Experiment& experiment, const std::string& key) {
+  const auto origin = experiment.provenance.is_object() ? experiment.provenance.value(key, "") : "";
+  return origin.empty() || origin == kDefault ? key : origin + ": " + key;
+}
+
+DatasetPair open_data(const Experiment& experiment) {
   const auto& job = experiment.job;
-  const auto origin = experiment.provenance.is_object() ? experiment.provenance.value("dataset", "") : "";
-  const auto where = origin.empty() || origin == kDefault ? "dataset" : origin + ": dataset";
   try {
-    const auto pair = builtin_datasets().at(job.dataset).make(
-        {job.data_folder, job.synthetic, job.seed, job.train_samples, job.test_samples});
-    return pair.train->digest() + pair.test->digest();
+    return builtin_datasets().at(job.dataset).make({job.data_folder, job.synthetic, job.seed, job.train_samples, job.test_samples});
   } catch (const Error& error) {
-    throw prefixed(where, error);
+    throw prefixed(origin_of(experiment, job.data_folder.empty() ? "dataset" : "data"), error);
   }
+}
+
+void check_experiment(const Experiment& experiment, std::int64_t samples) {
+  try {
+    check_job(experiment.job, dataset_shape(experiment.job.dataset), samples);
+  } catch (const JobFault& fault) {
+    throw prefixed(origin_of(experiment, fault.key()), fault);
+  }
+}
+
+std::string dataset_digest(const Experiment& experiment) {
+  const auto pair = open_data(experiment);
+  return pair.train->digest() + pair.test->digest();
 }
 
 }  // namespace ddl

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ddl/core/json.h"
+#include "ddl/data/dataset.h"
 #include "ddl/train/job.h"
 
 namespace ddl {
@@ -67,6 +68,16 @@ Experiment resolve(const Settings& settings);
 /// Equal for the same experiment: a hash of the resolved configuration, the build and the data. What cannot change a
 /// measurement is left out: store, repeat, trace, the time limits, and what a study calls it.
 std::string identity(const Experiment& experiment, const std::string& build, const std::string& dataset_digest);
+
+/// Where the key's value was given, and its name: "studies/first.yaml:12:5: batch"; the name alone for a default.
+std::string origin_of(const Experiment& experiment, const std::string& key);
+
+/// Opens its data set. Errors: those of the data set's factory, prefixed with where it was named.
+DatasetPair open_data(const Experiment& experiment);
+
+/// What can be known to be wrong before it starts; `samples` of the training set, 0 where they are not known yet.
+/// Errors: those of check_job(), prefixed with where the key that is at fault was given.
+void check_experiment(const Experiment& experiment, std::int64_t samples);
 
 /// What `identity` takes and a record keeps: the digests of the training and the test set. Opens the data set.
 /// Errors: those of its factory, prefixed with where the name was given.

@@ -9,6 +9,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
+#include "ddl/lab/signals.h"
 
 namespace ddl {
 namespace {
@@ -72,10 +73,10 @@ void Supervisor::handle(const ProcessEvent& event) {
     case ProcessEvent::Kind::signal:
       if (stopping_) {
         observed_.state = "interrupted";
-        observed_.reason = fmt::format("killed by a second {} before the step under way was over", event.status == SIGINT ? "SIGINT" : "SIGTERM");
+        observed_.reason = fmt::format("killed by a second {} before the step under way was over", signal_name(event.status));
         processes_.kill_all();
       } else {
-        stop("interrupted", fmt::format("interrupted by {}", event.status == SIGINT ? "SIGINT" : "SIGTERM"));
+        stop("interrupted", fmt::format("interrupted by {}", signal_name(event.status)));
       }
       break;
     case ProcessEvent::Kind::exited: handle_exit(event); break;

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "ddl/core/error.h"
+#include "ddl/lab/signals.h"
 
 namespace ddl {
 namespace {
@@ -71,12 +72,11 @@ std::string describe_status(int status) {
 }
 
 ProcessGroup::ProcessGroup() : saved_(std::make_unique<SavedMask>()) {
-  sigset_t mask;
-  ::sigemptyset(&mask);
-  ::sigaddset(&mask, SIGINT);
-  ::sigaddset(&mask, SIGTERM);
+  const sigset_t mask = ending_signals();
   ::pthread_sigmask(SIG_BLOCK, &mask, &saved_->mask);
   signals_ = ::signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+  // One that came while nobody listened is an event of ours now.
+  if (const int early = SignalsHeld::take(); early != 0) ::raise(early);
 }
 
 ProcessGroup::~ProcessGroup() {
@@ -110,6 +110,7 @@ ProcessGroup::Child& ProcessGroup::spawn(int rank, const std::function<int(int)>
     if (::getppid() != parent) ::_exit(1);  // the coordinator died before the kernel was told
     ::signal(SIGINT, SIG_IGN);
     ::signal(SIGTERM, SIG_DFL);
+    ::signal(SIGHUP, SIG_IGN);
     sigset_t none;
     ::sigemptyset(&none);
     ::pthread_sigmask(SIG_SETMASK, &none, nullptr);

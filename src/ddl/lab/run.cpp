@@ -26,16 +26,6 @@ std::string new_secret() {
   return secret;
 }
 
-DatasetPair open_data(const Job& job) {
-  DatasetOptions options;
-  options.folder = job.data_folder;
-  options.synthetic = job.synthetic;
-  options.seed = job.seed;
-  options.train_samples = job.train_samples;
-  options.test_samples = job.test_samples;
-  return builtin_datasets().at(job.dataset).make(options);
-}
-
 std::vector<std::string> task_names(const ModelGraph& graph, const Job& job) {
   const auto workers = static_cast<int>(job.workers.size());
   const auto plan = builtin_strategies().at(job.strategy.name).make({graph, workers, job.batch, element_bytes(job.precision), job.strategy, {}});
@@ -78,9 +68,9 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events) {
   auto experiment = wanted;
   experiment.job.secret = new_secret();
 
-  const auto data = open_data(experiment.job);
+  const auto data = open_data(experiment);
   times.dataset_open = now();
-  check_job(experiment.job, data);
+  check_experiment(experiment, data.train->size());
   const auto graph = builtin_models().at(experiment.job.model.name).make(experiment.job.model, data.train->shape());
   auto record = new_record(experiment, data.train->digest() + data.test->digest());
 

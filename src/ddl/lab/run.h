@@ -34,7 +34,8 @@ Nanoseconds process_started();
 /// Runs one experiment to its end and returns its record (docs/record.md): state ok, failed, timeout, interrupted or
 /// invalid, with whatever was complete. SIGINT or SIGTERM ends it after the step under way; a second one kills.
 /// Leaves no process, port or shared memory behind.
-/// Errors: only what makes the experiment impossible to start: its data set cannot be read, or check_job() finds fault.
+/// Errors: only what makes the experiment impossible to start, with where it was asked for: its data set cannot be read,
+/// or check_job() finds fault.
 Json run_experiment(const Experiment& experiment, const RunEvents& events);
 
 }  // namespace ddl

@@ -1,6 +1,7 @@
 #include "ddl/lab/store.h"
 
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <utility>
@@ -46,6 +47,9 @@ bool is_open(const std::string& state) { return state == "planned" || state == "
 /// SQLite takes a file for its own only when it meets it; what stands at its beginning says more, and is left alone.
 void refuse_other_files(const std::string& path) {
   constexpr std::string_view kMagic{"SQLite format 3\0", 16};
+  std::error_code absent;
+  if (const auto kind = std::filesystem::status(path, absent); std::filesystem::exists(kind) && !std::filesystem::is_regular_file(kind))
+    throw Error(Code::invalid_argument, fmt::format("[store] {} is no regular file; expected one, or a name for a new one", path));
   std::ifstream in(path, std::ios::binary);
   std::array<char, kMagic.size()> head{};
   if (!in.read(head.data(), head.size()) && in.gcount() == 0) return;

@@ -1,6 +1,10 @@
 #include "ddl/lab/store_sqlite.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 #include <utility>
 
@@ -19,7 +23,10 @@ Database::Database(const std::string& path) : path_(path) {
   if (status != SQLITE_OK) {
     // The destructor does not run for a constructor that throws.
     sqlite3* handle = std::exchange(handle_, nullptr);
-    const int system = handle ? sqlite3_system_errno(handle) : 0;
+    int system = handle ? sqlite3_system_errno(handle) : 0;
+    // SQLite looks for the file once more when it may not make it, and reports that it is not there.
+    const auto folder = std::filesystem::path(path).parent_path();
+    if (system == ENOENT && ::access(folder.empty() ? "." : folder.c_str(), W_OK) != 0) system = errno;
     const std::string why = system ? std::string(system_error("", system).what()).substr(2) : sqlite3_errstr(status);
     sqlite3_close(handle);
     throw Error(Code::io, fmt::format("[store] cannot open {}: {}", path, why));

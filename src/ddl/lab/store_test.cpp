@@ -175,9 +175,10 @@ TEST(Store, ReportsDamage) {
 
 TEST(Store, SaysWhyAPathCannotBeOpened) {
   TemporaryFolder folder;
-  for (const auto& path : {folder.file("no/such/folder.db"), folder.path.string()}) {
+  for (const auto& [path, code] : {std::pair{folder.file("no/such/folder.db"), Code::io}, {folder.path.string(), Code::invalid_argument},
+                                   {std::string("/dev/null"), Code::invalid_argument}}) {
     const auto error = caught([&] { Store store(path); });
-    EXPECT_EQ(error.code(), Code::io);
+    EXPECT_EQ(error.code(), code) << error.what();
     EXPECT_NE(std::string(error.what()).find(path), std::string::npos) << error.what();
   }
 }

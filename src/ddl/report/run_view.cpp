@@ -57,7 +57,8 @@ std::optional<Interval> interval_at(const Json& record, std::string_view key) {
 std::string composed_name(const RunView& view) {
   std::string made = view.model.empty() ? "(no model)" : view.model;
   if (view.workers > 0) made += ", " + counted(view.workers, "worker");
-  if (view.workers > 1 && !view.transport.empty()) made += ", " + view.transport;
+  // A peer moves its bytes over a wire of its own.
+  if (view.workers > 1 && !view.transport.empty() && view.subject == "ddlbench") made += ", " + view.transport;
   return made;
 }
 

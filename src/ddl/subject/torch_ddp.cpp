@@ -1,7 +1,11 @@
 #include "ddl/subject/torch_ddp.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
@@ -18,8 +22,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kPrefix = "ddlbench-peer-";
+
+fs::path temporary_folder() {
+  std::error_code error;
+  auto folder = fs::temp_directory_path(error);
+  if (error)
+    throw Error(Code::io, fmt::format("[peer] no folder for temporary files: {}; expected TMPDIR to name one that can be written", error.message()));
+  return folder;
+}
+
+/// What a coordinator left that was killed: its process number is in the name.
+void sweep_up(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const auto name = entry.path().filename().string();
+    pid_t owner = 0;
+    if (!name.starts_with(kPrefix) || std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), owner).ec != std::errc{}) continue;
+    if (::kill(owner, 0) != 0 && errno == ESRCH) fs::remove_all(entry.path(), ignored);
+  }
+}
+
 std::string make_folder() {
-  std::string name = (fs::temp_directory_path() / "ddlbench-peer-XXXXXX").string();
+  const auto folder = temporary_folder();
+  sweep_up(folder);
+  std::string name = (folder / fmt::format("{}{}-XXXXXX", kPrefix, ::getpid())).string();
   if (::mkdtemp(name.data()) == nullptr) throw system_error(fmt::format("[peer] cannot make {}", name), errno);
   return name;
 }

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ddl/collective/communicator.h"
+#include "ddl/collective/algorithms.h"
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/nn/builtin.h"
@@ -10,33 +10,47 @@
 #include "ddl/transport/builtin.h"
 
 namespace ddl {
+namespace {
 
-void check_job(const Job& job, const DatasetPair& data) {
+/// An error of `body` is one of `key`.
+template <typename Body>
+auto of_key(const char* key, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw JobFault(key, error.code(), error.what());
+  }
+}
+
+[[noreturn]] void refuse(const char* key, const std::string& message) { throw JobFault(key, Code::invalid_argument, message); }
+
+}  // namespace
+
+void check_job(const Job& job, const ImageShape& shape, std::int64_t samples) {
   const auto workers = static_cast<std::int64_t>(job.workers.size());
-  const auto& strategy = builtin_strategies().at(job.strategy.name);
-  builtin_transports().at(job.transport);
-  auto collective = job.collective;
-  if (const auto own = job.strategy.options.find("collective"); own != job.strategy.options.end()) collective = own->second;
-  if (collective != "auto" && builtin_collectives().at(collective).make.goal != Goal::all_reduce)
-    throw Error(Code::invalid_argument, fmt::format("[job] collective must be an all-reduce; got '{}'", collective));
-  const auto bytes = element_bytes(job.precision);
+  const auto strategy = of_key("strategy", [&] { return builtin_strategies().at(job.strategy.name); });
+  of_key("transport", [&] { return builtin_transports().at(job.transport); });
+  if (job.collective != "auto") of_key("collective", [&] { return choose_algorithm(Goal::all_reduce, job.collective); });
+  if (const auto own = job.strategy.options.find("collective"); own != job.strategy.options.end() && own->second != "auto")
+    of_key("strategy", [&] { return choose_algorithm(Goal::all_reduce, own->second); });
+  const auto bytes = of_key("precision", [&] { return element_bytes(job.precision); });
   for (const auto& worker : job.workers)
     if (worker.device != "cpu")
-      throw Error(Code::unsupported, fmt::format("[job] unsupported: device '{}' is not in this build; expected cpu", worker.device));
+      throw JobFault("workers", Code::unsupported, fmt::format("unsupported: this build has no such device; got '{}', expected cpu", worker.device));
   if (job.transport == "inproc" && workers > 1)
-    throw Error(Code::invalid_argument, "[job] transport inproc joins threads of one process; workers are processes: use shm or tcp");
-  if (job.batch < 1) throw Error(Code::invalid_argument, fmt::format("[job] batch must be positive; got {}", job.batch));
-  if (workers > data.train->size())
-    throw Error(Code::invalid_argument,
-                fmt::format("[job] more workers than samples; got {} workers, {} samples", workers, data.train->size()));
+    refuse("transport", fmt::format("inproc joins threads of one process, and workers are processes; got inproc with {} workers, "
+                                    "expected shm or tcp", workers));
+  if (job.batch < 1) refuse("batch", fmt::format("a batch has samples; got {}, expected 1 or more", job.batch));
+  if (samples > 0 && workers > samples)
+    refuse("workers", fmt::format("more workers than samples; got {} workers, expected at most {}, one a sample", workers, samples));
   if (workers > job.batch)
-    throw Error(Code::invalid_argument,
-                fmt::format("[job] more workers than samples of a batch; got {} workers, batch {}", workers, job.batch));
-  const auto graph = builtin_models().at(job.model.name).make(job.model, data.train->shape());
-  const auto plan = strategy.make({graph, static_cast<int>(workers), (job.batch + workers - 1) / workers, bytes, job.strategy, {}});
+    refuse("workers", fmt::format("more workers than samples of a batch; got {} workers, expected at most {}, the batch", workers, job.batch));
+  const auto graph = of_key("model", [&] { return builtin_models().at(job.model.name).make(job.model, shape); });
+  const auto plan = of_key("strategy", [&] {
+    return strategy.make({graph, static_cast<int>(workers), (job.batch + workers - 1) / workers, bytes, job.strategy, {}});
+  });
   const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
-  if (!findings.empty())
-    throw Error(Code::invalid_argument, fmt::format("[job] the plan of '{}' is not sound: {}", job.strategy.name, join(findings, "; ")));
+  if (!findings.empty()) refuse("strategy", fmt::format("the plan of '{}' is not sound: {}", job.strategy.name, join(findings, "; ")));
 }
 
 }  // namespace ddl

@@ -109,8 +109,13 @@ bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& 
 // Batches of 6 from 11 samples: the last of each epoch is ragged, shares are unequal, and with 8 ranks some are empty.
 TEST(StrategyConformance, EqualsTheBigBatchInFp64) {
   const auto reference = train_rank({}, 0, 1, nullptr);
-  for (const auto* strategy : {"data", "data[bucket=40kB]", "data[overlap=off]", "data[first-bucket=1B,bucket=1B]"})
+  // Every strategy there is, as it comes, and forms of those that have options.
+  auto strategies = builtin_strategies().names();
+  for (const auto* form : {"data[bucket=40kB]", "data[overlap=off]", "data[first-bucket=1B,bucket=1B]", "data[collective=halving-doubling]"})
+    strategies.emplace_back(form);
+  for (const auto& strategy : strategies)
     for (const int ranks : {1, 2, 3, 4, 8}) {
+      if (strategy == "single" && ranks > 1) continue;  // it refuses them, as strategy_test shows
       Trial trial;
       trial.strategy = strategy;
       const auto outcomes = train(trial, ranks);

@@ -47,6 +47,8 @@ class Worker {
  public:
   Worker(const Job& job, int rank, const DatasetPair& data, Control& control);
   void train();
+  /// Sends what was not sent yet; a coordinator that is gone does not mind.
+  void flush() noexcept;
 
  private:
   StrategyInput strategy_input(std::vector<int> gradient_order) const;
@@ -149,6 +151,13 @@ void Worker::tell(bool now_or_never) {
   told_ = now();
 }
 
+void Worker::flush() noexcept {
+  try {
+    tell(true);
+  } catch (...) {
+  }
+}
+
 void Worker::finish_epoch(std::int64_t epoch, bool evaluated) {
   tell(true);
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
@@ -238,7 +247,14 @@ int run_worker(const Job& job, int rank, const DatasetPair& data, Control contro
   try {
     at::set_num_threads(job.workers.at(static_cast<std::size_t>(rank)).threads);
     install_allocator(kernels(job) == Kernels::fast);
-    Worker(job, rank, data, control).train();
+    Worker worker(job, rank, data, control);
+    try {
+      worker.train();
+    } catch (...) {
+      // What was complete is kept, whatever ended the rest.
+      worker.flush();
+      throw;
+    }
     return 0;
   } catch (const Error& error) {
     return failed(name(error.code()), error.what());
