@@ -243,6 +243,19 @@ class Failures(Case):
         self.assertEqual(record["state"], "failed")
         self.assertEqual(record["reason"], "rank 1: no luck today")
 
+    def test_the_last_lines_of_a_dead_worker_are_told(self):
+        python = pathlib.Path(self.folder) / "python"
+        real = pathlib.Path(__file__).resolve().parent.parent / ".deps" / "venv" / "bin" / "python"
+        python.write_text('#!/bin/sh\ncase "$*" in\n'
+                          """  *torch_ddp.py*) [ "$RANK" = 1 ] && { echo 'Bus error in libfancy.so' >&2; kill -SEGV $$; }; sleep 60 ;;\n"""
+                          f'  *) exec {real} "$@" ;;\nesac\n')
+        python.chmod(0o755)
+        record = self.record(*QUICK, "--steps", 5, "--workers", 2, "--subject", "torch-ddp", code=1,
+                             env={"DDLBENCH_PYTHON": str(python)})
+        self.assertEqual(record["state"], "failed")
+        for word in ("rank 1", "signal 11", "Bus error in libfancy.so"):
+            self.assertIn(word, record["reason"])
+
     def test_an_interrupt_while_starting_is_not_lost(self):
         for delay in (0, 0.05, 0.2, 0.5):
             store = pathlib.Path(self.folder) / f"{delay}.db"
