@@ -127,6 +127,16 @@ class BadInput(CommandLine):
         self.refused(["run", "--collective", "rign"], 2, "--collective: collective:", "did you mean 'ring'?")
         self.refused(["run", self.write("x.yaml", "batch: 4\nmodel: lennet\n")], 2, "x.yaml:2:8: model:", "did you mean 'lenet'?")
 
+    def test_what_a_job_cannot_do_says_where_it_was_asked_for(self):
+        self.refused(["run", "--workers", "2", "--transport", "inproc"], 2, "--transport: transport:", "got inproc with 2 workers", "expected shm or tcp")
+        self.refused(["run", "--workers", "64", "--batch", "32"], 2, "--workers: workers:", "got 64 workers, expected at most 32")
+        self.refused(["run", "--strategy", "single", "--workers", "2"], 2, "--strategy: strategy:", "2")
+        self.refused(["run", "--strategy", "data[bukcet=1MiB]"], 2, "--strategy: strategy:", "bukcet", "bucket")
+        self.refused(["run", "--collective", "broadcast"], 2, "--collective: collective:", "broadcast")
+        self.refused(["run", "--synthetic", "--train-samples", "3", "--workers", "4"], 2, "--workers: workers:", "got 4 workers, expected at most 3")
+        self.refused(["run", "--data", "nowhere"], 2, "--data: data:", "nowhere")
+        self.refused(["run", self.write("x.yaml", "batch: 4\nworkers: 8\n")], 2, "x.yaml:2:10: workers:", "expected at most 4")
+
     def test_files(self):
         self.refused(["run", "none.yaml"], 2, "none.yaml: no such file")
         self.refused(["run", self.write("a.yaml", "model: lenet\nbacth: 3\n")], 2, "a.yaml:2:1: unknown key 'bacth'", "'batch'")

@@ -34,7 +34,8 @@ INSPECT = """(() => {
     plots: [...document.querySelectorAll(".plot")].map((plot) => {
       const drawn = plot.querySelector("svg, canvas");
       const groups = drawn ? drawn.querySelectorAll("[class*='mark-'][class*='role-mark']") : [];
-      return {id: plot.id, size: drawn ? size(drawn) : [0, 0], label: plot.getAttribute("aria-label") || "",
+      const caption = plot.parentElement.querySelector("figcaption");
+      return {id: plot.id, caption: caption ? caption.textContent : "", size: drawn ? size(drawn) : [0, 0], label: plot.getAttribute("aria-label") || "",
               canvas: Boolean(drawn && drawn.tagName === "CANVAS"),
               marks: [...groups].reduce((sum, group) => sum + group.querySelectorAll(marks).length, 0)};
     }),
@@ -183,6 +184,9 @@ def problems_of(page, arguments, browser):
             yield f"plot {name} is empty: it has no marks"
         if not plot["label"]:
             yield f"plot {name} has no text for those who cannot see it"
+    for wanted in arguments.captions:
+        if not any(wanted in plot["caption"] for plot in drawn.values()):
+            yield f"no plot is called '{wanted}'; got {sorted(plot['caption'] for plot in drawn.values())}"
     if arguments.plots is not None and len(drawn) != arguments.plots:
         yield f"number of plots; got {len(drawn)}, expected {arguments.plots}"
     if arguments.rows is not None and found["rows"] != arguments.rows:
@@ -198,6 +202,7 @@ def main():
     parser.add_argument("report")
     parser.add_argument("--rows", type=int, help="runs that the table must show (default: at least one)")
     parser.add_argument("--plots", type=int, help="plots that must be there (default: those the page announces)")
+    parser.add_argument("--captions", nargs="+", default=[], metavar="WORDS", help="each in the caption of some drawn plot")
     parser.add_argument("--width", type=int, default=1280, help="of the window, in pixels")
     parser.add_argument("--dark", action="store_true", help="ask for the dark colour scheme")
     parser.add_argument("--print", action="store_true", help="as the printer would see it")

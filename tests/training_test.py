@@ -7,6 +7,8 @@ import json
 import math
 import os
 import pathlib
+import pty
+import re
 import shutil
 import signal
 import socket
@@ -162,6 +164,46 @@ class Training(Case):
             for a, b in zip(ours["loss"]["steps"]["value"], theirs["loss"]["steps"]["value"]):
                 self.assertAlmostEqual(a, b, delta=2e-4)
             self.assertAlmostEqual(ours["accuracy"]["top1"], theirs["accuracy"]["top1"], delta=0.03)
+
+
+class Buckets(Case):
+    """The worker's own: it lays its buckets out anew after the first step, and reduces them while backward goes on."""
+
+    def traced(self, strategy):
+        store = pathlib.Path(self.folder) / "traced.db"
+        record = self.record("--synthetic", "--train-samples", 128, "--test-samples", 20, "--model", "resnet18", "--batch", 16, "--steps", 4,
+                             "--workers", 2, "--strategy", strategy, "--trace", "all", "--no-evaluate", "--store", store)
+        return record, [span for span in record["trace"] if span["rank"] == 0]
+
+    def test_gradients_are_reduced_while_backward_goes_on(self):
+        record, spans = self.traced("data")
+        self.assertGreater(len(record["buckets"]), 1)
+        # The first bucket is small, so that it is on its way soon; the others reach 25 MiB or end the list.
+        self.assertGreaterEqual(record["buckets"][0]["bytes"], 1 << 20)
+        for bucket in record["buckets"][1:-1]:
+            self.assertGreaterEqual(bucket["bytes"], 25 << 20)
+        for step in range(4):
+            backward = next(span for span in spans if span["step"] == step and span["cause"] == "backward")
+            reduces = [span for span in spans if span["step"] == step and span["stream"] == "communication"]
+            self.assertEqual(len(reduces), len(record["buckets"]))
+            self.assertLess(min(span["begin_us"] for span in reduces), backward["end_us"], step)
+        _, spans = self.traced("data[overlap=off]")
+        for step in range(4):
+            backward = next(span for span in spans if span["step"] == step and span["cause"] == "backward")
+            for span in spans:
+                if span["step"] == step and span["stream"] == "communication":
+                    self.assertGreaterEqual(span["begin_us"], backward["end_us"])
+
+    def test_buckets_are_rebuilt_in_the_order_in_which_gradients_came(self):
+        first, _ = self.traced("data")
+        names = [name for bucket in first["buckets"] for name in bucket["parameters"]]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual(len(names), 62)
+        # Before anything was seen the order is that of the network's parameters, backwards: the last block's downsampling
+        # would come before the convolutions beside it. Autograd comes to it in its own time.
+        one = self.record("--synthetic", "--train-samples", 128, "--test-samples", 20, "--model", "resnet18", "--batch", 16, "--steps", 1,
+                          "--workers", 2, "--no-evaluate", "--strategy", "data[first-bucket=1B,bucket=1B]")
+        self.assertEqual([bucket["parameters"][0] for bucket in one["buckets"]], names)
 
 
 class Failures(Case):
@@ -348,6 +390,39 @@ class Failures(Case):
             self.assertIn("no space left", done.stderr.lower())
 
 
+    @unittest.skipUnless(os.geteuid() == 0, "a file system that fills up needs root to mount one")
+    def test_a_full_disk_keeps_the_page_and_the_export_that_were_there(self):
+        disk = pathlib.Path(self.folder) / "disk"
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], capture_output=True).returncode != 0:
+            self.skipTest("a file system that fills up needs the right to mount one (CAP_SYS_ADMIN)")
+        self.addCleanup(subprocess.run, ["umount", disk])
+        (disk / "page.html").write_text("yesterday's page")
+        (disk / "run.json").write_text("yesterday's run")
+        study = pathlib.Path(self.folder) / "small.yaml"
+        study.write_text("study: small\nbase: {synthetic: true, train_samples: 64, test_samples: 64, batch: 32, steps: 2}\n"
+                         "matrix:\n  - [{workers: 1}]\n")
+        done = run("sweep", study, "--report", disk / "page.html", cwd=self.folder)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("page.html", done.stderr)
+        self.assertIn("no space left", done.stderr.lower())
+        # The run itself is kept, and only the page has to be made again.
+        self.assertEqual(json.loads(run("status", "--json", cwd=self.folder).stdout)["counts"], {"ok": 1})
+        (disk / "filler").write_bytes(bytes(200 << 10))
+        try:
+            with open(disk / "rest", "wb", buffering=0) as rest:
+                while True:
+                    rest.write(bytes(1024))
+        except OSError:
+            pass
+        done = run("export", "latest", "-o", disk / "run.json", cwd=self.folder)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("run.json", done.stderr)
+        self.assertEqual((disk / "page.html").read_text(), "yesterday's page")
+        self.assertEqual((disk / "run.json").read_text(), "yesterday's run")
+        self.assertEqual(sorted(path.name for path in disk.iterdir()), ["filler", "page.html", "rest", "run.json"])
+
+
 class Results(Case):
     def test_what_was_run_can_be_exported_and_reported(self):
         record = self.record(*QUICK, "--steps", 5, "--workers", 2)
@@ -402,6 +477,59 @@ class Results(Case):
         done = run("selftest", "--workers", 1, "--steps", 50, "--json", cwd=self.folder)
         self.assertEqual(json.loads(done.stdout)["schema"], "ddlbench.selftest/1")
         self.assertTrue(math.isfinite(json.loads(done.stdout)["overhead_percent"]))
+
+
+class Output(Case):
+    """What scripts and terminals get."""
+
+    def test_json_is_one_document_whatever_the_command(self):
+        self.record(*QUICK, "--steps", 3)
+        study = pathlib.Path(self.folder) / "small.yaml"
+        study.write_text("study: small\nbase: {synthetic: true, train_samples: 64, test_samples: 64, batch: 32, steps: 2}\n"
+                         "matrix:\n  - [{workers: 1}]\n")
+        schemas = {"sweep small.yaml": "sweep", "sweep small.yaml --dry-run": "study", "run --dry-run": "config", "resume": "sweep",
+                   "status": "status", "list models": "list", "doctor": "doctor", "env": "env", "report -o r.html": "report",
+                   "export latest": "run", "export latest --format csv -o r.csv": "export", "selftest --workers 1 --steps 20": "selftest",
+                   "completion bash": "completion", "man": "man", "man --out man1": "man",
+                   "run --synthetic --train-samples 64 --batch 32 --steps 2 --no-evaluate": "run",
+                   "run --synthetic --train-samples 64 --batch 32 --steps 2 --no-evaluate --repeat 2": "runs"}
+        commands = {line.split()[0] for line in schemas}
+        listed = run("--help", cwd=self.folder).stdout
+        self.assertEqual({line.split()[0] for line in listed.splitlines() if re.match(r"  [a-z]+  ", line)} - commands, set())
+        for line, schema in schemas.items():
+            with self.subTest(line):
+                done = run(*line.split(), "--json", cwd=self.folder)
+                self.assertIn(done.returncode, (0, 6) if line == "doctor" else (0, 1) if "selftest" in line else (0,), done.stderr)
+                self.assertEqual(json.loads(done.stdout)["schema"], f"ddlbench.{schema}/1")
+
+    def test_what_is_no_document_is_refused_beside_json(self):
+        self.record(*QUICK, "--steps", 2)
+        for line in ("export latest --format csv --json", "report -o - --json"):
+            done = run(*line.split(), cwd=self.folder)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), line)
+            self.assertIn("expected", done.stderr)
+
+    def test_a_terminal_sees_progress_on_one_line(self):
+        mine, its = pty.openpty()
+        process = subprocess.Popen([BINARY, "run", *QUICK, "--epochs", "40", "--workers", "2", "--no-evaluate"], cwd=self.folder,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=its, env={**os.environ, "TERM": "xterm"})
+        os.close(its)
+        seen = b""
+        while True:
+            try:
+                piece = os.read(mine, 4096)
+            except OSError:
+                break
+            if not piece:
+                break
+            seen += piece
+        os.close(mine)
+        self.assertEqual(process.wait(60), 0, seen)
+        updates = seen.decode().split("\r\x1b[K")
+        steps = [int(found.group(1)) for found in (re.search(r"step (\d+)/400, [\d.]+ samples/s, loss [\d.]+", part) for part in updates) if found]
+        self.assertGreater(len(steps), 2, seen)
+        self.assertEqual(steps, sorted(steps))
+        self.assertNotIn("\n", "".join(part for part in updates if "samples/s, loss" in part))
 
 
 class Strangers(Case):

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "ddl/cli/command.h"
 #include "ddl/cli/experiment_flags.h"
 #include "ddl/cli/runner.h"
@@ -36,9 +38,10 @@ Exit act(const Options& options) {
 
   const SignalsHeld held;
   Recorder recorder(experiment.store, output);
-  ProgressLine progress(output);
   Exit code = Exit::ok;
   Json records = Json::array();
+  std::optional<ProgressLine> line(std::in_place, output);
+  auto& progress = *line;
   for (int repeat = 0; repeat < experiment.repeat && code == Exit::ok; ++repeat) {
     progress.begin("", repeat + 1, experiment.repeat);
     const Pending pending{experiment, planned_record(experiment, "", "", repeat)};
@@ -47,6 +50,7 @@ Exit act(const Options& options) {
     if (const int late = SignalsHeld::take(); code == Exit::ok && late != 0)
       code = late == SIGINT ? Exit::interrupted : Exit::terminated;
   }
+  line.reset();  // what moves is gone before what stays is written
   if (output.json) output.document(experiment.repeat == 1 ? records.front() : Json{{"schema", "ddlbench.runs/1"}, {"runs", records}});
   if (!output.json) {
     say_results({records.begin(), records.end()}, output);

@@ -120,6 +120,12 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
   return json;
 }
 
+/// Every rank has the same.
+void add_buckets(Json& record, const Observed& observed) {
+  const auto& said = observed.done.front();
+  record["buckets"] = said.is_null() || !said.contains("buckets") ? Json(nullptr) : said.at("buckets");
+}
+
 /// Replicas must hold the same bits; a run in which they do not is not a measurement of anything.
 void add_digest(Json& record, const Observed& observed) {
   std::string first;
@@ -189,6 +195,7 @@ void complete_record(Json& record, const Experiment& experiment, const Observed&
   const auto skipped = warm_up({milliseconds.begin(), milliseconds.begin() + observed.book.complete()});
   add_rates(record, observed.book, milliseconds, skipped);
   add_losses(record, observed);
+  add_buckets(record, observed);
   add_digest(record, observed);
   record["ranks"] = Json::array();
   for (std::size_t rank = 0; rank < observed.done.size(); ++rank) record["ranks"].push_back(rank_json(experiment, observed, rank, skipped));

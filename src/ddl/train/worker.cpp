@@ -57,6 +57,8 @@ class Worker {
   void tell(bool now_or_never);
   void finish_epoch(std::int64_t epoch, bool evaluated);
   bool asked_to_stop();
+  /// The buckets as they lie at the end, in the order in which they are reduced.
+  Json buckets_json() const;
   void finish(bool stopped);
 
   const Job& job_;
@@ -209,6 +211,17 @@ void Worker::train() {
   finish(stopped);
 }
 
+Json Worker::buckets_json() const {
+  const auto names = network_.parameter_names();
+  Json buckets = Json::array();
+  for (const auto& bucket : executor_.plan().buckets) {
+    Json inside = Json::array();
+    for (const int parameter : bucket.parameters) inside.push_back(names.at(static_cast<std::size_t>(parameter)));
+    buckets.push_back({{"bytes", bucket.bytes}, {"parameters", inside}});
+  }
+  return buckets;
+}
+
 void Worker::finish(bool stopped) {
   const auto kernel = kernel_memory();
   const auto allocator = allocator_use();
@@ -228,7 +241,8 @@ void Worker::finish(bool stopped) {
                                         {"parameters_digest", parameters_digest(network_)},
                                         {"memory_bytes", memory},
                                         {"bytes_sent", traffic.sent},
-                                        {"bytes_received", traffic.received}}.dump());
+                                        {"bytes_received", traffic.received},
+                                        {"buckets", buckets_json()}}.dump());
   // Nobody tears its transport down while a peer still reads from it.
   if (communicator_) communicator_->barrier().wait();
 }
