@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ddl/predict/price.h"
+
+namespace ddl {
+
+/// One measured collective. `group` is what ran; where it is null, `counts` are what it came to (one_shot_counts()).
+struct FitSample {
+  std::size_t bytes = 0;
+  double seconds = 0;
+  std::shared_ptr<const ScheduleGroup> group = {};
+  Counts counts = {};
+};
+
+struct Fit {
+  WireCost cost;
+  std::vector<double> seconds;  ///< of each sample, priced
+  double error = 0;             ///< mean of |priced - measured| / measured
+};
+
+/// What a sample costs at these unit costs.
+Price price(const FitSample& sample, const UnitCosts& costs);
+
+/// Unit costs by non-negative least squares of relative errors (Lawson & Hanson 1974; with four unknowns every subset
+/// is tried). Pieces run from each measured size to the next, and each is fitted to the samples of both, so that neighbours
+/// meet; the first reaches down to 0 and the last up without end. Which chain of rounds decides a collective's time hangs
+/// on the costs, hence a few turns of pricing and fitting.
+/// Errors: invalid_argument without samples, or for a time that is not positive.
+Fit fit(const std::vector<FitSample>& samples);
+
+}  // namespace ddl

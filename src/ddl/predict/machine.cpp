@@ -1,0 +1,84 @@
+#include "ddl/predict/machine.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "ddl/core/error.h"
+
+namespace ddl {
+namespace {
+
+constexpr const char* kSchema = "ddlbench.machine/1";
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+Json wanted(const Json& environment, const char* part, const char* field) {
+  return environment.contains(part) && environment[part].is_object() ? environment[part].value(field, Json()) : Json();
+}
+
+}  // namespace
+
+Json new_machine(const Json& environment) {
+  return {{"schema", kSchema},
+          {"host", environment.value("host", Json())},
+          {"cpu", {{"model", wanted(environment, "cpu", "model")}, {"usable_cores", wanted(environment, "cpu", "usable_cores")}}},
+          {"communication", Json::array()}};
+}
+
+Json read_machine(const std::string& path) {
+  auto machine = parse_json(read_file(path), path);
+  const auto schema = machine.is_object() && machine.contains("schema") && machine["schema"].is_string() ? machine["schema"].get<std::string>() : "";
+  if (schema.starts_with("ddlbench.machine/") && schema != kSchema)
+    throw Error(Code::unsupported, fmt::format("[machine] {}: unsupported: got schema {}, expected {}", path, schema, kSchema));
+  if (schema != kSchema || !machine.contains("communication") || !machine["communication"].is_array())
+    throw Error(Code::corrupt, fmt::format("[machine] {} is no machine profile; expected \"schema\": \"{}\"", path, kSchema));
+  return machine;
+}
+
+std::string default_machine_path() {
+  if (const auto told = variable("DDLBENCH_MACHINE"); !told.empty()) return told;
+  auto folder = variable("XDG_CONFIG_HOME");
+  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.config";
+  if (folder.empty()) return "";
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') host = {'h', 'e', 'r', 'e'};
+  return fmt::format("{}/ddlbench/machines/{}.json", folder, host.data());
+}
+
+void add(Json& machine, const CommunicationPart& part) {
+  const Json entry{{"transport", part.transport}, {"ranks", part.ranks}, {"memory", part.memory}, {"measured", part.measured},
+                   {"rounds", to_json(part.rounds)}, {"one_shot", to_json(part.one_shot)}, {"best", part.best}};
+  auto& all = machine["communication"];
+  for (auto& known : all)
+    if (known.value("transport", "") == part.transport && known.value("ranks", 0) == part.ranks && known.value("memory", "") == part.memory) {
+      known = entry;
+      return;
+    }
+  all.push_back(entry);
+}
+
+std::string best_algorithm(const Json& machine, const std::string& transport, int ranks, Goal goal, std::size_t bytes) {
+  try {
+    for (const auto& part : machine.at("communication")) {
+      if (part.at("transport") != transport || part.at("ranks") != ranks || part.at("memory") != "own") continue;
+      for (const auto& piece : part.at("best"))
+        if (piece.at("collective") == name(goal) && bytes >= piece.at("from_bytes").get<std::size_t>() && bytes < piece.at("to_bytes").get<std::size_t>())
+          return piece.at("algorithm").get<std::string>();
+    }
+  } catch (const Json::exception& error) {
+    throw Error(Code::corrupt, fmt::format("[machine] best algorithms: {}", error.what()));
+  }
+  return "";
+}
+
+bool same_machine(const Json& machine, const Json& environment) {
+  const auto here = new_machine(environment);
+  return machine.value("cpu", Json()) == here["cpu"];
+}
+
+}  // namespace ddl

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+
+#include "ddl/core/json.h"
+#include "ddl/plan/schedule.h"
+#include "ddl/predict/wire_cost.h"
+
+namespace ddl {
+
+// A machine profile is a JSON document, `ddlbench.machine/1` (docs/machine.md): what was measured of one machine, part by
+// part. It stays a document here, since it is merged, written and read by people more often than it is computed with.
+
+/// With nothing in it. `environment`: capture_environment()'s.
+Json new_machine(const Json& environment);
+
+/// Errors: not_found, corrupt (no JSON, or no machine profile), unsupported (a newer schema), each naming the file.
+Json read_machine(const std::string& path);
+
+/// Where this machine's profile is kept unless told otherwise: $DDLBENCH_MACHINE, or
+/// $XDG_CONFIG_HOME/ddlbench/machines/HOST.json ($HOME/.config/…). Empty where there is no home either.
+std::string default_machine_path();
+
+/// One transport between so many ranks, as `probe comm` measured it.
+struct CommunicationPart {
+  std::string transport;
+  int ranks = 0;
+  std::string memory = "own";   ///< "own": the transport's; "outside": the caller's
+  WireCost rounds;              ///< of schedules that are run round by round
+  WireCost one_shot;            ///< of those that shared memory runs in one pass; none where it does not
+  /// [{collective, from_bytes, to_bytes, algorithm}]: what was fastest, without gaps by collective.
+  Json best = Json::array();
+  std::string measured;         ///< when, UTC
+};
+
+/// Puts a part in the place of an earlier one of the same transport, ranks and memory.
+void add(Json& machine, const CommunicationPart& part);
+
+/// The algorithm that was fastest there, as users write it; empty where it was not measured.
+std::string best_algorithm(const Json& machine, const std::string& transport, int ranks, Goal goal, std::size_t bytes);
+
+/// Whether it was measured on a machine like this one: same processor, as many cores.
+bool same_machine(const Json& machine, const Json& environment);
+
+}  // namespace ddl

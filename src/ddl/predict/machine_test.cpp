@@ -1,0 +1,93 @@
+#include "ddl/predict/machine.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "ddl/core/error.h"
+
+namespace ddl {
+namespace {
+
+const Json kEnvironment{{"host", "here"}, {"cpu", {{"model", "Fast 3000"}, {"usable_cores", 2}, {"governor", "schedutil"}}}};
+
+CommunicationPart part(const std::string& transport, const std::string& algorithm) {
+  CommunicationPart made{transport, 2};
+  made.rounds.pieces = {{0, 4096, {1e-6, 2e-7, 3e-10, 4e-11}}, {4096, ~std::size_t{0}, {2e-6, 0, 5e-10, 0}}};
+  made.best = {{{"collective", "all-reduce"}, {"from_bytes", 0}, {"to_bytes", 1000}, {"algorithm", "recursive-doubling"}},
+               {{"collective", "all-reduce"}, {"from_bytes", 1000}, {"to_bytes", ~std::size_t{0}}, {"algorithm", algorithm}}};
+  made.measured = "2026-11-21T10:00:00Z";
+  return made;
+}
+
+TEST(Machine, GivesBackWhatWasPutIn) {
+  auto machine = new_machine(kEnvironment);
+  add(machine, part("tcp", "ring"));
+  add(machine, part("shm", "direct"));
+  const auto path = std::filesystem::temp_directory_path() / ("ddl-machine-" + std::to_string(::getpid()) + ".json");
+  write_file(path.string(), machine.dump(1));
+  const auto read = read_machine(path.string());
+  std::filesystem::remove(path);
+  EXPECT_EQ(read, machine);
+  EXPECT_EQ(best_algorithm(read, "tcp", 2, Goal::all_reduce, 999), "recursive-doubling");
+  EXPECT_EQ(best_algorithm(read, "tcp", 2, Goal::all_reduce, std::size_t{1} << 40), "ring");
+  EXPECT_EQ(best_algorithm(read, "tcp", 3, Goal::all_reduce, 1), "");
+  EXPECT_EQ(best_algorithm(read, "tcp", 2, Goal::broadcast, 1), "");
+  const auto cost = wire_cost_from_json(read["communication"][0]["rounds"]);
+  EXPECT_NEAR(cost.at(100).beta, 3e-10, 1e-18);
+  EXPECT_NEAR(cost.at(1 << 20).alpha, 2e-6, 1e-15);
+}
+
+TEST(Machine, ALaterMeasurementTakesTheEarliersPlace) {
+  auto machine = new_machine(kEnvironment);
+  machine["notes"] = "kept";
+  add(machine, part("tcp", "ring"));
+  add(machine, part("tcp", "tree"));
+  EXPECT_EQ(machine["communication"].size(), 1U);
+  EXPECT_EQ(best_algorithm(machine, "tcp", 2, Goal::all_reduce, 5000), "tree");
+  EXPECT_EQ(machine["notes"], "kept");
+}
+
+TEST(Machine, KnowsItsOwn) {
+  const auto machine = new_machine(kEnvironment);
+  EXPECT_TRUE(same_machine(machine, kEnvironment));
+  auto other = kEnvironment;
+  other["cpu"]["usable_cores"] = 4;
+  EXPECT_FALSE(same_machine(machine, other));
+}
+
+TEST(Machine, SaysWhatIsWrongWithAFile) {
+  const auto path = (std::filesystem::temp_directory_path() / ("ddl-no-machine-" + std::to_string(::getpid()) + ".json")).string();
+  const auto code = [&](const std::string& text) {
+    write_file(path, text);
+    try {
+      read_machine(path);
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(path), std::string::npos) << error.what();
+      return error.code();
+    }
+    ADD_FAILURE() << "taken: " << text;
+    return Code::io;
+  };
+  EXPECT_EQ(code("{"), Code::corrupt);
+  EXPECT_EQ(code("{}"), Code::corrupt);
+  EXPECT_EQ(code("{\"schema\": \"ddlbench.run/1\"}"), Code::corrupt);
+  EXPECT_EQ(code("{\"schema\": \"ddlbench.machine/2\"}"), Code::unsupported);
+  std::filesystem::remove(path);
+  EXPECT_THROW(read_machine(path), Error);
+}
+
+TEST(Machine, IsKeptWhereItsUserSays) {
+  ::setenv("DDLBENCH_MACHINE", "/else/where.json", 1);
+  EXPECT_EQ(default_machine_path(), "/else/where.json");
+  ::unsetenv("DDLBENCH_MACHINE");
+  ::setenv("XDG_CONFIG_HOME", "/config", 1);
+  EXPECT_TRUE(default_machine_path().starts_with("/config/ddlbench/machines/"));
+  ::unsetenv("XDG_CONFIG_HOME");
+}
+
+}  // namespace
+}  // namespace ddl

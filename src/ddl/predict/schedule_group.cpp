@@ -1,0 +1,73 @@
+#include "ddl/predict/schedule_group.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "ddl/core/error.h"
+
+namespace ddl {
+namespace {
+
+struct Ends {
+  std::vector<RoundOf> senders, takers;
+};
+
+}  // namespace
+
+ScheduleGroup group_schedules(const Algorithm& algorithm, const CollectiveShape& shape, std::size_t element) {
+  ScheduleGroup group;
+  std::map<std::pair<int, int>, Ends> ends;  // by sender and receiver, in the order of their messages
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    const auto schedule = algorithm(rank, shape);
+    std::vector<RoundWork> rounds(schedule.rounds.size());
+    std::size_t sent_in_all = 0;
+    for (std::size_t number = 0; number < rounds.size(); ++number) {
+      std::size_t sent = 0, taken = 0, sends = 0, takes = 0, reduced = 0;
+      for (const auto& step : schedule.rounds[number]) {
+        const std::size_t bytes = step.range.size() * element;
+        const RoundOf here{rank, static_cast<int>(number), bytes};
+        switch (step.kind) {
+          case StepKind::send:
+            sent += bytes;
+            ++sends;
+            ends[{rank, step.peer}].senders.push_back(here);
+            break;
+          case StepKind::reduce: reduced += bytes; [[fallthrough]];
+          case StepKind::receive:
+            taken += bytes;
+            ++takes;
+            ends[{step.peer, rank}].takers.push_back(here);
+            break;
+          // Beside the wire they cost what a reduction costs; a copy a little less.
+          case StepKind::copy:
+          case StepKind::combine: reduced += bytes; break;
+        }
+      }
+      rounds[number].counts = {sends + takes > 0 ? 1.0 : 0.0, static_cast<double>(std::max(sends, takes)),
+                               static_cast<double>(std::max(sent, taken)), static_cast<double>(reduced)};
+      sent_in_all += sent;
+    }
+    group.ranks.push_back(std::move(rounds));
+    group.bytes_sent.push_back(sent_in_all);
+  }
+  for (const auto& [between, both] : ends) {
+    if (both.senders.size() != both.takers.size())
+      throw Error(Code::invalid_argument, fmt::format("[predict] rank {} sends {} messages to rank {}, which takes {}", between.first,
+                                                      both.senders.size(), between.second, both.takers.size()));
+    for (std::size_t i = 0; i < both.senders.size(); ++i) {
+      const auto& [sender, taker] = std::pair(both.senders[i], both.takers[i]);
+      group.ranks[static_cast<std::size_t>(sender.rank)][static_cast<std::size_t>(sender.round)].to.push_back(taker);
+      group.ranks[static_cast<std::size_t>(taker.rank)][static_cast<std::size_t>(taker.round)].from.push_back(sender);
+    }
+  }
+  return group;
+}
+
+Counts one_shot_counts(const CollectiveShape& shape, std::size_t element) {
+  const double slice = static_cast<double>(part_of(shape.elements, shape.ranks, 0).size() * element);
+  const double others = shape.ranks - 1;
+  return {2, 0, 2 * others * slice, others * slice};
+}
+
+}  // namespace ddl
