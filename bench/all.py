@@ -5,10 +5,7 @@ import platform
 import subprocess
 import sys
 
-from common import BINARY
-
 here = pathlib.Path(__file__).resolve().parent
 print(f"{datetime.date.today()}, {platform.machine()}, Linux {platform.release()}, {platform.processor() or ''}")
-for script in ("harness.py", "startup.py", "training.py"):
+for script in ("harness.py", "startup.py", "training.py", "collectives.py"):
     subprocess.run([sys.executable, here / script], check=True)
-subprocess.run([BINARY.parent / "collective_bench"], check=True)

@@ -161,6 +161,11 @@ class Training(Case):
             self.assertEqual(theirs["state"], "ok", theirs["reason"])
             self.assertEqual(theirs["subject"], "torch-ddp")
             self.assertEqual(len(theirs["ranks"]), workers)
+            # What is hidden in another package's backward is not known, which is not the same as nothing.
+            for rank in theirs["ranks"]:
+                self.assertIsNone(rank["ledger_ms"]["communication"])
+                self.assertGreater(rank["ledger_ms"]["backward"], 0)
+            self.assertIsNone(theirs["config"]["transport"])
             for a, b in zip(ours["loss"]["steps"]["value"], theirs["loss"]["steps"]["value"]):
                 self.assertAlmostEqual(a, b, delta=2e-4)
             self.assertAlmostEqual(ours["accuracy"]["top1"], theirs["accuracy"]["top1"], delta=0.03)
@@ -243,6 +248,38 @@ class Failures(Case):
             self.assertIsNotNone(rank["bytes_sent"])
         self.assertIsNotNone(record["parameters_digest"])
         self.assertEqual(descendants(process.pid), [])
+
+    EVALUATES = ["--synthetic", "--train-samples", "64", "--test-samples", "30000", "--model", "resnet18", "--steps", "1", "--workers", "2"]
+
+    def whole(self, record):
+        self.assertEqual(record["samples"]["steps"], 1)
+        self.assertIsNotNone(record["parameters_digest"])
+        for rank in record["ranks"]:
+            self.assertGreater(rank["bytes_sent"], 0)
+            self.assertGreater(rank["peak_memory_bytes"], 0)
+
+    def test_an_interrupt_while_evaluating_ends_at_once_with_a_whole_record(self):
+        process = subprocess.Popen([BINARY, "run", "--json", *self.EVALUATES], cwd=self.folder, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        self.workers(process, 2)
+        # On no terminal a line comes every 5 s: one of them says what goes on.
+        for line in process.stderr:
+            if "evaluating" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        asked = time.monotonic()
+        output, errors = process.communicate(timeout=60)
+        self.assertLess(time.monotonic() - asked, 10)
+        self.assertEqual(process.returncode, 130, errors)
+        self.whole(json.loads(output))
+
+    def test_a_time_limit_ends_an_evaluation(self):
+        begin = time.monotonic()
+        record = self.record(*self.EVALUATES, "--timeout", "6s", code=124)
+        self.assertLess(time.monotonic() - begin, 16)
+        self.assertEqual(record["state"], "timeout")
+        self.whole(record)
 
     def test_no_worker_outlives_a_killed_coordinator(self):
         process = self.start("--workers", 2)
@@ -386,6 +423,12 @@ class Failures(Case):
         if saved:  # the run went ahead and its record was kept elsewhere
             self.assertIn(str(saved[0]), done.stderr)
             self.assertEqual(json.loads(saved[0].read_text())["state"], "ok")
+            # The next command that writes there puts it back, if the store knew of the run at all.
+            known = json.loads(after)["runs"]
+            if json.loads(saved[0].read_text())["id"] in [row["id"] for row in known]:
+                again = run("run", *QUICK, "--steps", 1, "--store", disk / "a.db", cwd=self.folder, env={"TMPDIR": str(rescue)})
+                self.assertEqual(again.returncode, 0, again.stderr)
+                self.assertFalse(saved[0].exists())
         else:      # or it was refused before any work was done
             self.assertIn("no space left", done.stderr.lower())
 

@@ -19,7 +19,7 @@ std::string version() {
 }
 
 std::vector<Command> add_commands(CLI::App& root) {
-  return {add_run(root),  add_sweep(root),  add_status(root),   add_resume(root),     add_list(root), add_doctor(root),
+  return {add_run(root),  add_sweep(root),  add_probe(root),  add_status(root),   add_resume(root),     add_list(root), add_doctor(root),
           add_env(root),  add_report(root), add_export(root),   add_selftest(root),   add_completion(root), add_man(root)};
 }
 

@@ -25,6 +25,7 @@ CLI::App* add_command(CLI::App& root, const std::string& name, const std::string
 
 Command add_run(CLI::App& root);
 Command add_sweep(CLI::App& root);
+Command add_probe(CLI::App& root);
 Command add_status(CLI::App& root);
 Command add_resume(CLI::App& root);
 Command add_list(CLI::App& root);

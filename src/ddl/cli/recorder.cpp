@@ -7,6 +7,7 @@
 #include <ctime>
 #include <filesystem>
 #include <random>
+#include <set>
 
 #include "ddl/core/error.h"
 #include "ddl/lab/build_info.h"
@@ -29,6 +30,15 @@ std::string fresh_id() {
   return fmt::format("{}-{:05x}{:x}", utc("%Y%m%d-%H%M%S", time.tv_sec), time.tv_usec, entropy() & 0xFU);
 }
 
+const std::string kRescue = "ddlbench-rescue-";
+
+/// Where records go that the store does not take, the nearest first.
+std::vector<std::filesystem::path> rescue_folders(const std::string& store) {
+  const char* temporary = std::getenv("TMPDIR");
+  const auto beside = std::filesystem::path(store).parent_path();
+  return {beside.empty() ? std::filesystem::path(".") : beside, temporary != nullptr && *temporary != '\0' ? temporary : "/tmp", "/dev/shm"};
+}
+
 }  // namespace
 
 std::string time_now() {
@@ -42,6 +52,7 @@ Recorder::Recorder(const std::string& store, const Output& output) : path_(store
   if (store.empty()) throw Error(Code::invalid_argument, "[store] no file; got '', expected a path or none");
   store_ = std::make_unique<Store>(store);
   store_->settle();
+  take_back();
 }
 
 bool Recorder::keep(const Json& record) {
@@ -62,14 +73,31 @@ bool Recorder::keep(const Json& record) {
   }
 }
 
+void Recorder::take_back() {
+  std::set<std::string> unfinished;
+  for (const auto& row : store_->rows())
+    if (row.state != "ok") unfinished.insert(row.id);
+  for (const auto& folder : rescue_folders(path_)) {
+    std::error_code failed;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, failed)) {
+      const auto name = entry.path().filename().string();
+      if (!name.starts_with(kRescue) || !name.ends_with(".json")) continue;
+      if (!unfinished.contains(name.substr(kRescue.size(), name.size() - kRescue.size() - 5))) continue;
+      try {
+        store_->put(parse_json(read_file(entry.path().string()), entry.path().string()));
+        std::filesystem::remove(entry.path(), failed);
+        output_.say("taken back into the store: " + entry.path().string());
+      } catch (const Error& error) {
+        output_.say(fmt::format("not taken back: {}: {}", entry.path().string(), error.what()));
+      }
+    }
+  }
+}
+
 void Recorder::rescue(const Json& record, const std::string& why) {
   const auto text = record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  const auto file = "ddlbench-rescue-" + record.value("id", std::string("run")) + ".json";
-  const char* temporary = std::getenv("TMPDIR");
-  const auto beside = std::filesystem::path(path_).parent_path();
-  for (const auto& folder : {beside.empty() ? std::filesystem::path(".") : beside,
-                             std::filesystem::path(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp"),
-                             std::filesystem::path("/dev/shm")}) {
+  const auto file = kRescue + record.value("id", std::string("run")) + ".json";
+  for (const auto& folder : rescue_folders(path_)) {
     const auto path = (folder / file).string();
     try {
       write_file(path, text);
@@ -95,7 +123,7 @@ Json planned_record(const Experiment& experiment, const std::string& identity, c
           {"repeat", repeat},
           {"started", nullptr},
           {"finished", nullptr},
-          {"config", experiment.config},
+          {"config", recorded_config(experiment)},
           {"provenance", experiment.provenance},
           {"build", build_info()},
           {"dataset_digest", or_null(dataset_digest)}};

@@ -27,6 +27,8 @@ class Recorder {
 
  private:
   void rescue(const Json& record, const std::string& why);
+  /// Puts back what an earlier call rescued of this store's runs.
+  void take_back();
 
   std::string path_;
   const Output& output_;

@@ -38,7 +38,7 @@ Exit act(const Options& options) {
   write_file(options.file, page);
   if (options.output.json)
     options.output.document({{"schema", "ddlbench.report/1"}, {"file", options.file}, {"runs", records.size()}, {"bytes", page.size()}});
-  options.output.say(fmt::format("{} runs in {}", records.size(), options.file));
+  options.output.say(fmt::format("{} {} in {}", records.size(), records.size() == 1 ? "run" : "runs", options.file));
   return Exit::ok;
 }
 

@@ -60,7 +60,8 @@ Outcome run_all(const std::vector<Pending>& pending, Recorder& recorder, const O
   bool failed = false;
   for (const auto& one : pending) {
     if (const int noted = SignalsHeld::take(); noted != 0) outcome.exit = noted == SIGINT ? Exit::interrupted : Exit::terminated;
-    if (outcome.exit != Exit::ok) break;
+    // A store that takes no record would only make work to be done again.
+    if (outcome.exit != Exit::ok || !recorder.sound()) break;
     progress.begin(called(one.record), ++number, static_cast<int>(pending.size()));
     try {
       outcome.records.push_back(run_one(one, recorder, progress));

@@ -84,8 +84,8 @@ Exit run_study(const std::string& name, const std::string& digest, const RunPlan
       if (outcome.exit == Exit::ok) outcome.exit = Exit::failure;
     }
   }
-  // What was interrupted is still to do; what failed is done, and says so.
-  const auto undone = std::count_if(outcome.records.begin(), outcome.records.end(), [](const Json& record) { return record.at("state") == "interrupted"; });
+  // What the next call will do: all that is not there as it should be.
+  const auto undone = std::count_if(outcome.records.begin(), outcome.records.end(), [](const Json& record) { return record.at("state") != "ok"; });
   const auto left = plan.pending.size() - outcome.records.size() + static_cast<std::size_t>(undone);
   if (output.json) {
     Json lines = Json::array();

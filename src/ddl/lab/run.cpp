@@ -3,28 +3,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
 
+#include "ddl/collective/algorithms.h"
 #include "ddl/core/error.h"
 #include "ddl/lab/launches.h"
 #include "ddl/lab/record.h"
 #include "ddl/nn/builtin.h"
+#include "ddl/predict/machine.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/train/precision.h"
 #include "ddl/train/worker.h"
 
 namespace ddl {
 namespace {
-
-/// Random enough that a stranger on the same host cannot guess it: 256 bits of the kernel's.
-std::string new_secret() {
-  std::random_device device;
-  std::string secret;
-  for (int i = 0; i < 8; ++i) secret += fmt::format("{:08x}", device());
-  return secret;
-}
 
 std::vector<std::string> task_names(const ModelGraph& graph, const Job& job) {
   const auto workers = static_cast<int>(job.workers.size());
@@ -46,6 +41,26 @@ Json launch_json(const LaunchTimes& times) {
             {"first_step", span(times.connected, times.first_step)}}}};
 }
 
+/// Lets "auto" follow what was measured of this machine. A profile that cannot be read is told of and left alone.
+void follow_machine_profile(Experiment& experiment, Json& record) {
+  auto& job = experiment.job;
+  record["machine_profile"] = nullptr;
+  const auto path = default_machine_path();
+  if (experiment.subject != "ddlbench" || job.workers.size() < 2 || job.collective != "auto" || path.empty() || !std::filesystem::exists(path)) return;
+  try {
+    const auto machine = read_machine(path);
+    if (!same_machine(machine, record.at("environment").at("before"))) return;
+    for (const auto& choice : best_algorithms(machine, job.transport, static_cast<int>(job.workers.size()), Goal::all_reduce)) {
+      choose_algorithm(Goal::all_reduce, choice.algorithm);
+      job.measured.push_back({choice.from, choice.to, choice.algorithm});
+    }
+    if (!job.measured.empty()) record["machine_profile"] = path;
+  } catch (const Error& error) {
+    job.measured.clear();
+    record["messages"].push_back(fmt::format("machine profile not followed: {}", error.what()));
+  }
+}
+
 }  // namespace
 
 Nanoseconds process_started() {
@@ -61,6 +76,13 @@ Nanoseconds process_started() {
   return static_cast<Nanoseconds>(std::stoll(field)) * (1'000'000'000 / ::sysconf(_SC_CLK_TCK));
 }
 
+std::string new_secret() {
+  std::random_device device;
+  std::string secret;
+  for (int i = 0; i < 8; ++i) secret += fmt::format("{:08x}", device());
+  return secret;
+}
+
 Json run_experiment(const Experiment& wanted, const RunEvents& events) {
   LaunchTimes times;
   times.entered = now();
@@ -74,6 +96,7 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events) {
   const auto graph = builtin_models().at(experiment.job.model.name).make(experiment.job.model, data.train->shape());
   auto record = new_record(experiment, data.train->digest() + data.test->digest());
 
+  follow_machine_profile(experiment, record);
   Observed observed(static_cast<int>(experiment.job.workers.size()), experiment.job.trace);
   const auto launch = make_launch(experiment, data, events, observed, times);
   times.started = now();

@@ -31,6 +31,9 @@ struct RunEvents {
 /// When this process began, from /proc/self/stat: 10 ms fine.
 Nanoseconds process_started();
 
+/// What the ranks of one run know and a stranger cannot guess: 256 bits of the kernel's, as hex digits.
+std::string new_secret();
+
 /// Runs one experiment to its end and returns its record (docs/record.md): state ok, failed, timeout, interrupted or
 /// invalid, with whatever was complete. SIGINT or SIGTERM ends it after the step under way; a second one kills.
 /// Leaves no process, port or shared memory behind.

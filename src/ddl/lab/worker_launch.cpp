@@ -31,8 +31,14 @@ class WorkerLaunch final : public Launch {
       case MessageType::ready: ready(event.rank, parse_json(body, "a worker's greeting")); break;
       case MessageType::steps: take_steps(event.rank, body); break;
       case MessageType::epoch: take_epoch(event.rank, parse_json(body, "a worker's epoch")); break;
+      case MessageType::phase: {
+        const auto said = parse_json(body, "a worker's phase");
+        tell(fmt::format("{} {}/{}", said.at("phase").get<std::string>(), said.at("done").get<std::int64_t>(), said.at("of").get<std::int64_t>()));
+        break;
+      }
       case MessageType::done: observed_.done[static_cast<std::size_t>(event.rank)] = parse_json(body, "a worker's end"); break;
       case MessageType::failed:
+      case MessageType::result:
       case MessageType::stop: break;
     }
   }

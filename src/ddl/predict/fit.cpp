@@ -11,11 +11,11 @@
 namespace ddl {
 namespace {
 
-constexpr int kUnknowns = 4;
+constexpr int kUnknowns = 5;
 constexpr int kTurns = 6;
 using Row = std::array<double, kUnknowns>;
 
-Row row_of(const Counts& counts) { return {counts.rounds, counts.messages, counts.bytes, counts.reduced}; }
+Row row_of(const Counts& counts) { return {counts.rounds, counts.messages, counts.bytes, counts.handled, counts.reduced}; }
 
 /// Solves the normal equations of the chosen columns by elimination with pivots; false where they are singular.
 bool solve(const std::vector<Row>& rows, const std::vector<int>& columns, Row& x) {
@@ -80,7 +80,7 @@ UnitCosts least_squares(const std::vector<Row>& rows) {
       best = x;
     }
   }
-  return {best[0], best[1], best[2], best[3]};
+  return {best[0], best[1], best[2], best[3], best[4]};
 }
 
 UnitCosts fit_piece(const std::vector<const FitSample*>& samples) {

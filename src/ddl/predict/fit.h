@@ -24,7 +24,7 @@ struct Fit {
 /// What a sample costs at these unit costs.
 Price price(const FitSample& sample, const UnitCosts& costs);
 
-/// Unit costs by non-negative least squares of relative errors (Lawson & Hanson 1974; with four unknowns every subset
+/// Unit costs by non-negative least squares of relative errors (Lawson & Hanson 1974; with five unknowns every subset
 /// is tried). Pieces run from each measured size to the next, and each is fitted to the samples of both, so that neighbours
 /// meet; the first reaches down to 0 and the last up without end. Which chain of rounds decides a collective's time hangs
 /// on the costs, hence a few turns of pricing and fitting.

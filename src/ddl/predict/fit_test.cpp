@@ -26,7 +26,7 @@ std::vector<FitSample> made(const UnitCosts& truth, double noise, const std::vec
 }
 
 TEST(Fit, FindsWhatMadeTheTimes) {
-  const UnitCosts truth{5e-6, 1e-6, 1e-9, 4e-10};
+  const UnitCosts truth{5e-6, 1e-6, 1e-9, 0, 4e-10};
   const auto found = fit(made(truth, 0, {1 << 10, 1 << 16, 1 << 20, 1 << 24}));
   EXPECT_LT(found.error, 1e-6);
   ASSERT_EQ(found.cost.pieces.size(), 3U);
@@ -37,15 +37,15 @@ TEST(Fit, FindsWhatMadeTheTimes) {
 }
 
 TEST(Fit, StaysNearUnderNoiseAndNeverGoesBelowZero) {
-  const auto found = fit(made({2e-6, 0, 1e-9, 0}, 0.05, {1 << 12, 1 << 16, 1 << 20}));
+  const auto found = fit(made({2e-6, 0, 1e-9}, 0.05, {1 << 12, 1 << 16, 1 << 20}));
   EXPECT_LT(found.error, 0.06);
   for (const auto& piece : found.cost.pieces)
-    for (const double cost : {piece.costs.alpha, piece.costs.overhead, piece.costs.beta, piece.costs.gamma}) EXPECT_GE(cost, 0);
+    for (const double cost : {piece.costs.alpha, piece.costs.overhead, piece.costs.beta, piece.costs.copy, piece.costs.gamma}) EXPECT_GE(cost, 0);
 }
 
 TEST(Fit, TakesCostsThatChangeWithSize) {
-  auto samples = made({2e-6, 0, 1e-10, 0}, 0, {1 << 10, 1 << 14});
-  const auto large = made({2e-6, 0, 8e-10, 0}, 0, {1 << 22, 1 << 26});
+  auto samples = made({2e-6, 0, 1e-10}, 0, {1 << 10, 1 << 14});
+  const auto large = made({2e-6, 0, 8e-10}, 0, {1 << 22, 1 << 26});
   samples.insert(samples.end(), large.begin(), large.end());
   const auto found = fit(samples);
   EXPECT_NEAR(found.cost.at(1 << 12).beta, 1e-10, 2e-12);

@@ -62,17 +62,24 @@ void add(Json& machine, const CommunicationPart& part) {
   all.push_back(entry);
 }
 
-std::string best_algorithm(const Json& machine, const std::string& transport, int ranks, Goal goal, std::size_t bytes) {
+std::vector<FastestAlgorithm> best_algorithms(const Json& machine, const std::string& transport, int ranks, Goal goal) {
+  std::vector<FastestAlgorithm> found;
   try {
     for (const auto& part : machine.at("communication")) {
       if (part.at("transport") != transport || part.at("ranks") != ranks || part.at("memory") != "own") continue;
       for (const auto& piece : part.at("best"))
-        if (piece.at("collective") == name(goal) && bytes >= piece.at("from_bytes").get<std::size_t>() && bytes < piece.at("to_bytes").get<std::size_t>())
-          return piece.at("algorithm").get<std::string>();
+        if (piece.at("collective") == name(goal))
+          found.push_back({piece.at("from_bytes").get<std::size_t>(), piece.at("to_bytes").get<std::size_t>(), piece.at("algorithm").get<std::string>()});
     }
   } catch (const Json::exception& error) {
     throw Error(Code::corrupt, fmt::format("[machine] best algorithms: {}", error.what()));
   }
+  return found;
+}
+
+std::string best_algorithm(const Json& machine, const std::string& transport, int ranks, Goal goal, std::size_t bytes) {
+  for (const auto& choice : best_algorithms(machine, transport, ranks, goal))
+    if (bytes >= choice.from && bytes < choice.to) return choice.algorithm;
   return "";
 }
 

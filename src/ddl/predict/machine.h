@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ddl/core/json.h"
 #include "ddl/plan/schedule.h"
@@ -36,7 +37,15 @@ struct CommunicationPart {
 /// Puts a part in the place of an earlier one of the same transport, ranks and memory.
 void add(Json& machine, const CommunicationPart& part);
 
-/// The algorithm that was fastest there, as users write it; empty where it was not measured.
+/// An algorithm, as users write it, that was fastest for [from, to) bytes.
+struct FastestAlgorithm {
+  std::size_t from = 0;
+  std::size_t to = 0;
+  std::string algorithm;
+};
+/// Of memory that is the transport's own, in ascending order; empty where it was not measured. Errors: corrupt.
+std::vector<FastestAlgorithm> best_algorithms(const Json& machine, const std::string& transport, int ranks, Goal goal);
+/// The one for so many bytes; empty where there is none.
 std::string best_algorithm(const Json& machine, const std::string& transport, int ranks, Goal goal, std::size_t bytes);
 
 /// Whether it was measured on a machine like this one: same processor, as many cores.

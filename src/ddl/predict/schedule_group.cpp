@@ -45,7 +45,7 @@ ScheduleGroup group_schedules(const Algorithm& algorithm, const CollectiveShape&
         }
       }
       rounds[number].counts = {sends + takes > 0 ? 1.0 : 0.0, static_cast<double>(std::max(sends, takes)),
-                               static_cast<double>(std::max(sent, taken)), static_cast<double>(reduced)};
+                               static_cast<double>(std::max(sent, taken)), static_cast<double>(sent + taken), static_cast<double>(reduced)};
       sent_in_all += sent;
     }
     group.ranks.push_back(std::move(rounds));
@@ -67,7 +67,7 @@ ScheduleGroup group_schedules(const Algorithm& algorithm, const CollectiveShape&
 Counts one_shot_counts(const CollectiveShape& shape, std::size_t element) {
   const double slice = static_cast<double>(part_of(shape.elements, shape.ranks, 0).size() * element);
   const double others = shape.ranks - 1;
-  return {2, 0, 2 * others * slice, others * slice};
+  return {2, 0, 2 * others * slice, 0, others * slice};
 }
 
 }  // namespace ddl

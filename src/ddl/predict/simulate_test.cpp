@@ -9,7 +9,7 @@
 namespace ddl {
 namespace {
 
-constexpr UnitCosts kCosts{5e-6, 1e-6, 1e-9, 4e-10};
+constexpr UnitCosts kCosts{5e-6, 1e-6, 1e-9, 2e-10, 4e-10};
 
 ScheduleGroup ring(int ranks, std::size_t elements) { return group_schedules(choose_algorithm(Goal::all_reduce, "ring").algorithm, {ranks, elements}, 4); }
 

@@ -12,7 +12,8 @@ namespace ddl {
 struct Counts {
   double rounds = 0;    ///< in which messages pass
   double messages = 0;  ///< sent or taken; in a round both ways count once
-  double bytes = 0;     ///< moved; in a round the larger of what is sent and what is taken
+  double bytes = 0;     ///< moved; in a round the larger of what is sent and what is taken: both ways of a wire are busy at once
+  double handled = 0;   ///< bytes sent and bytes taken: what the rank's own processor copies, one after the other
   double reduced = 0;   ///< bytes combined with bytes that came
 
   Counts& operator+=(const Counts& other);
@@ -26,6 +27,7 @@ struct UnitCosts {
   double alpha = 0;     ///< s, a round
   double overhead = 0;  ///< s, a message
   double beta = 0;      ///< s/byte moved
+  double copy = 0;      ///< s/byte handled: LogGP's o grows with the message where a processor copies it (LoGPC, LogGPS)
   double gamma = 0;     ///< s/byte reduced
 
   double seconds(const Counts& counts) const;

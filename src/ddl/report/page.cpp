@@ -40,22 +40,7 @@ std::string scripts(const Specifications& plots) {
 
 }  // namespace
 
-std::string render_report(const std::vector<Json>& records) {
-  PageContent content;
-  content.views = view_runs(records);
-  compare(content.views);
-  content.groups = group_runs(content.views);
-
-  Specifications plots;
-  const std::vector<std::pair<std::pair<std::string, std::string>, std::string>> parts{
-      {{"results", "Results"}, results_html(content)},
-      {{"scaling", "Scaling"}, scaling_html(content, plots)},
-      {{"time", "Time"}, time_html(content, plots)},
-      {{"learning", "Learning"}, learning_html(content, plots)},
-      {{"steps", "Steps"}, steps_html(content, plots)},
-      {{"environment", "Environment"}, environment_html(content)},
-      {{"configuration", "Configuration"}, configuration_html(content)},
-      {{"data", "Data"}, downloads_html(content)}};
+std::string page_html(const std::string& header, const std::vector<PagePart>& parts, const Specifications& plots) {
   std::vector<std::pair<std::string, std::string>> shown;
   std::string body;
   for (const auto& [titled, part] : parts) {
@@ -71,12 +56,31 @@ std::string render_report(const std::vector<Json>& records) {
          "<link rel=\"icon\" href=\"data:,\">\n<style>\n";
   out += resources().page_css;
   out += "</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#content\">Skip to the results</a>\n" +
-         header_html(content) + navigation(shown) + "<main id=\"content\">\n" + body + "</main>\n" +
+         header + navigation(shown) + "<main id=\"content\">\n" + body + "</main>\n" +
          "<footer><p>Made by ddlbench. This page is complete: it loads nothing from elsewhere.</p></footer>\n" +
          "<noscript><p class=\"warning\">The plots need JavaScript; the tables and sentences say the "
          "same.</p></noscript>\n" +
          scripts(plots) + "</body>\n</html>\n";
   return out;
+}
+
+std::string render_report(const std::vector<Json>& records) {
+  PageContent content;
+  content.views = view_runs(records);
+  compare(content.views);
+  content.groups = group_runs(content.views);
+
+  Specifications plots;
+  const std::vector<PagePart> parts{
+      {{"results", "Results"}, results_html(content)},
+      {{"scaling", "Scaling"}, scaling_html(content, plots)},
+      {{"time", "Time"}, time_html(content, plots)},
+      {{"learning", "Learning"}, learning_html(content, plots)},
+      {{"steps", "Steps"}, steps_html(content, plots)},
+      {{"environment", "Environment"}, environment_html(content)},
+      {{"configuration", "Configuration"}, configuration_html(content)},
+      {{"data", "Data"}, downloads_html(content)}};
+  return page_html(header_html(content), parts, plots);
 }
 
 }  // namespace ddl

@@ -78,6 +78,15 @@ std::string with_what(const PageContent& content) {
     const auto version = text_at(*view.record, {"build", "version"}),
                commit = text_at(*view.record, {"build", "commit"}), torch = text_at(*view.record, {"build", "torch"});
     const auto* dirty = find_at(*view.record, {"build", "dirty"});
+    if (!view.subject.empty() && view.subject != "ddlbench") {
+      // Its own version, as it said it; the build is ours.
+      std::string peer = view.subject;
+      if (const auto* messages = find_at(*view.record, {"messages"}); messages && messages->is_array())
+        for (const auto& message : *messages)
+          if (message.is_string() && message.get<std::string>().starts_with("version of torch: ")) peer += " (PyTorch " + message.get<std::string>().substr(18) + ")";
+      builds.insert(peer);
+      continue;
+    }
     std::string build = (view.subject.empty() ? "ddlbench" : view.subject) + (version.empty() ? "" : " " + version);
     if (!commit.empty())
       build += fmt::format(" ({}{})", commit.substr(0, 10), dirty && *dirty == true ? ", with local changes" : "");

@@ -18,6 +18,11 @@ struct PageContent {
 /// Plots that a part put on the page: the id of their place, and what to draw there.
 using Specifications = std::vector<std::pair<std::string, Json>>;
 
+/// A section's id and title for the navigation, and its HTML; left out where that is empty.
+using PagePart = std::pair<std::pair<std::string, std::string>, std::string>;
+/// A whole page around them, with everything that it needs inside.
+std::string page_html(const std::string& header, const std::vector<PagePart>& parts, const Specifications& plots);
+
 // Each gives the HTML of one part of the page; empty where there is nothing to show.
 
 /// The finding as the title; in plain words what was run, where and when.

@@ -21,4 +21,8 @@ std::string render_table(const std::vector<Json>& records);
 /// the communication costs.
 std::string render_where_time_went(const std::vector<Json>& records);
 
+/// A page about a document `ddlbench.probe/1` (docs/machine.md): time over size for every transport and collective, what was
+/// measured as marks with intervals, what was fitted as lines, the bound below them; the table; the fitted costs.
+std::string render_probe(const Json& document);
+
 }  // namespace ddl

@@ -57,8 +57,7 @@ std::optional<Interval> interval_at(const Json& record, std::string_view key) {
 std::string composed_name(const RunView& view) {
   std::string made = view.model.empty() ? "(no model)" : view.model;
   if (view.workers > 0) made += ", " + counted(view.workers, "worker");
-  // A peer moves its bytes over a wire of its own.
-  if (view.workers > 1 && !view.transport.empty() && view.subject == "ddlbench") made += ", " + view.transport;
+  if (view.workers > 1 && !view.transport.empty()) made += ", " + view.transport;
   return made;
 }
 
@@ -82,7 +81,8 @@ RunView view_run(const Json& record) {
     const auto open = text.find('[');
     if (open != std::string::npos) view.likeness += text.substr(open, text.find(']', open) - open + 1);
   }
-  view.transport = text_at(record, {"config", "transport"});
+  // A peer moves its bytes over a wire of its own.
+  if (view.subject.empty() || view.subject == "ddlbench") view.transport = text_at(record, {"config", "transport"});
   if (const auto* ranks = find_at(record, {"ranks"}); ranks && ranks->is_array())
     for (const auto& rank : *ranks) view.ranks.push_back(rank_view(rank, static_cast<int>(view.ranks.size())));
   view.workers = std::max(static_cast<int>(view.ranks.size()), workers_of(record.value("config", Json::object())));
@@ -168,6 +168,9 @@ bool RunView::has_ledger() const {
 
 std::optional<double> RunView::exposed_share() const {
   if (!has_ledger()) return std::nullopt;
+  // Other packages do not say what of their backward is communication.
+  for (const auto& rank : ranks)
+    if (!rank.ledger[static_cast<std::size_t>(Cause::communication)]) return std::nullopt;
   return (mean_ms(Cause::communication) + mean_ms(Cause::wait)) / mean_wall_ms();
 }
 

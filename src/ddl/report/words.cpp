@@ -70,6 +70,7 @@ std::string late_worker(const RunView& run) {
 
 std::string communication_sentence(const RunView& run) {
   if (run.workers < 2) return "";
+  if (run.has_ledger() && !run.exposed_share()) return " Its communication is part of its backward and cannot be told apart.";
   const double exposed = run.mean_ms(Cause::communication), hidden = run.mean_overlapped_ms();
   if (exposed + hidden <= 0) return "";
   return fmt::format(" Communication was busy {} a step, {:.0f} % of it hidden behind compute.",

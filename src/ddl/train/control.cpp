@@ -96,7 +96,7 @@ std::optional<Message> Control::receive(Seconds wait) {
     if (received_.size() >= sizeof(Frame)) {
       Frame frame{};
       std::memcpy(&frame, received_.data(), sizeof frame);
-      if (frame.bytes > kMost || frame.type > MessageType::stop) throw Error(Code::corrupt, "[control] not a message of ours");
+      if (frame.bytes > kMost || frame.type > MessageType::result) throw Error(Code::corrupt, "[control] not a message of ours");
       if (received_.size() >= sizeof frame + frame.bytes) {
         Message message{frame.type, received_.substr(sizeof frame, frame.bytes)};
         received_.erase(0, sizeof frame + frame.bytes);

@@ -20,7 +20,9 @@ enum class MessageType : std::uint32_t {
   epoch,       ///< worker: JSON: epoch, loss, accuracy, parameters_digest
   done,        ///< worker: JSON: memory, traffic, …; the last message of a good run
   failed,      ///< worker: JSON: code, message; the last message of a bad one
+  phase,       ///< rank 0: JSON: what it does other than steps, for people
   stop,        ///< coordinator: end after this step
+  result,      ///< a rank of a probe: JSON: what it measured
 };
 
 struct Message {

@@ -30,7 +30,8 @@ std::vector<at::Tensor> share_statistics(Network& network, Communicator& communi
 
 }  // namespace
 
-Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* communicator, LoaderOptions loading) {
+Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* communicator, LoaderOptions loading,
+                    const std::function<bool()>& stop, const std::function<void(std::int64_t done, std::int64_t of)>& progress) {
   const c10::NoGradGuard guard;
   const int rank = communicator ? communicator->rank() : 0;
   const int ranks = communicator ? communicator->size() : 1;
@@ -39,6 +40,7 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
 
   const auto mine = part_of(static_cast<std::size_t>(dataset.size()), ranks, rank);
   const auto begin = static_cast<std::int64_t>(mine.begin), end = static_cast<std::int64_t>(mine.end);
+  const std::int64_t batches = (end - begin + kBatch - 1) / kBatch;
   Loader loader(
       dataset,
       [&](std::int64_t step) {
@@ -48,11 +50,17 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
         share.global_samples = static_cast<std::int64_t>(share.indices.size());
         return share;
       },
-      0, (end - begin + kBatch - 1) / kBatch, loading);
+      0, batches, loading);
 
   const auto shape = dataset.shape();
-  double sums[2] = {0, 0};  // right answers, loss
-  while (const auto batch = loader.next()) {
+  double sums[3] = {0, 0, 0};  // right answers, loss, workers that stopped
+  for (std::int64_t number = 0; number < batches; ++number) {
+    if (stop && stop()) {
+      sums[2] = 1;
+      break;
+    }
+    if (progress) progress(number, batches);
+    const auto batch = loader.next();
     const auto images = at::from_blob(const_cast<float*>(batch->images.data()),
                                       {batch->samples, shape.channels, shape.height, shape.width}, at::kFloat)
                             .to(network.parameters()[0].options().requires_grad(false), false, false, network.memory_format());
@@ -63,10 +71,10 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
     sums[1] += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
   }
   if (communicator)
-    communicator->all_reduce({reinterpret_cast<std::byte*>(sums), 2, ElementType::fp64}, ReduceOp::sum).wait();
+    communicator->all_reduce({reinterpret_cast<std::byte*>(sums), 3, ElementType::fp64}, ReduceOp::sum).wait();
   for (std::size_t i = 0; i < own.size(); ++i) network.buffers()[i].copy_(own[i]);
   const auto total = static_cast<double>(dataset.size());
-  return {sums[0] / total, sums[1] / total};
+  return {sums[2] == 0, sums[0] / total, sums[1] / total};
 }
 
 }  // namespace ddl

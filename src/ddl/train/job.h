@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +14,13 @@ namespace ddl {
 struct WorkerSpec {
   std::string device = "cpu";  ///< cpu; cuda:N where the build has it
   int threads = 1;             ///< compute threads of this worker
+};
+
+/// The all-reduce that was fastest for [from, to) bytes.
+struct MeasuredChoice {
+  std::size_t from = 0;
+  std::size_t to = 0;
+  std::string algorithm;
 };
 
 enum class TraceMode : std::uint8_t { off, recent, all };
@@ -32,6 +40,7 @@ struct Job {
   std::vector<WorkerSpec> workers{WorkerSpec{}};
   std::string transport = "shm";
   std::string collective = "auto";
+  std::vector<MeasuredChoice> measured;  ///< what "auto" stands for here, by a machine profile; empty: the built-in rule
 
   std::int64_t batch = 64;    ///< global: of all workers together
   std::int64_t steps = 0;     ///< 0: whole epochs

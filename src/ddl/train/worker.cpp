@@ -55,8 +55,11 @@ class Worker {
   void rebuild_buckets();
   double learning_rate(std::int64_t step) const;
   void tell(bool now_or_never);
-  void finish_epoch(std::int64_t epoch, bool evaluated);
+  /// Returns whether some worker was asked to stop while it evaluated.
+  bool finish_epoch(std::int64_t epoch, bool evaluated);
   bool asked_to_stop();
+  /// Rank 0 tells how far something other than a step is, now and then.
+  void tell_phase(const char* phase, std::int64_t done, std::int64_t of);
   /// The buckets as they lie at the end, in the order in which they are reduced.
   Json buckets_json() const;
   void finish(bool stopped);
@@ -89,13 +92,24 @@ std::string collective_of(const Job& job) {
   return found == job.strategy.options.end() ? job.collective : found->second;
 }
 
+/// What "auto" stands for: what was measured here, or else the built-in rule.
+std::string automatic_algorithm(const Job& job, Goal goal, std::size_t bytes, int ranks, bool shares_memory) {
+  if (goal == Goal::all_reduce)
+    for (const auto& choice : job.measured)
+      if (bytes >= choice.from && bytes < choice.to) return choice.algorithm;
+  return std::string(default_algorithm(goal, bytes, ranks, shares_memory));
+}
+
 std::unique_ptr<Communicator> connect(const Job& job, int rank, int ranks, Control& control) {
   if (ranks == 1) return nullptr;
   ControlRendezvous rendezvous(control, rank, ranks);
   TransportOptions options;
   options.secret = job.secret;
   auto transport = builtin_transports().at(job.transport).make(rendezvous, options);
-  return std::make_unique<Communicator>(std::move(transport), job.collective_timeout);
+  const bool shares = transport->shares_memory();
+  CommunicatorOptions how{job.collective_timeout};
+  how.automatic = [&job, ranks, shares](Goal goal, std::size_t bytes) { return automatic_algorithm(job, goal, bytes, ranks, shares); };
+  return std::make_unique<Communicator>(std::move(transport), std::move(how));
 }
 
 Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& control)
@@ -160,18 +174,30 @@ void Worker::flush() noexcept {
   }
 }
 
-void Worker::finish_epoch(std::int64_t epoch, bool evaluated) {
+bool Worker::finish_epoch(std::int64_t epoch, bool evaluated) {
+  bool stopped = false;
   tell(true);
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
   message["parameters_digest"] = parameters_digest(network_);
   if (evaluated) {
-    const auto result = evaluate(network_, *data_.test, communicator_.get(), {job_.loader_threads, job_.loader_prefetch});
-    message["top1"] = result.top1;
-    message["test_loss"] = result.loss;
+    const auto result = evaluate(network_, *data_.test, communicator_.get(), {job_.loader_threads, job_.loader_prefetch},
+                                 [&] { return asked_to_stop(); }, [&](std::int64_t done, std::int64_t of) { tell_phase("evaluating", done, of); });
+    stopped = !result.complete;
+    if (result.complete) {
+      message["top1"] = result.top1;
+      message["test_loss"] = result.loss;
+    }
   }
   epoch_loss_ = 0;
   epoch_steps_ = 0;
   control_.send(MessageType::epoch, message.dump());
+  return stopped;
+}
+
+void Worker::tell_phase(const char* phase, std::int64_t done, std::int64_t of) {
+  if (rank_ != 0 || now() - told_ < kTellEvery) return;
+  control_.send(MessageType::phase, Json{{"phase", phase}, {"done", done}, {"of", of}}.dump());
+  told_ = now();
 }
 
 void Worker::train() {
@@ -206,7 +232,7 @@ void Worker::train() {
     steps_.push_back(record);
     executor_.record({worked, record.end, static_cast<std::int32_t>(step), kNone, static_cast<std::int16_t>(rank_),
                       Stream::compute, Cause::harness});
-    if (epoch_over || step + 1 == last_step_ || stopped) finish_epoch(step / per_epoch, job_.evaluate && !stopped);
+    if (epoch_over || step + 1 == last_step_ || stopped) stopped |= finish_epoch(step / per_epoch, job_.evaluate && !stopped);
   }
   finish(stopped);
 }
@@ -217,7 +243,11 @@ Json Worker::buckets_json() const {
   for (const auto& bucket : executor_.plan().buckets) {
     Json inside = Json::array();
     for (const int parameter : bucket.parameters) inside.push_back(names.at(static_cast<std::size_t>(parameter)));
-    buckets.push_back({{"bytes", bucket.bytes}, {"parameters", inside}});
+    const auto asked = collective_of(job_);
+    const auto taken = asked != "auto" ? asked
+                                       : automatic_algorithm(job_, Goal::all_reduce, static_cast<std::size_t>(bucket.bytes), ranks_,
+                                                             communicator_->transport().shares_memory());
+    buckets.push_back({{"bytes", bucket.bytes}, {"algorithm", taken}, {"parameters", inside}});
   }
   return buckets;
 }

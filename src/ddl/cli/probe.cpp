@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "ddl/cli/command.h"
+#include "ddl/cli/progress.h"
+#include "ddl/collective/algorithms.h"
+#include "ddl/core/error.h"
+#include "ddl/core/text.h"
+#include "ddl/core/units.h"
+#include "ddl/lab/probe_comm.h"
+#include "ddl/lab/config_values.h"
+#include "ddl/lab/signals.h"
+#include "ddl/predict/machine.h"
+#include "ddl/report/report.h"
+#include "ddl/transport/builtin.h"
+
+namespace ddl {
+namespace {
+
+struct Options {
+  Output output;
+  std::string what = "comm";
+  std::string transports, collectives, algorithms, ranks = "2", sizes = "1KiB,8KiB,64KiB,512KiB,4MiB,32MiB", memory = "own", machine, report;
+  std::string budget = "100ms", timeout = "60s";
+  bool unchecked = false, keep = true;
+};
+
+std::vector<std::string> words(const std::string& text) { return text.empty() ? std::vector<std::string>{} : split_outside_brackets(text); }
+
+/// An error of `body` is one of the flag.
+template <typename Body>
+auto of_flag(const char* flag, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw prefixed(flag, error);
+  }
+}
+
+std::vector<int> rank_counts(const std::string& text) {
+  std::vector<int> counts;
+  for (const auto& word : words(text)) {
+    int count = 0;
+    const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), count);
+    if (failed != std::errc{} || end != word.data() + word.size() || count < 2 || count > 64)
+      throw Error(Code::invalid_argument, fmt::format("not a number of ranks; got '{}', expected 2 to 64", word));
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+CommunicationProbe asked(const Options& options) {
+  CommunicationProbe probe;
+  probe.transports = of_flag("--transport", [&] {
+    auto chosen = words(options.transports);
+    const auto all = builtin_transports();
+    for (const auto& name : chosen) all.at(name);
+    if (chosen.empty())
+      for (const auto& entry : all.entries())
+        if (entry.missing.empty()) chosen.push_back(entry.name);
+    return chosen;
+  });
+  of_flag("--collective", [&] {
+    for (const auto& word : words(options.collectives)) probe.goals.push_back(goal_from_name(word));
+  });
+  probe.algorithms = words(options.algorithms);
+  of_flag("--algorithm", [&] {
+    std::vector<std::string> names;
+    for (const auto& name : builtin_collectives().names()) {
+      names.push_back(name);
+      if (const auto slash = name.find('/'); slash != std::string::npos) names.push_back(name.substr(slash + 1));
+    }
+    for (const auto& word : probe.algorithms)
+      if (const auto name = parse_spec(word).name; std::find(names.begin(), names.end(), name) == names.end())
+        throw Error(Code::not_found, fmt::format("unknown algorithm '{}'{}", name, did_you_mean(name, names)));
+  });
+  probe.ranks = of_flag("--ranks", [&] { return rank_counts(options.ranks); });
+  of_flag("--sizes", [&] {
+    for (const auto& word : words(options.sizes)) {
+      probe.sizes.push_back(static_cast<std::size_t>(parse_bytes(word).value));
+      if (probe.sizes.back() < 4) throw Error(Code::invalid_argument, fmt::format("too small; got '{}', expected at least 4B, one element", word));
+    }
+    if (probe.sizes.empty()) throw Error(Code::invalid_argument, "no size");
+  });
+  if (options.memory != "own" && options.memory != "outside")
+    throw Error(Code::invalid_argument, fmt::format("--memory: got '{}', expected own (the transport's) or outside (the caller's)", options.memory));
+  probe.own_memory = options.memory == "own";
+  probe.check = !options.unchecked;
+  probe.budget = of_flag("--budget", [&] { return parse_seconds(options.budget); });
+  probe.timeout = of_flag("--timeout", [&] { return parse_seconds(options.timeout); });
+  return probe;
+}
+
+std::string rate(const Json& bits) { return bits.is_null() ? "-" : fmt::format("{:.{}f}", bits.get<double>() / 8, bits.get<double>() < 80 ? 2 : 1); }
+std::string micros(const Json& value) { return value.is_null() ? "-" : fmt::format("{:.{}f}", value.get<double>(), value.get<double>() < 100 ? 2 : 0); }
+
+void print_table(const Json& document, const Output& output) {
+  std::vector<std::vector<std::string>> rows{{"transport", "ranks", "collective", "algorithm", "size", "time us", "95 % interval", "alg GB/s", "bus GB/s", "fit us", "limit us"}};
+  for (const auto& row : document["results"]) {
+    const auto& time = row["time_us"];
+    rows.push_back({row["transport"], fmt::format("{}", row["ranks"].get<int>()), row["collective"], row["algorithm"], to_string(Bytes{row["bytes"].get<std::int64_t>()}),
+                    micros(time["median"]), fmt::format("{} to {}", micros(time["low"]), micros(time["high"])), rate(row["algorithm_gbps"]), rate(row["bus_gbps"]),
+                    micros(row["fit_us"]), micros(row["limit_us"])});
+  }
+  output.data(columns(rows));
+}
+
+void print_choices(const Json& document, const Output& output) {
+  for (const auto& piece : document["fit"])
+    if (piece["from_bytes"].get<std::size_t>() == 0)
+      output.say(fmt::format("{}, {} ranks, {}: the fit misses by {:.1f} % on the mean", piece["transport"].get<std::string>(), piece["ranks"].get<int>(),
+                             piece["path"].get<std::string>(), piece["mean_error_pct"].get<double>()));
+  for (const auto& choice : document["best"]) {
+    if (choice["collective"] != "all-reduce") continue;
+    const auto from = choice["from_bytes"].get<std::size_t>(), to = choice["to_bytes"].get<std::size_t>();
+    output.say(fmt::format("{}, {} ranks: all-reduce from {}{} is fastest by {}", choice["transport"].get<std::string>(), choice["ranks"].get<int>(),
+                           to_string(Bytes{static_cast<std::int64_t>(from)}),
+                           to == ~std::size_t{0} ? " up" : " to " + to_string(Bytes{static_cast<std::int64_t>(to)}), choice["algorithm"].get<std::string>()));
+  }
+}
+
+/// Adds to what is known of this machine; a profile of another machine, or one that cannot be read, is not written over.
+void keep(const std::string& path, const Json& document) {
+  auto machine = new_machine(document["environment"]);
+  if (std::filesystem::exists(path)) {
+    machine = read_machine(path);
+    if (!same_machine(machine, document["environment"]))
+      throw Error(Code::invalid_argument, fmt::format("--machine: {} is of another machine; got {}, here is {}; give another file", path, machine["cpu"].dump(),
+                                                      new_machine(document["environment"])["cpu"].dump()));
+  }
+  add_to_machine(machine, document);
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  write_file(path, machine.dump(1) + "\n");
+}
+
+Exit act(const Options& options) {
+  if (options.what != "comm")
+    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm", options.what));
+  const auto& output = options.output;
+  const auto probe = asked(options);
+  const auto path = options.machine.empty() ? default_machine_path() : options.machine;
+  const SignalsHeld held;
+  Json document;
+  {
+    ProgressLine progress(output);
+    progress.begin("", 1, 1);
+    document = probe_communication(probe, progress.events());
+  }
+  // What only the profile needs.
+  const bool whole = document["state"] == "ok" || document["state"] == "partial";
+  if (options.keep && whole && !path.empty() && path != "none") {
+    keep(path, document);
+    document["machine"] = path;
+  }
+  document.erase("machine_parts");
+  if (!options.report.empty()) write_file(options.report, render_probe(document));
+  if (output.json)
+    output.document(document);
+  else
+    print_table(document, output);
+  if (!output.json) print_choices(document, output);
+  if (document.contains("machine")) output.say(fmt::format("written: {} (runs here with --collective auto follow it)", path));
+  if (!options.report.empty()) output.say("written: " + options.report);
+  for (const auto& failed : document["failed"]) print_error(failed["reason"].get<std::string>());
+  const auto state = document["state"].get<std::string>();
+  if (state == "interrupted") return Exit::interrupted;
+  return state == "ok" ? Exit::ok : state == "partial" ? Exit::partial : Exit::failure;
+}
+
+}  // namespace
+
+Command add_probe(CLI::App& root) {
+  auto options = std::make_shared<Options>();
+  auto* app = add_command(root, "probe", "Measure this machine: what collectives cost, by transport, algorithm and size.", options->output,
+                          {"ddlbench probe comm", "ddlbench probe comm --transport tcp --collective all-reduce --sizes 64KiB,4MiB --machine none --json",
+                           "ddlbench probe comm --ranks 2,4 --report comm.html"});
+  app->add_option("what", options->what, "What to measure: comm.")->type_name("comm")->capture_default_str();
+  app->add_option("--transport", options->transports, "Transports, by commas; all that are here unless given.")->type_name("LIST");
+  app->add_option("--collective", options->collectives, "Collectives, by commas; all unless given.")->type_name("LIST");
+  app->add_option("--algorithm", options->algorithms, "Algorithms, by commas, with options in brackets; all unless given.")->type_name("LIST");
+  app->add_option("--ranks", options->ranks, "Numbers of ranks, by commas.")->type_name("LIST")->capture_default_str();
+  app->add_option("--sizes", options->sizes, "Bytes of each rank's buffer, by commas.")->type_name("LIST")->capture_default_str();
+  app->add_option("--memory", options->memory, "Buffers: own (the transport's) or outside (the heap's).")->type_name("own|outside")->capture_default_str();
+  app->add_option("--budget", options->budget, "Time for each line of the table.")->type_name("TIME")->capture_default_str();
+  app->add_option("--timeout", options->timeout, "Time after which a collective is given up.")->type_name("TIME")->capture_default_str();
+  app->add_option("--machine", options->machine, "Machine profile to add to; none: write none. By default this machine's own.")->type_name("FILE");
+  app->add_option("--report", options->report, "Also write a page with plots of fit over measurement.")->type_name("FILE");
+  app->add_flag("--no-check", options->unchecked, "Do not compare results with what they must be.");
+  return {app, [options] { return act(*options); }};
+}
+
+}  // namespace ddl

@@ -1,0 +1,239 @@
+#include "ddl/lab/probe_comm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "ddl/collective/prepare.h"
+#include "ddl/core/error.h"
+#include "ddl/core/statistics.h"
+#include "ddl/lab/probe_group.h"
+#include "ddl/lab/record.h"
+#include "ddl/measure/environment.h"
+#include "ddl/predict/fit.h"
+#include "ddl/predict/machine.h"
+#include "ddl/predict/simulate.h"
+
+namespace ddl {
+namespace {
+
+constexpr std::size_t kElement = 4;
+constexpr std::size_t kEnd = std::numeric_limits<std::size_t>::max();
+
+/// The name after the goal, with no options: "ring" of "ring[segment=64KiB]" and of "reduce-scatter/ring".
+std::string bare(const std::string& text) {
+  const auto named = parse_spec(text).name;
+  return named.substr(named.find('/') == std::string::npos ? 0 : named.find('/') + 1);
+}
+
+std::vector<ProbeCase> cases_of(const CommunicationProbe& probe, int ranks) {
+  std::vector<ProbeCase> cases;
+  const auto wants = [&](Goal goal) { return probe.goals.empty() || std::find(probe.goals.begin(), probe.goals.end(), goal) != probe.goals.end(); };
+  const auto add = [&](Goal goal, const std::string& algorithm) {
+    if (goal == Goal::barrier) {
+      cases.push_back({goal, algorithm, 0});
+      return;
+    }
+    const std::size_t grain = kElement * (goal == Goal::all_to_all ? static_cast<std::size_t>(ranks) : 1);
+    for (const auto size : probe.sizes) cases.push_back({goal, algorithm, std::max(grain, size / grain * grain)});
+  };
+  for (const auto registry = builtin_collectives(); const auto& entry : registry.entries()) {
+    if (!wants(entry.make.goal) || (entry.make.goal == Goal::point_to_point && ranks < 2)) continue;
+    if (probe.algorithms.empty()) {
+      add(entry.make.goal, bare(entry.name));
+      continue;
+    }
+    for (const auto& text : probe.algorithms)
+      if (bare(text) == bare(entry.name)) add(entry.make.goal, text.substr(text.find('/') == std::string::npos ? 0 : text.find('/') + 1));
+  }
+  if (cases.empty()) throw Error(Code::invalid_argument, "[probe] nothing to measure: no algorithm is both of those collectives and of those names");
+  for (const auto& each : cases) choose_algorithm(each.goal, each.algorithm);  // options that are wrong are so before anything runs
+  return cases;
+}
+
+/// How the group's ranks run one case, as pricing sees it.
+FitSample sample_of(const ProbeCase& which, int ranks, bool shared, double seconds, bool& one_shot) {
+  const auto chosen = choose_algorithm(which.goal, which.algorithm);
+  CollectiveShape shape{ranks, which.goal == Goal::barrier ? 0 : which.bytes / kElement};
+  shape.peer = which.goal == Goal::point_to_point ? 1 : 0;
+  shape.segment = chosen.segment_bytes / kElement;
+  FitSample sample{which.bytes, seconds};
+  one_shot = shared && shape.elements != 0 && prepare(chosen.algorithm(0, shape), which.goal, shape.root).one_shot.has_value();
+  sample.group = std::make_shared<ScheduleGroup>(group_schedules(chosen.algorithm, shape, kElement));
+  if (one_shot) sample.counts = one_shot_counts(shape, kElement);
+  return sample;
+}
+
+/// Between what was measured, linearly; the ends go on level below and in proportion above.
+double exchange_time(const std::map<std::size_t, std::pair<double, double>>& limits, double bytes) {
+  const std::pair<const std::size_t, std::pair<double, double>>* before = nullptr;
+  for (const auto& point : limits) {
+    if (static_cast<double>(point.first) >= bytes) {
+      if (before == nullptr) return point.second.first;
+      const double along = (bytes - static_cast<double>(before->first)) / static_cast<double>(point.first - before->first);
+      return before->second.first + along * (point.second.first - before->second.first);
+    }
+    before = &point;
+  }
+  return before == nullptr ? 0 : before->second.first * bytes / static_cast<double>(before->first);
+}
+
+/// s that hardware and wire allow at best: the measured bound of shared memory for an all-reduce; otherwise one neighbourly
+/// exchange of the bytes that must pass, and no fewer rounds than it takes to hear of everyone.
+std::optional<double> limit_of(const ProbedGroup& group, const ProbeCase& which) {
+  if (which.goal == Goal::barrier || group.limits.empty()) return std::nullopt;
+  if (const auto found = group.limits.find(which.bytes); which.goal == Goal::all_reduce && found != group.limits.end() && found->second.second > 0)
+    return found->second.second;
+  const double rounds = which.goal == Goal::point_to_point ? 1 : std::ceil(std::log2(group.ranks));
+  return std::max(exchange_time(group.limits, bus_factor(which.goal, group.ranks) * static_cast<double>(which.bytes)),
+                  rounds * exchange_time(group.limits, 0));
+}
+
+struct Row {
+  std::size_t number;
+  Interval time;
+  FitSample sample;
+  bool one_shot = false;
+  double fitted = 0, simulated = 0;
+};
+
+/// By collective, which algorithm from where to where: the fastest, but the usual one where that is as good.
+Json best_of(const ProbedGroup& group, const std::vector<Row>& rows) {
+  constexpr double kWorth = 0.97;  // of the usual one's time; less is noise
+  Json best = Json::array();
+  for (const Goal goal : kGoals) {
+    std::map<std::size_t, std::vector<const Row*>> sizes;
+    for (const auto& row : rows)
+      if (group.cases[row.number].goal == goal) sizes[group.cases[row.number].bytes].push_back(&row);
+    std::size_t from = 0;
+    for (auto at = sizes.begin(); at != sizes.end(); ++at) {
+      const auto usual = default_algorithm(goal, at->first, group.ranks, group.shares_memory);
+      const Row* winner = *std::min_element(at->second.begin(), at->second.end(), [](const Row* a, const Row* b) { return a->time.median < b->time.median; });
+      for (const auto* row : at->second)
+        if (group.cases[row->number].algorithm == usual && winner->time.median > kWorth * row->time.median) winner = row;
+      const auto next = std::next(at);
+      const std::size_t to = next == sizes.end() ? kEnd : static_cast<std::size_t>(std::sqrt(static_cast<double>(std::max<std::size_t>(1, at->first)) * static_cast<double>(next->first)));
+      const auto& algorithm = group.cases[winner->number].algorithm;
+      if (!best.empty() && best.back()["collective"] == name(goal) && best.back()["algorithm"] == algorithm)
+        best.back()["to_bytes"] = to;
+      else
+        best.push_back({{"collective", name(goal)}, {"from_bytes", from}, {"to_bytes", to}, {"algorithm", algorithm}});
+      from = to;
+    }
+  }
+  return best;
+}
+
+Json row_json(const ProbedGroup& group, const Row& row) {
+  const auto& which = group.cases[row.number];
+  const double bits = 8e-9 * static_cast<double>(which.bytes) / row.time.median;
+  const bool reduces_nothing = which.goal == Goal::barrier;
+  Json samples = Json::array();
+  for (const double time : group.slowest(row.number)) samples.push_back(time * 1e6);
+  const auto& counted = group.sent[row.number];
+  const auto& priced = row.sample.group->bytes_sent;
+  bool equal = true;
+  for (std::size_t rank = 0; rank < counted.size(); ++rank) equal &= counted[rank] == static_cast<std::int64_t>(priced[rank]);
+  const auto limit = limit_of(group, which);
+  return {{"transport", group.transport}, {"collective", name(which.goal)}, {"algorithm", which.algorithm}, {"ranks", group.ranks}, {"bytes", which.bytes},
+          {"time_us", {{"median", row.time.median * 1e6}, {"low", row.time.low * 1e6}, {"high", row.time.high * 1e6}, {"samples", samples}}},
+          {"algorithm_gbps", reduces_nothing ? Json() : Json(bits)},
+          {"bus_gbps", reduces_nothing ? Json() : Json(bits * bus_factor(which.goal, group.ranks))},
+          {"fit_us", row.fitted * 1e6}, {"simulated_us", row.simulated * 1e6}, {"limit_us", limit ? Json(*limit * 1e6) : Json()},
+          {"one_pass", row.one_shot},
+          {"bytes_sent", counted.front() < 0 ? Json() : Json(counted)}, {"priced_bytes", priced},
+          {"bytes_equal", counted.front() < 0 ? Json() : Json(equal)}};
+}
+
+/// Fits, chooses and writes down what one group measured.
+void conclude(const ProbedGroup& group, bool own_memory, Json& document) {
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < group.cases.size(); ++i) {
+    if (!group.complete(i)) continue;
+    Row row{i, median_interval(group.slowest(i))};
+    row.sample = sample_of(group.cases[i], group.ranks, group.shares_memory, row.time.median, row.one_shot);
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) return;
+  CommunicationPart part{group.transport, group.ranks, own_memory ? "own" : "outside"};
+  for (const bool one_shot : {false, true}) {
+    std::vector<FitSample> samples;
+    for (auto& row : rows)
+      if (row.one_shot == one_shot) {
+        samples.push_back(row.sample);
+        if (one_shot) samples.back().group = nullptr;
+      }
+    if (samples.empty()) continue;
+    const auto fitted = fit(samples);
+    std::size_t next = 0;
+    for (auto& row : rows) {
+      if (row.one_shot != one_shot) continue;
+      row.fitted = fitted.seconds[next++];
+      row.simulated = one_shot ? row.fitted : simulate(*row.sample.group, fitted.cost.at(row.sample.bytes), {}).seconds;
+    }
+    (one_shot ? part.one_shot : part.rounds) = fitted.cost;
+    for (auto piece : to_json(fitted.cost)) {
+      Json entry{{"transport", group.transport}, {"ranks", group.ranks}, {"memory", part.memory}, {"path", one_shot ? "one-pass" : "rounds"}};
+      entry.update(piece);
+      entry["mean_error_pct"] = 100 * fitted.error;
+      document["fit"].push_back(entry);
+    }
+  }
+  part.best = best_of(group, rows);
+  part.measured = document["started"];
+  for (const auto& choice : part.best) {
+    Json entry{{"transport", group.transport}, {"ranks", group.ranks}, {"memory", part.memory}};
+    entry.update(choice);
+    document["best"].push_back(entry);
+  }
+  for (const auto& row : rows) document["results"].push_back(row_json(group, row));
+  Json limits = Json::array();
+  for (const auto& [bytes, both] : group.limits)
+    limits.push_back({{"bytes", bytes}, {"exchange_us", both.first * 1e6}, {"reduce_us", both.second > 0 ? Json(both.second * 1e6) : Json()}});
+  document["limits"].push_back({{"transport", group.transport}, {"ranks", group.ranks}, {"points", limits}});
+  document["machine_parts"].push_back({{"transport", part.transport}, {"ranks", part.ranks}, {"memory", part.memory}, {"rounds", to_json(part.rounds)},
+                                       {"one_shot", to_json(part.one_shot)}, {"best", part.best}, {"measured", part.measured}});
+}
+
+}  // namespace
+
+Json probe_communication(const CommunicationProbe& probe, const RunEvents& events) {
+  Json document{{"schema", "ddlbench.probe/1"}, {"kind", "comm"}, {"state", "ok"}, {"started", utc_now()}, {"environment", capture_environment()},
+                {"results", Json::array()}, {"fit", Json::array()}, {"best", Json::array()}, {"limits", Json::array()},
+                {"failed", Json::array()}, {"machine_parts", Json::array()}};
+  const auto transports = builtin_transports();
+  for (const auto& transport : probe.transports) transports.at(transport);
+  for (const int ranks : probe.ranks) cases_of(probe, ranks);
+  for (const auto& transport : probe.transports)
+    for (const int ranks : probe.ranks) {
+      if (document["state"] == "interrupted") break;
+      ProbeSettings settings;
+      settings.transport = transport;
+      settings.options.secret = new_secret();
+      settings.own_memory = probe.own_memory;
+      settings.check = probe.check;
+      settings.budget = probe.budget;
+      settings.timeout = probe.timeout;
+      settings.cases = cases_of(probe, ranks);
+      const auto group = probe_group(settings, ranks, events);
+      conclude(group, probe.own_memory, document);
+      if (!group.failed.empty()) {
+        document["failed"].push_back({{"transport", transport}, {"ranks", ranks}, {"reason", group.failed}});
+        document["state"] = "partial";
+      }
+      if (group.interrupted) document["state"] = "interrupted";
+    }
+  if (document["results"].empty() && document["state"] == "partial") document["state"] = "failed";
+  document["finished"] = utc_now();
+  return document;
+}
+
+void add_to_machine(Json& machine, const Json& document) {
+  for (const auto& entry : document.at("machine_parts"))
+    add(machine, {entry.at("transport"), entry.at("ranks"), entry.at("memory"), wire_cost_from_json(entry.at("rounds")),
+                  wire_cost_from_json(entry.at("one_shot")), entry.at("best"), entry.at("measured")});
+}
+
+}  // namespace ddl

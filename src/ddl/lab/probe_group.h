@@ -1,0 +1,34 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddl/lab/run.h"
+#include "ddl/probe/collectives.h"
+
+namespace ddl {
+
+/// What one group of ranks measured.
+struct ProbedGroup {
+  std::string transport;
+  int ranks = 0;
+  std::vector<ProbeCase> cases;
+  bool shares_memory = false;
+  std::vector<std::vector<ProbeTimes>> times;         ///< by case and rank; empty where it did not come to that
+  std::vector<std::vector<std::int64_t>> sent;        ///< by case and rank, bytes; -1: not counted
+  std::map<std::size_t, std::pair<double, double>> limits;  ///< by size: s of an exchange, and of a reduction (< 0: none)
+  std::string failed;                                 ///< why; empty where it is complete
+  bool interrupted = false;
+
+  bool complete(std::size_t number) const;
+  /// s of each block: the slowest rank's.
+  std::vector<double> slowest(std::size_t number) const;
+};
+
+/// Runs `settings.cases` on `ranks` ranks: processes, or for inproc the threads of one. Leaves none of them.
+/// Errors: io. What fails in a rank is in `failed`.
+ProbedGroup probe_group(const ProbeSettings& settings, int ranks, const RunEvents& events);
+
+}  // namespace ddl

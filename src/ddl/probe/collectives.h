@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ddl/collective/communicator.h"
+#include "ddl/transport/builtin.h"
+
+namespace ddl {
+
+/// One collective to be timed: fp32, in place, a sum where it reduces.
+struct ProbeCase {
+  Goal goal = Goal::all_reduce;
+  std::string algorithm;   ///< as users write it, without the goal
+  std::size_t bytes = 0;   ///< of each rank's buffer, a multiple of 4 (of all_to_all, of 4 P)
+};
+
+struct ProbeSettings {
+  std::string transport;
+  TransportOptions options;
+  std::vector<int> hosts = {};  ///< of the ranks; empty: all on one
+  bool own_memory = true;       ///< buffers from the transport; otherwise from the heap
+  bool check = true;            ///< compare every element with what it must be, before anything is timed
+  Seconds budget{0.1};          ///< for the timing of one case
+  Seconds timeout{30};
+  std::vector<ProbeCase> cases;
+};
+
+/// Times of one rank: seconds of one collective in each block of repetitions.
+using ProbeTimes = std::vector<double>;
+
+/// What a rank learns. `limit` of a size: what hardware and wire allow (limits.h), where it was measured.
+struct ProbeEvents {
+  std::function<void(bool shares_memory)> joined;                                         ///< before anything is measured
+  std::function<void(std::size_t number, const ProbeTimes& times)> timed;                 ///< case by case
+  std::function<void(std::size_t bytes, double exchange, double reduce)> limit;           ///< s; reduce < 0: not measured
+  std::function<void(std::size_t number, std::int64_t bytes)> sent;                       ///< by this rank in one collective, where checked
+};
+
+/// A rank's part of the whole probe. Cases of one size are timed by turns (A B B A), so that drift hits all alike; repetitions
+/// follow each other without a barrier between them, rooted ones with a root that wanders, so that none can run ahead.
+/// Errors: those of collectives; corrupt where the data check fails (which case, element, got, expected).
+void probe_rank(Rendezvous& rendezvous, const ProbeSettings& settings, const ProbeEvents& events);
+
+/// Bytes over a link that bus bandwidth counts, over the bytes of the buffer: NCCL's factors (nccl-tests, PERFORMANCE.md):
+/// all-reduce 2(P-1)/P; reduce-scatter, all-gather, all-to-all, gather, scatter (P-1)/P; broadcast, reduce, point-to-point 1.
+double bus_factor(Goal goal, int ranks);
+
+}  // namespace ddl
