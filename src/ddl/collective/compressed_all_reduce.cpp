@@ -2,7 +2,11 @@
 
 #include <cmath>
 
+#include "ddl/collective/compression/compressions.h"
+#include "ddl/collective/compression/sums.h"
+#include "ddl/collective/queue.h"
 #include "ddl/collective/reduce.h"
+#include "ddl/core/hash.h"
 #include "ddl/core/random.h"
 
 namespace ddl {
@@ -10,98 +14,195 @@ namespace {
 
 template <typename T>
 double norm(std::span<const T> values) {
-  double squares = 0;
-  for (const T value : values) squares += static_cast<double>(value) * static_cast<double>(value);
-  return std::sqrt(squares);
+  return std::sqrt(sum_of(values.size(), [&](std::size_t i) { return static_cast<double>(values[i]) * static_cast<double>(values[i]); }));
 }
 
-/// left = x - transmitted, where that is a number: what was not finite went to all ranks, and is not sent a second time.
-/// Gives |x - transmitted|. `left` may be `x`.
+/// |x - transmitted|; the difference itself goes to `left`, where that is not empty.
 template <typename T>
-double leave(std::span<const T> x, std::span<const T> transmitted, std::span<T> left) {
-  double squares = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const T difference = x[i] - transmitted[i];
-    squares += static_cast<double>(difference) * static_cast<double>(difference);
-    left[i] = std::isfinite(difference) ? difference : T{0};
-  }
-  return std::sqrt(squares);
+double difference(std::span<const T> x, std::span<const T> transmitted, std::span<T> left) {
+  if (left.empty())
+    return std::sqrt(sum_of(x.size(), [&](std::size_t i) {
+      const auto lost = static_cast<double>(x[i] - transmitted[i]);
+      return lost * lost;
+    }));
+  for (std::size_t i = 0; i < x.size(); ++i) left[i] = x[i] - transmitted[i];
+  return norm<T>(left);
 }
 
 }  // namespace
 
-CompressedAllReduce::CompressedAllReduce(Communicator& group, std::string_view compression, CompressedAllReduceOptions options)
-    : group_(group), chosen_(choose_compression(compression)), options_(std::move(options)) {}
+CompressionReport& CompressionReport::operator+=(const CompressionReport& other) {
+  sent.value += other.sent.value;
+  uncompressed.value += other.uncompressed.value;
+  input = std::hypot(input, other.input);
+  lost = std::hypot(lost, other.lost);
+  return *this;
+}
 
-CompressionReport CompressedAllReduce::run(std::uint64_t bucket, const Buffer& buffer, ReduceOp op, double factor, MatrixShape matrix) {
+CompressedAllReduce::CompressedAllReduce(Communicator& group, std::string_view compression, CompressedAllReduceOptions options)
+    : group_(group), chosen_(choose_compression(compression)), options_(std::move(options)), queue_(std::make_shared<CommunicationQueue>()) {
+  if (chosen_.seed) options_.seed = *chosen_.seed;
+  agree();
+  thread_ = std::thread([queue = queue_] { queue->serve(); });
+}
+
+CompressedAllReduce::~CompressedAllReduce() {
+  queue_->stop([&] { group_.transport().interrupt(); });
+  thread_.join();
+}
+
+/// Ranks with another ratio would fail later, ranks with another seed add up what does not belong together.
+void CompressedAllReduce::agree() {
+  const auto text = to_string(chosen_.spec);
+  std::vector<std::int64_t> all(static_cast<std::size_t>(group_.size()));
+  auto& mine = all[static_cast<std::size_t>(group_.rank())];
+  mine = static_cast<std::int64_t>(std::stoull(digest(fmt::format("{} {}", text, options_.seed)).substr(0, 16), nullptr, 16));
+  const auto own = mine;
+  group_.run({Goal::all_gather}, as_buffer(std::span(all)));
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != all[0] || all[rank] != own)
+      throw Error(Code::invalid_argument, fmt::format("[compression] ranks must choose the same compression and seed; got {} with seed {} on rank "
+                                                      "{}, expected that of rank {} too", text, options_.seed, group_.rank(),
+                                                      all[rank] != own ? rank : std::size_t{0}));
+}
+
+CompressionReport CompressedAllReduce::run(std::uint64_t bucket, const Buffer& buffer, ReduceOp op, double factor, const BucketLayout& layout) {
+  CompressionReport report;
+  queue_->run_now([&] { report = call(bucket, buffer, op, factor, layout); });
+  return report;
+}
+
+Handle CompressedAllReduce::start(std::uint64_t bucket, const Buffer& buffer, ReduceOp op, double factor, const BucketLayout& layout,
+                                  CompressionReport* report, Start when) {
+  auto state = std::make_shared<Handle::State>();
+  state->queue = queue_;
+  state->work = [=, this] {
+    const auto made = call(bucket, buffer, op, factor, layout);
+    if (report != nullptr) *report = made;
+  };
+  queue_->push(state, when);
+  return Handle(std::move(state));
+}
+
+CompressionReport CompressedAllReduce::total() const {
+  CompressionReport report;
+  queue_->run_now([&] { report = total_; });
+  return report;
+}
+
+std::vector<double> CompressedAllReduce::residual(std::uint64_t bucket) const {
+  std::vector<double> all;
+  queue_->run_now([&] {
+    if (const auto found = buckets_.find(bucket); found != buckets_.end())
+      std::visit([&](const auto& state) { all.assign(state.residual.begin(), state.residual.end()); }, found->second);
+  });
+  return all;
+}
+
+void CompressedAllReduce::forget() {
+  queue_->run_now([&] { buckets_.clear(); });
+}
+
+Bytes CompressedAllReduce::bytes(std::size_t elements, ElementType type, const BucketLayout& layout) {
+  check(type);
+  std::vector<Transfer> transfers;
+  const auto of = [&](const auto& made) {
+    if (made == nullptr) {
+      transfers.push_back({Goal::all_reduce, type, elements});
+      return;
+    }
+    transfers = made->transfers(group_.size());
+    if (layout.exact != 0) transfers.push_back({Goal::all_reduce, type, layout.exact});
+  };
+  Bytes sum;
+  queue_->run_now([&] {
+    type == ElementType::fp64 ? of(compressor<double>(0, elements, layout)) : of(compressor<float>(0, elements, layout));
+    for (const auto& transfer : transfers) {
+      const std::string_view algorithm = transfer.goal == Goal::all_reduce ? std::string_view(options_.algorithm) : "auto";
+      sum.value += group_.bytes_sent({transfer.goal, ReduceOp::sum, algorithm}, transfer.elements, transfer.type);
+    }
+  });
+  return sum;
+}
+
+void CompressedAllReduce::check(ElementType type) const {
+  if (type != ElementType::fp32 && type != ElementType::fp64)
+    throw Error(Code::invalid_argument, fmt::format("[compression] {}: got elements of {}, expected fp32 or fp64", chosen_.spec.name, name(type)));
+}
+
+CompressionReport CompressedAllReduce::call(std::uint64_t key, const Buffer& buffer, ReduceOp op, double factor, const BucketLayout& layout) {
   if (op == ReduceOp::max || op == ReduceOp::min)
     throw Error(Code::invalid_argument, fmt::format("[compression] {}: got {}, expected sum, average or weighted_sum", chosen_.spec.name, name(op)));
-  if (buffer.type != ElementType::fp32 && buffer.type != ElementType::fp64)
-    throw Error(Code::invalid_argument, fmt::format("[compression] {}: got elements of {}, expected fp32 or fp64", chosen_.spec.name, name(buffer.type)));
-  CompressionReport report;
-  report.uncompressed = {group_.bytes_sent({Goal::all_reduce, op, options_.algorithm}, buffer.elements, buffer.type)};
+  check(buffer.type);
   const auto before = group_.transport().traffic().sent;
-  report.relative_error = buffer.type == ElementType::fp32
-                              ? run_bucket(bucket, std::span(reinterpret_cast<float*>(buffer.data), buffer.elements), op, factor, matrix)
-                              : run_bucket(bucket, std::span(reinterpret_cast<double*>(buffer.data), buffer.elements), op, factor, matrix);
+  auto report = buffer.type == ElementType::fp32
+                    ? compress(key, std::span(reinterpret_cast<float*>(buffer.data), buffer.elements), op, factor, layout)
+                    : compress(key, std::span(reinterpret_cast<double*>(buffer.data), buffer.elements), op, factor, layout);
   report.sent = {group_.transport().traffic().sent - before};
+  total_ += report;
   return report;
 }
 
 template <typename T>
-double CompressedAllReduce::run_bucket(std::uint64_t key, std::span<T> values, ReduceOp op, double factor, MatrixShape matrix) {
-  constexpr auto kType = std::is_same_v<T, float> ? ElementType::fp32 : ElementType::fp64;
-  auto& state = bucket<T>(key, values.size(), matrix);
-  auto* const bytes = reinterpret_cast<std::byte*>(values.data());
+CompressionReport CompressedAllReduce::compress(std::uint64_t key, std::span<T> all, ReduceOp op, double factor, const BucketLayout& layout) {
+  auto& state = bucket<T>(key, all.size(), layout);
+  CompressionReport report;
+  report.uncompressed = state.uncompressed;
+  const Collective plain{Goal::all_reduce, op, options_.algorithm, factor};
   if (state.compressor == nullptr) {
-    group_.run({Goal::all_reduce, op, options_.algorithm, factor}, {bytes, values.size(), kType});
-    return 0;
+    group_.run(plain, as_buffer(all));
+    return report;
   }
-  const double weight = op == ReduceOp::weighted_sum ? factor : 1;
-  scale_into(kType, bytes, bytes, values.size(), weight, op == ReduceOp::average ? group_.size() : 1);
+  const auto values = all.first(all.size() - layout.exact);
+  const auto x = scratch<T>(input_, values.size());
+  const auto transmitted = scratch<T>(transmitted_, values.size());
+  auto* const bytes = reinterpret_cast<std::byte*>(x.data());
+  scale_into(kTypeOf<T>, bytes, reinterpret_cast<const std::byte*>(values.data()), x.size(), op == ReduceOp::weighted_sum ? factor : 1,
+             op == ReduceOp::average ? group_.size() : 1);
   if (!state.residual.empty())
-    reduce_into(ReduceOp::sum, kType, bytes, reinterpret_cast<const std::byte*>(state.residual.data()), values.size());
-  // What was compressed is needed afterwards, when the result is where it was.
-  std::vector<T> input(values.begin(), values.end());
-  if (transmitted_.size() < values.size_bytes()) transmitted_.resize(values.size_bytes());
-  const std::span transmitted(reinterpret_cast<T*>(transmitted_.data()), values.size());
-  state.compressor->all_reduce({group_, options_.algorithm, state.calls}, input, transmitted, values);
-  const double size = norm<T>(input);
-  const double lost = leave<T>(input, transmitted, input);
-  if (!state.residual.empty()) state.residual = std::move(input);
-  ++state.calls;
-  return size == 0 ? 0 : lost / size;
+    reduce_into(ReduceOp::sum, kTypeOf<T>, bytes, reinterpret_cast<const std::byte*>(state.residual.data()), x.size());
+  state.compressor->all_reduce({group_, options_.algorithm, state.calls++}, x, transmitted, values);
+  if (layout.exact != 0) group_.run(plain, as_buffer(all.last(layout.exact)));
+  const bool finite = all_finite<T>(values);
+  report.input = norm<T>(x);
+  report.lost = difference<T>(x, transmitted, finite ? std::span<T>(state.residual) : std::span<T>());
+  return report;
 }
 
 template <typename T>
-CompressedAllReduce::Bucket<T>& CompressedAllReduce::bucket(std::uint64_t key, std::size_t elements, MatrixShape matrix) {
+CompressedAllReduce::Bucket<T>& CompressedAllReduce::bucket(std::uint64_t key, std::size_t elements, const BucketLayout& layout) {
   const auto found = buckets_.find(key);
   if (found == buckets_.end()) {
-    Bucket<T> made{elements};
-    const CompressedBuffer buffer{elements, matrix, Random(options_.seed, key).bits()};
-    // Of nothing there is nothing to compress, but ranks still meet.
-    if (elements != 0) {
-      if constexpr (std::is_same_v<T, float>)
-        made.compressor = chosen_.compression.fp32(chosen_.spec, buffer);
-      else
-        made.compressor = chosen_.compression.fp64(chosen_.spec, buffer);
-    }
-    if (made.compressor != nullptr && chosen_.compression.feedback) made.residual.resize(elements);
+    Bucket<T> made{elements, compressor<T>(key, elements, layout)};
+    if (made.compressor != nullptr && chosen_.compression.feedback) made.residual.resize(elements - layout.exact);
+    made.uncompressed = {group_.bytes_sent({Goal::all_reduce, ReduceOp::sum, options_.algorithm}, elements, kTypeOf<T>)};
     return std::get<Bucket<T>>(buckets_.emplace(key, std::move(made)).first->second);
   }
   auto* const state = std::get_if<Bucket<T>>(&found->second);
   if (state == nullptr || state->elements != elements)
     throw Error(Code::invalid_argument, fmt::format("[compression] bucket {}: got {} {}, expected {} {} as before", key, elements,
-                                                    std::is_same_v<T, float> ? "fp32" : "fp64",
-                                                    std::visit([](const auto& b) { return b.elements; }, found->second),
+                                                    name(kTypeOf<T>), std::visit([](const auto& b) { return b.elements; }, found->second),
                                                     found->second.index() == 0 ? "fp32" : "fp64"));
   return *state;
 }
 
-double CompressedAllReduce::residual_norm(std::uint64_t bucket) const {
-  const auto found = buckets_.find(bucket);
-  if (found == buckets_.end()) return 0;
-  return std::visit([]<typename T>(const Bucket<T>& state) { return norm<T>(state.residual); }, found->second);
+template <typename T>
+std::unique_ptr<Compressor<T>> CompressedAllReduce::compressor(std::uint64_t key, std::size_t elements, const BucketLayout& layout) const {
+  if (layout.exact > elements)
+    throw Error(Code::invalid_argument, fmt::format("[compression] got {} exact elements, expected at most the bucket's {}", layout.exact, elements));
+  // Of nothing there is nothing to compress, but ranks still meet.
+  if (layout.exact == elements) return nullptr;
+  const CompressedBuffer buffer{elements - layout.exact, layout.tensors, Random(options_.seed, key).bits()};
+  if constexpr (std::is_same_v<T, float>)
+    return chosen_.compression.fp32(chosen_.spec, buffer);
+  else
+    return chosen_.compression.fp64(chosen_.spec, buffer);
+}
+
+template <typename T>
+std::span<T> CompressedAllReduce::scratch(std::vector<std::byte>& memory, std::size_t elements) const {
+  if (memory.size() < elements * sizeof(T)) memory.resize(elements * sizeof(T));
+  return {reinterpret_cast<T*>(memory.data()), elements};
 }
 
 }  // namespace ddl

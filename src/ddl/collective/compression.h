@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ namespace ddl {
 // C(x). An all-reduce under it gives every rank the sum over ranks of C(x), which is not the sum of x; what is lost is
 // either right on average (int8) or kept and added to the next call's elements (error feedback).
 
-/// A flat buffer seen as a matrix, row after row. 0 x 0: as square as it goes, the last row padded with zeros.
+/// A tensor as a matrix, row after row. One that has one dimension is rows x 1.
 struct MatrixShape {
   std::size_t rows = 0;
   std::size_t columns = 0;
@@ -27,7 +28,9 @@ struct MatrixShape {
 /// What a compressor is made for; alike on all ranks.
 struct CompressedBuffer {
   std::size_t elements = 0;  ///< at least 1
-  MatrixShape matrix = {};
+  /// The tensors that lie in it, one after the other, for compressions of matrices. None: it is one matrix, as square as
+  /// it goes, the last row padded with zeros.
+  std::vector<MatrixShape> tensors = {};
   std::uint64_t seed = 0;  ///< of everything that it draws
 };
 
@@ -39,10 +42,9 @@ struct CompressionStep {
 };
 
 /// A collective that a compressed all-reduce is made of: of so many elements of that type, cut into equal parts where
-/// ranks have their own.
+/// ranks have their own. All-reduces go by the algorithm that the user chose, the others by "auto".
 struct Transfer {
   Goal goal = Goal::all_reduce;
-  ReduceOp op = ReduceOp::sum;
   ElementType type = ElementType::fp32;
   std::size_t elements = 0;
 };
@@ -53,23 +55,23 @@ class Compressor {
  public:
   virtual ~Compressor() = default;
 
-  /// result = sum over ranks of C(input), the same bits on every rank; transmitted = C(input) of this rank. All of the
-  /// buffer's elements; `result` may be `input`. Where one rank's input holds a NaN or an
-  /// infinity, every rank's result does.
-  /// Errors: those of Communicator::run().
+  /// `result`: the same bits on every rank; the sum over ranks of `transmitted`, but for rounding. Where any rank's input
+  /// holds a NaN or an infinity, every rank's result does.
+  /// Shape:   all the elements of the buffer; none overlaps another.
+  /// Errors:  those of Communicator::run().
   virtual void all_reduce(const CompressionStep& step, std::span<const T> input, std::span<T> transmitted, std::span<T> result) = 0;
 
-  /// What all_reduce() does in a group of so many ranks, where every input is finite.
+  /// What all_reduce() does in a group of so many ranks, in this order, whatever the elements are.
   virtual std::vector<Transfer> transfers(int ranks) const = 0;
 };
 
 /// One way to compress. Its makers give a null for what sends everything as it is.
-/// Errors of the makers: invalid_argument for an option's value or a matrix that has another number of elements.
+/// Errors of the makers: invalid_argument for an option's value, or tensors that have another number of elements.
 struct Compression {
   std::function<std::unique_ptr<Compressor<float>>(const Spec&, const CompressedBuffer&)> fp32;
   std::function<std::unique_ptr<Compressor<double>>(const Spec&, const CompressedBuffer&)> fp64;
   std::vector<std::string> options = {};
-  /// Whether what a call did not transmit is added to the input of the next (Seide et al. 2014; Karimireddy et al. 2019).
+  /// Whether what a call did not transmit is added to the input of the next, where option `feedback` says nothing else.
   bool feedback = false;
 };
 
@@ -80,6 +82,7 @@ Registry<Compression> builtin_compressions();
 struct ChosenCompression {
   Spec spec;
   Compression compression;
+  std::optional<std::uint64_t> seed = {};  ///< option `seed`
 };
 /// Errors: not_found with the nearest name, invalid_argument for an option that it does not have, or a bad value.
 ChosenCompression choose_compression(std::string_view text);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 
@@ -23,6 +24,16 @@ std::unique_ptr<Compressor<T>> random_k_compressor(const Spec&, const Compressed
 template <typename T>
 std::unique_ptr<Compressor<T>> power_sgd_compressor(const Spec&, const CompressedBuffer&);
 
+// Options. Errors of all: invalid_argument with what was got and what is expected.
+
+/// How many of the elements a sparse compression sends: option `ratio` of them, to the nearest, at least one.
+std::size_t kept_elements(const Spec& spec, std::size_t elements);
+std::size_t count_option(const Spec& spec, const std::string& name, std::size_t otherwise);
+/// How many elements of so many bytes each fit into option `name`, at least one.
+std::size_t bytes_option(const Spec& spec, const std::string& name, std::size_t otherwise, std::size_t element);
+std::string word_option(const Spec& spec, const std::string& name, const std::vector<std::string>& known, std::size_t otherwise);
+std::optional<std::uint64_t> seed_option(const Spec& spec);
+
 template <typename T>
 inline constexpr ElementType kTypeOf = std::is_same_v<T, float>          ? ElementType::fp32
                                        : std::is_same_v<T, double>       ? ElementType::fp64
@@ -32,21 +43,6 @@ inline constexpr ElementType kTypeOf = std::is_same_v<T, float>          ? Eleme
 template <typename T>
 Buffer as_buffer(std::span<T> values) {
   return {reinterpret_cast<std::byte*>(values.data()), values.size(), kTypeOf<T>};
-}
-
-/// How many of the elements a sparse compression sends: option `ratio` of them, to the nearest, at least one.
-/// Errors: invalid_argument where it is not in (0, 1].
-std::size_t kept_elements(const Spec& spec, std::size_t elements);
-
-/// Errors: invalid_argument where the option is no whole number from 1 on.
-std::size_t count_option(const Spec& spec, const std::string& name, std::size_t otherwise);
-
-template <typename T>
-bool all_finite(std::span<const T> values) {
-  // x - x is 0 or NaN: one comparison at the end, so that the loop has no branch.
-  T sum = 0;
-  for (const T value : values) sum += value - value;
-  return sum == 0;
 }
 
 }  // namespace ddl

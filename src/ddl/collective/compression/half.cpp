@@ -25,7 +25,7 @@ class Half final : public Compressor<T> {
     unpack(result);
   }
 
-  std::vector<Transfer> transfers(int) const override { return {{Goal::all_reduce, ReduceOp::sum, type_, wire_.size()}}; }
+  std::vector<Transfer> transfers(int) const override { return {{Goal::all_reduce, type_, wire_.size()}}; }
 
  private:
   // fp64 goes through fp32 block by block, small enough for the nearest cache.

@@ -11,126 +11,152 @@ namespace {
 
 constexpr int kLevels = 127;
 
-/// C(x) = s*q, q = floor(x/s + u) in [-127, 127], s = max over ranks and elements of |x| / 127; u is drawn uniformly from
-/// [0, 1) for every element, which makes E[C(x)] = x, or is 1/2 (rounding=nearest).
-/// Error:   per element below s, with variance at most s^2/4; with rounding=nearest at most s/2, but not right on average.
-/// Sum:     of integers, exact: up to 3 ranks gather all q and add them in 32 bits; more ranks each gather one slice of
-///          every q (all-to-all), add it up, and pass the sum around in 16 bits, which hold 258 ranks' 127, or else in 32.
-/// Bytes:   an all-reduce of one element, then (P-1)*n for P <= 3, else about 3*(P-1)/P*n (5*(P-1)/P*n beyond 258 ranks),
-///          where a ring of fp32 sends 8*(P-1)/P*n. Slices are rounded up to four elements.
-/// Source:  Alistarh et al. 2017, QSGD, section 3.1, with the maximum for a norm as in their section 5; the scale shared by
-///          all ranks, so that integers can be added, as in Mishchenko et al. 2021, IntSGD.
+/// Elements in 8 bits. Chunk by chunk, with s = max |x| / 127 over the chunk:
+///     C(x) = s*q,  q = floor(x/s + u) in [-127, 127]
+/// u is drawn uniformly from [0, 1) for every element, which makes E[C(x)] = x, or is 1/2 (rounding=nearest). A chunk that
+/// holds a NaN or an infinity becomes NaNs.
+/// Error:   per element below s, with variance at most s^2/4; at most s/2 where it is rounded to nearest, but then not
+///          right on average. Where s is too small for a normal number, C(x) = 0.
+/// Sum:     of what was decoded, in the elements' own type, in the order of ranks: nothing can overflow in 8 bits. Up to 2
+///          ranks gather all of it. More ranks each gather one slice of everyone's (all-to-all), add it up, compress the
+///          sum once more, and pass that around; what this second compression loses the slice's owner counts as its own.
+/// Bytes:   with w(m) = 4*ceil(m/4) + sizeof(T)*ceil(m/chunk) for m elements: (P-1)*w(n) for P <= 2 or n = 1,
+///          else 2*(P-1)*w(ceil(n/P)), about a quarter of a ring of fp32.
+/// Source:  Alistarh et al. 2017, QSGD (in its variant with buckets and their maximum for a norm); compressing the sum as
+///          well: Seide et al. 2014, 1-Bit Stochastic Gradient Descent; Tang et al. 2019, DoubleSqueeze.
 template <typename T>
 class Int8 final : public Compressor<T> {
  public:
-  Int8(std::size_t elements, bool stochastic, std::uint64_t seed) : elements_(elements), stochastic_(stochastic), seed_(seed) {}
+  Int8(std::size_t elements, std::size_t chunk, bool stochastic, std::uint64_t seed)
+      : elements_(elements), chunk_(chunk), stochastic_(stochastic), seed_(seed) {}
 
   void all_reduce(const CompressionStep& step, std::span<const T> input, std::span<T> transmitted, std::span<T> result) override {
-    T largest = 0;
-    for (const T value : input)
-      if (const T size = std::abs(value); !(size <= largest)) largest = std::isnan(largest) ? largest : size;
-    step.group.run({Goal::all_reduce, ReduceOp::max, step.algorithm}, as_buffer(std::span(&largest, 1)));
-    if (!std::isfinite(largest)) {
-      // No scale holds these numbers; every rank sees that alike.
-      std::fill(transmitted.begin(), transmitted.end(), std::numeric_limits<T>::quiet_NaN());
-      std::fill(result.begin(), result.end(), std::numeric_limits<T>::quiet_NaN());
+    const auto ranks = static_cast<std::size_t>(step.group.size());
+    const auto me = static_cast<std::size_t>(step.group.rank());
+    Random random(seed_, step.number * ranks + me);
+    const std::size_t slice = slice_of(step.group.size());
+    wire_.assign(words(slice) * ranks, 0);
+    const auto part = [&](std::size_t rank) { return reinterpret_cast<std::byte*>(wire_.data() + rank * words(slice)); };
+    if (slice == elements_) {
+      encode(input, part(me), random);
+      decode(part(me), transmitted);
+      step.group.run({Goal::all_gather}, as_buffer(std::span(wire_)));
+      decode(part(0), result);
+      for (std::size_t rank = 1; rank < ranks; ++rank) add(part(rank), result);
       return;
     }
-    const double scale = static_cast<double>(largest) / kLevels;
-    const int ranks = step.group.size();
-    const std::size_t slice = gathers_all(ranks) ? padded(elements_) : padded_slice(ranks);
-    wire_.assign(slice * static_cast<std::size_t>(ranks), 0);
-    // The others' places come before and after ours where all are gathered.
-    std::int8_t* const mine = wire_.data() + (gathers_all(ranks) ? slice * static_cast<std::size_t>(step.group.rank()) : 0);
-    quantise(input, scale, Random(seed_, step.number * static_cast<std::uint64_t>(ranks) + static_cast<std::uint64_t>(step.group.rank())), mine);
-    for (std::size_t i = 0; i < elements_; ++i) transmitted[i] = static_cast<T>(scale * mine[i]);
-    if (gathers_all(ranks)) {
-      run(step, Goal::all_gather, wire_);
-      sums_.resize(elements_);
-      add_up(slice, ranks, elements_, sums_);
-      for (std::size_t i = 0; i < elements_; ++i) result[i] = static_cast<T>(scale * sums_[i]);
-    } else if (ranks <= kMostIn16Bits) {
-      sum_slices<std::int16_t>(step, slice, scale, result);
-    } else {
-      sum_slices<std::int32_t>(step, slice, scale, result);
+    const auto of = [&](auto values, std::size_t rank) {
+      const std::size_t begin = std::min(elements_, rank * slice);
+      return values.subspan(begin, std::min(slice, elements_ - begin));
+    };
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      encode(of(input, rank), part(rank), random);
+      decode(part(rank), of(transmitted, rank));
     }
+    step.group.run({Goal::all_to_all}, as_buffer(std::span(wire_)));
+    const auto mine = of(result, me);
+    decode(part(0), mine);
+    for (std::size_t rank = 1; rank < ranks; ++rank) add(part(rank), mine);
+    encode(std::span<const T>(mine), part(me), random);
+    const auto counted = of(transmitted, me);
+    each_level(part(me), mine.size(), [&](std::size_t i, T value) { counted[i] += value - mine[i]; });
+    step.group.run({Goal::all_gather}, as_buffer(std::span(wire_)));
+    for (std::size_t rank = 0; rank < ranks; ++rank) decode(part(rank), of(result, rank));
   }
 
   std::vector<Transfer> transfers(int ranks) const override {
-    const auto p = static_cast<std::size_t>(ranks);
-    std::vector<Transfer> all{{Goal::all_reduce, ReduceOp::max, kTypeOf<T>, 1}};
-    if (gathers_all(ranks)) {
-      all.push_back({Goal::all_gather, ReduceOp::sum, ElementType::int32, padded(elements_) * p / 4});
-    } else {
-      all.push_back({Goal::all_to_all, ReduceOp::sum, ElementType::int32, padded_slice(ranks) * p / 4});
-      all.push_back({Goal::all_gather, ReduceOp::sum, ElementType::int32, padded_slice(ranks) * p / (ranks <= kMostIn16Bits ? 2 : 1)});
-    }
-    return all;
+    const std::size_t slice = slice_of(ranks);
+    const Transfer gather{Goal::all_gather, ElementType::int32, words(slice) * static_cast<std::size_t>(ranks)};
+    if (slice == elements_) return {gather};
+    return {{Goal::all_to_all, gather.type, gather.elements}, gather};
   }
 
  private:
-  static constexpr int kMostIn16Bits = std::numeric_limits<std::int16_t>::max() / kLevels;
-
-  static bool gathers_all(int ranks) { return ranks <= 3; }
-  // Bytes travel as whole words: a collective has no type for single ones.
-  static std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
-  std::size_t padded_slice(int ranks) const {
+  std::size_t slice_of(int ranks) const {
     const auto p = static_cast<std::size_t>(ranks);
-    return padded((elements_ + p - 1) / p);
+    return ranks <= 2 ? elements_ : (elements_ + p - 1) / p;
   }
+  // A collective has no type for single bytes: they travel as words of four. All scales, then all levels.
+  std::size_t words(std::size_t elements) const { return chunks(elements) * sizeof(T) / 4 + (elements + 3) / 4; }
+  std::size_t chunks(std::size_t elements) const { return (elements + chunk_ - 1) / chunk_; }
 
-  void quantise(std::span<const T> input, double scale, Random random, std::int8_t* into) const {
-    if (scale == 0) return;  // all zero
-    for (std::size_t i = 0; i < elements_; ++i) {
-      const double level = std::floor(static_cast<double>(input[i]) / scale + (stochastic_ ? static_cast<double>(random.uniform()) : 0.5));
-      into[i] = static_cast<std::int8_t>(std::clamp(level, -double{kLevels}, double{kLevels}));
+  void encode(std::span<const T> from, std::byte* part, Random& random) const {
+    auto* levels = reinterpret_cast<std::int8_t*>(part + chunks(from.size()) * sizeof(T));
+    for (std::size_t at = 0; at < from.size(); at += chunk_, part += sizeof(T)) {
+      const auto chunk = from.subspan(at, std::min(chunk_, from.size() - at));
+      const T scale = scale_of(chunk);
+      std::memcpy(part, &scale, sizeof(T));
+      quantise(chunk, static_cast<double>(scale), levels + at, random);
     }
   }
 
-  template <typename Word>
-  static void run(const CompressionStep& step, Goal goal, std::vector<Word>& words) {
-    step.group.run({goal}, {reinterpret_cast<std::byte*>(words.data()), words.size() * sizeof(Word) / 4, ElementType::int32});
+  static T scale_of(std::span<const T> chunk) {
+    T largest = 0;
+    bool finite = true;
+    for (const T value : chunk) {
+      const T size = std::abs(value);
+      finite &= size <= std::numeric_limits<T>::max();
+      largest = std::max(largest, size);
+    }
+    return finite ? largest / kLevels : std::numeric_limits<T>::quiet_NaN();
   }
 
-  /// into[i] = sum over ranks of what they have at place i of their slice.
-  template <typename Sums>
-  void add_up(std::size_t slice, int ranks, std::size_t count, Sums& into) const {
-    std::fill_n(into.begin(), count, 0);
-    for (int rank = 0; rank < ranks; ++rank) {
-      const std::int8_t* const theirs = wire_.data() + slice * static_cast<std::size_t>(rank);
-      for (std::size_t i = 0; i < count; ++i) into[i] = static_cast<std::decay_t<decltype(into[i])>>(into[i] + theirs[i]);
+  void quantise(std::span<const T> chunk, double scale, std::int8_t* into, Random& random) const {
+    if (!(scale >= static_cast<double>(std::numeric_limits<T>::min()))) {  // or a NaN, which no level takes away again
+      std::fill_n(into, chunk.size(), std::int8_t{0});
+      return;
+    }
+    constexpr int kAbove = 128;  // where all levels are above 0, cutting off is rounding down
+    const double levels = 1 / scale;
+    const auto level = [&](T value, double draw) {
+      const double exact = std::clamp(static_cast<double>(value) * levels, -double{kLevels}, double{kLevels});
+      return static_cast<std::int8_t>(static_cast<int>(exact + draw + kAbove) - kAbove);
+    };
+    if (!stochastic_) {
+      for (std::size_t i = 0; i < chunk.size(); ++i) into[i] = level(chunk[i], 0.5);
+      return;
+    }
+    // A draw serves two elements.
+    constexpr double kUnit = 0x1.0p-32;
+    std::size_t i = 0;
+    for (; i + 2 <= chunk.size(); i += 2) {
+      const std::uint64_t bits = random.bits();
+      into[i] = level(chunk[i], static_cast<double>(static_cast<std::uint32_t>(bits)) * kUnit);
+      into[i + 1] = level(chunk[i + 1], static_cast<double>(static_cast<std::uint32_t>(bits >> 32)) * kUnit);
+    }
+    if (i < chunk.size()) into[i] = level(chunk[i], static_cast<double>(static_cast<std::uint32_t>(random.bits())) * kUnit);
+  }
+
+  template <typename Take>
+  void each_level(const std::byte* part, std::size_t count, const Take& take) const {
+    const auto* levels = reinterpret_cast<const std::int8_t*>(part + chunks(count) * sizeof(T));
+    for (std::size_t at = 0; at < count; at += chunk_, part += sizeof(T)) {
+      T scale;
+      std::memcpy(&scale, part, sizeof(T));
+      const std::size_t end = std::min(count, at + chunk_);
+      for (std::size_t i = at; i < end; ++i) take(i, scale * static_cast<T>(levels[i]));
     }
   }
-
-  template <typename Sum>
-  void sum_slices(const CompressionStep& step, std::size_t slice, double scale, std::span<T> result) {
-    const int ranks = step.group.size();
-    run(step, Goal::all_to_all, wire_);
-    std::vector<Sum> sums(wire_.size());
-    std::span<Sum> mine = std::span(sums).subspan(slice * static_cast<std::size_t>(step.group.rank()), slice);
-    add_up(slice, ranks, slice, mine);
-    run(step, Goal::all_gather, sums);
-    for (std::size_t i = 0; i < elements_; ++i) result[i] = static_cast<T>(scale * sums[i]);
+  void decode(const std::byte* part, std::span<T> into) const {
+    each_level(part, into.size(), [&](std::size_t i, T value) { into[i] = value; });
+  }
+  void add(const std::byte* part, std::span<T> to) const {
+    each_level(part, to.size(), [&](std::size_t i, T value) { to[i] += value; });
   }
 
   std::size_t elements_;
+  std::size_t chunk_;  // elements
   bool stochastic_;
   std::uint64_t seed_;
-  std::vector<std::int8_t> wire_;
-  std::vector<std::int32_t> sums_;
+  std::vector<std::int32_t> wire_;  // of each rank a part
 };
 
 }  // namespace
 
 template <typename T>
 std::unique_ptr<Compressor<T>> int8_compressor(const Spec& spec, const CompressedBuffer& buffer) {
-  const auto found = spec.options.find("rounding");
-  const std::string rounding = found == spec.options.end() ? "stochastic" : found->second;
-  const std::vector<std::string> known{"stochastic", "nearest"};
-  if (std::find(known.begin(), known.end(), rounding) == known.end())
-    throw Error(Code::invalid_argument, fmt::format("[compression] rounding of int8; got '{}'{}, expected one of: {}", rounding,
-                                                    did_you_mean(rounding, known), join(known, " ")));
-  return std::make_unique<Int8<T>>(buffer.elements, rounding == known[0], buffer.seed);
+  const bool stochastic = word_option(spec, "rounding", {"stochastic", "nearest"}, 0) == "stochastic";
+  return std::make_unique<Int8<T>>(buffer.elements, bytes_option(spec, "chunk", 4096, sizeof(T)), stochastic, buffer.seed);
 }
 template std::unique_ptr<Compressor<float>> int8_compressor(const Spec&, const CompressedBuffer&);
 template std::unique_ptr<Compressor<double>> int8_compressor(const Spec&, const CompressedBuffer&);

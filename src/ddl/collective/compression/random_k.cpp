@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ddl/collective/compression/compressions.h"
+#include "ddl/collective/compression/sums.h"
 #include "ddl/core/random.h"
 
 namespace ddl {
@@ -30,7 +31,8 @@ void draw_set(std::size_t n, Random random, std::span<std::size_t> into, std::ve
 /// so that no index travels and the values can be added on the way. A rank with a NaN or an infinity anywhere sends NaNs.
 /// Error:   E|x - C(x)|^2 = (1 - k/n) |x|^2, kept for the next call.
 /// Bytes:   an all-reduce of k elements.
-/// Source:  Stich et al. 2018, Sparsified SGD with Memory, definition 2.1 and lemma A.1.
+/// Source:  Stich, Cordonnier & Jaggi 2018, Sparsified SGD with Memory, definitions 2.1 and 2.2; places from a seed instead
+///          of on the wire: Konecny et al. 2016, Federated Learning: Strategies for Improving Communication Efficiency.
 template <typename T>
 class RandomK final : public Compressor<T> {
  public:
@@ -45,7 +47,7 @@ class RandomK final : public Compressor<T> {
     spread(result);
   }
 
-  std::vector<Transfer> transfers(int) const override { return {{Goal::all_reduce, ReduceOp::sum, kTypeOf<T>, wire_.size()}}; }
+  std::vector<Transfer> transfers(int) const override { return {{Goal::all_reduce, kTypeOf<T>, wire_.size()}}; }
 
  private:
   void spread(std::span<T> into) const {

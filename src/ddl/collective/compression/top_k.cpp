@@ -44,7 +44,8 @@ auto kth_largest(std::span<const T> values, std::size_t k) {
 /// Bytes:   every rank's indices (4 bytes) and values, to all: (P-1)*k*(4 + sizeof(T)). Grows with P: a ring of fp32 sends
 ///          less from ratio*P = 1 on.
 /// Source:  Aji & Heafield 2017, Sparse Communication for Distributed Gradient Descent (with the threshold found exactly);
-///          Lin et al. 2018, Deep Gradient Compression; the bound: Stich et al. 2018, Sparsified SGD with Memory, lemma A.1.
+///          Lin et al. 2018, Deep Gradient Compression; the bound: Stich, Cordonnier & Jaggi 2018, Sparsified SGD with
+///          Memory, definitions 2.1 and 2.2.
 template <typename T>
 class TopK final : public Compressor<T> {
  public:
@@ -66,7 +67,7 @@ class TopK final : public Compressor<T> {
   }
 
   std::vector<Transfer> transfers(int ranks) const override {
-    return {{Goal::all_gather, ReduceOp::sum, ElementType::int32, words() * static_cast<std::size_t>(ranks)}};
+    return {{Goal::all_gather, ElementType::int32, words() * static_cast<std::size_t>(ranks)}};
   }
 
  private:
