@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "ddl/collective/compression/compressions.h"
-#include "ddl/collective/compression/sums.h"
+#include "ddl/collective/compression/kernels.h"
 #include "ddl/collective/queue.h"
 #include "ddl/collective/reduce.h"
 #include "ddl/core/hash.h"
@@ -12,20 +12,17 @@
 namespace ddl {
 namespace {
 
-template <typename T>
-double norm(std::span<const T> values) {
-  return std::sqrt(sum_of(values.size(), [&](std::size_t i) { return static_cast<double>(values[i]) * static_cast<double>(values[i]); }));
-}
-
 /// |x - transmitted|; the difference itself goes to `left`, where that is not empty.
 template <typename T>
 double difference(std::span<const T> x, std::span<const T> transmitted, std::span<T> left) {
+  const T *const a = x.data(), *const b = transmitted.data();
   if (left.empty())
-    return std::sqrt(sum_of(x.size(), [&](std::size_t i) {
-      const auto lost = static_cast<double>(x[i] - transmitted[i]);
+    return std::sqrt(sum_of(x.size(), [a, b](std::size_t i) {
+      const auto lost = static_cast<double>(a[i] - b[i]);
       return lost * lost;
     }));
-  for (std::size_t i = 0; i < x.size(); ++i) left[i] = x[i] - transmitted[i];
+  T* const into = left.data();
+  for (std::size_t i = 0; i < x.size(); ++i) into[i] = a[i] - b[i];
   return norm<T>(left);
 }
 

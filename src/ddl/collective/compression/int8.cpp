@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ddl/collective/compression/compressions.h"
+#include "ddl/collective/compression/kernels.h"
 #include "ddl/core/random.h"
 
 namespace ddl {
@@ -13,8 +14,8 @@ constexpr int kLevels = 127;
 
 /// Elements in 8 bits. Chunk by chunk, with s = max |x| / 127 over the chunk:
 ///     C(x) = s*q,  q = floor(x/s + u) in [-127, 127]
-/// u is drawn uniformly from [0, 1) for every element, which makes E[C(x)] = x, or is 1/2 (rounding=nearest). A chunk that
-/// holds a NaN or an infinity becomes NaNs.
+/// u is drawn uniformly from [0, 1), in 16 bits, for every element, which makes E[C(x)] = x to 2^-16 s, or is 1/2
+/// (rounding=nearest). A chunk that holds a NaN or an infinity becomes NaNs.
 /// Error:   per element below s, with variance at most s^2/4; at most s/2 where it is rounded to nearest, but then not
 ///          right on average. Where s is too small for a normal number, C(x) = 0.
 /// Sum:     of what was decoded, in the elements' own type, in the order of ranks: nothing can overflow in 8 bits. Up to 2
@@ -59,7 +60,9 @@ class Int8 final : public Compressor<T> {
     for (std::size_t rank = 1; rank < ranks; ++rank) add(part(rank), mine);
     encode(std::span<const T>(mine), part(me), random);
     const auto counted = of(transmitted, me);
-    each_level(part(me), mine.size(), [&](std::size_t i, T value) { counted[i] += value - mine[i]; });
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = -mine[i];
+    add(part(me), mine);  // what is lost by it
+    for (std::size_t i = 0; i < mine.size(); ++i) counted[i] += mine[i];
     step.group.run({Goal::all_gather}, as_buffer(std::span(wire_)));
     for (std::size_t rank = 0; rank < ranks; ++rank) decode(part(rank), of(result, rank));
   }
@@ -86,63 +89,58 @@ class Int8 final : public Compressor<T> {
       const auto chunk = from.subspan(at, std::min(chunk_, from.size() - at));
       const T scale = scale_of(chunk);
       std::memcpy(part, &scale, sizeof(T));
-      quantise(chunk, static_cast<double>(scale), levels + at, random);
+      quantise(chunk, scale, levels + at, random);
     }
   }
 
   static T scale_of(std::span<const T> chunk) {
-    T largest = 0;
-    bool finite = true;
-    for (const T value : chunk) {
-      const T size = std::abs(value);
-      finite &= size <= std::numeric_limits<T>::max();
-      largest = std::max(largest, size);
-    }
-    return finite ? largest / kLevels : std::numeric_limits<T>::quiet_NaN();
+    const T largest = largest_magnitude(chunk);
+    return std::isfinite(largest) ? largest / kLevels : std::numeric_limits<T>::quiet_NaN();
   }
 
-  void quantise(std::span<const T> chunk, double scale, std::int8_t* into, Random& random) const {
-    if (!(scale >= static_cast<double>(std::numeric_limits<T>::min()))) {  // or a NaN, which no level takes away again
+  void quantise(std::span<const T> chunk, T scale, std::int8_t* into, Random& random) const {
+    if (!(scale >= std::numeric_limits<T>::min())) {  // or a NaN, which no level takes away again
       std::fill_n(into, chunk.size(), std::int8_t{0});
       return;
     }
-    constexpr int kAbove = 128;  // where all levels are above 0, cutting off is rounding down
-    const double levels = 1 / scale;
-    const auto level = [&](T value, double draw) {
-      const double exact = std::clamp(static_cast<double>(value) * levels, -double{kLevels}, double{kLevels});
-      return static_cast<std::int8_t>(static_cast<int>(exact + draw + kAbove) - kAbove);
-    };
-    if (!stochastic_) {
-      for (std::size_t i = 0; i < chunk.size(); ++i) into[i] = level(chunk[i], 0.5);
-      return;
+    std::uint16_t draws[kBlock];
+    std::fill_n(draws, kBlock, std::uint16_t{1} << 15);
+    for (std::size_t at = 0; at < chunk.size(); at += kBlock) {
+      const std::size_t count = std::min(kBlock, chunk.size() - at);
+      if (stochastic_)
+        for (std::size_t i = 0; i < count; i += 4) {
+          const std::uint64_t bits = random.bits();
+          std::memcpy(draws + i, &bits, sizeof bits);
+        }
+      round_down(chunk.data() + at, 1 / scale, draws, count, into + at);
     }
-    // A draw serves two elements.
-    constexpr double kUnit = 0x1.0p-32;
-    std::size_t i = 0;
-    for (; i + 2 <= chunk.size(); i += 2) {
-      const std::uint64_t bits = random.bits();
-      into[i] = level(chunk[i], static_cast<double>(static_cast<std::uint32_t>(bits)) * kUnit);
-      into[i + 1] = level(chunk[i + 1], static_cast<double>(static_cast<std::uint32_t>(bits >> 32)) * kUnit);
-    }
-    if (i < chunk.size()) into[i] = level(chunk[i], static_cast<double>(static_cast<std::uint32_t>(random.bits())) * kUnit);
   }
 
-  template <typename Take>
-  void each_level(const std::byte* part, std::size_t count, const Take& take) const {
+  static void round_down(const T* from, T levels, const std::uint16_t* draws, std::size_t count, std::int8_t* into) {
+    constexpr T kMost = kLevels, kUnit = T{1} / 65536;
+    constexpr int kAbove = 128;  // where all are above 0, cutting off is rounding down
+    for (std::size_t i = 0; i < count; ++i) {
+      T level = from[i] * levels;
+      level = level < kMost ? level : kMost;
+      level = level > -kMost ? level : -kMost;
+      into[i] = static_cast<std::int8_t>(static_cast<int>(level + static_cast<T>(static_cast<int>(draws[i])) * kUnit + kAbove) - kAbove);
+    }
+  }
+
+  template <bool kAdds>
+  void decode(const std::byte* part, std::size_t count, T* into) const {
     const auto* levels = reinterpret_cast<const std::int8_t*>(part + chunks(count) * sizeof(T));
     for (std::size_t at = 0; at < count; at += chunk_, part += sizeof(T)) {
       T scale;
       std::memcpy(&scale, part, sizeof(T));
       const std::size_t end = std::min(count, at + chunk_);
-      for (std::size_t i = at; i < end; ++i) take(i, scale * static_cast<T>(levels[i]));
+      for (std::size_t i = at; i < end; ++i) into[i] = scale * static_cast<T>(static_cast<int>(levels[i])) + (kAdds ? into[i] : T{0});
     }
   }
-  void decode(const std::byte* part, std::span<T> into) const {
-    each_level(part, into.size(), [&](std::size_t i, T value) { into[i] = value; });
-  }
-  void add(const std::byte* part, std::span<T> to) const {
-    each_level(part, to.size(), [&](std::size_t i, T value) { to[i] += value; });
-  }
+  void decode(const std::byte* part, std::span<T> into) const { decode<false>(part, into.size(), into.data()); }
+  void add(const std::byte* part, std::span<T> to) const { decode<true>(part, to.size(), to.data()); }
+
+  static constexpr std::size_t kBlock = 1024;
 
   std::size_t elements_;
   std::size_t chunk_;  // elements

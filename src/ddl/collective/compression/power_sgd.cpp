@@ -3,16 +3,11 @@
 #include <limits>
 
 #include "ddl/collective/compression/compressions.h"
-#include "ddl/collective/compression/sums.h"
+#include "ddl/collective/compression/kernels.h"
 #include "ddl/core/random.h"
 
 namespace ddl {
 namespace {
-
-template <typename T>
-double dot(const T* a, const T* b, std::size_t n) {
-  return sum_of(n, [&](std::size_t i) { return static_cast<double>(a[i]) * static_cast<double>(b[i]); });
-}
 
 template <typename T>
 void add_multiple(T* to, double factor, const T* from, std::size_t n) {
@@ -32,9 +27,9 @@ void orthonormalise(std::span<T> columns, std::size_t length) {
     for (int pass = 0; pass < 2; ++pass)
       for (std::size_t other = 0; other < begin; other += length)
         add_multiple(column, -dot(column, columns.data() + other, length), columns.data() + other, length);
-    const double norm = std::sqrt(dot(column, column, length));
-    const bool dependent = norm <= kRounding * before && std::isfinite(before);
-    for (std::size_t i = 0; i < length; ++i) column[i] = dependent ? T{0} : static_cast<T>(column[i] / norm);
+    const double after = std::sqrt(dot(column, column, length));
+    const bool dependent = after <= kRounding * before && std::isfinite(before);
+    for (std::size_t i = 0; i < length; ++i) column[i] = dependent ? T{0} : static_cast<T>(column[i] / after);
   }
 }
 

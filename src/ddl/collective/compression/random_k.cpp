@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "ddl/collective/compression/compressions.h"
-#include "ddl/collective/compression/sums.h"
+#include "ddl/collective/compression/kernels.h"
 #include "ddl/core/random.h"
 
 namespace ddl {

@@ -1,23 +1,24 @@
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <limits>
 
 #include "ddl/collective/compression/compressions.h"
+#include "ddl/collective/compression/kernels.h"
 
 namespace ddl {
 namespace {
 
-/// An integer for a magnitude, in its order; a NaN is above infinity, so that none is left behind.
-std::uint32_t order_of(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU; }
-std::uint64_t order_of(double value) { return std::bit_cast<std::uint64_t>(value) & 0x7fffffffffffffffULL; }
+template <typename T>
+auto order(T value) {
+  return static_cast<std::make_unsigned_t<decltype(magnitude(value))>>(magnitude(value));
+}
 
 /// The k-th largest magnitude, and how many of those equal to it are among the k largest. By digits from the highest
 /// down: a time in proportion to n, whatever the numbers are.
 template <typename T>
 auto kth_largest(std::span<const T> values, std::size_t k) {
-  using Key = decltype(order_of(T{}));
+  using Key = decltype(order(T{}));
   struct Found {
     Key key = 0;
     std::size_t equal = 0;
@@ -30,7 +31,7 @@ auto kth_largest(std::span<const T> values, std::size_t k) {
     const Key digit = (Key{1} << (top - low)) - 1;
     std::array<std::size_t, std::size_t{1} << kDigit> counts{};
     for (const T value : values)
-      if (const Key key = order_of(value); (key & settled) == found.key) ++counts[static_cast<std::size_t>((key >> low) & digit)];
+      if (const Key key = order(value); (key & settled) == found.key) ++counts[static_cast<std::size_t>((key >> low) & digit)];
     auto at = static_cast<std::size_t>(digit);
     for (; found.equal > counts[at]; --at) found.equal -= counts[at];
     found.key |= static_cast<Key>(at) << low;
@@ -79,7 +80,7 @@ class TopK final : public Compressor<T> {
     auto [threshold, equal] = kth_largest(input, kept_);
     std::byte* values = into + 4 * kept_;
     for (std::size_t i = 0; i < input.size(); ++i) {
-      const auto key = order_of(input[i]);
+      const auto key = order(input[i]);
       if (key < threshold || (key == threshold && equal == 0)) continue;
       if (key == threshold) --equal;
       const auto index = static_cast<std::uint32_t>(i);
