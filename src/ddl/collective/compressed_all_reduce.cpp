@@ -12,18 +12,22 @@
 namespace ddl {
 namespace {
 
-/// |x - transmitted|; the difference itself goes to `left`, where that is not empty.
+/// |x| and |x - transmitted|; the difference itself goes to `left`, where that is not empty. Memory is read once.
 template <typename T>
-double difference(std::span<const T> x, std::span<const T> transmitted, std::span<T> left) {
-  const T *const a = x.data(), *const b = transmitted.data();
-  if (left.empty())
-    return std::sqrt(sum_of(x.size(), [a, b](std::size_t i) {
-      const auto lost = static_cast<double>(a[i] - b[i]);
-      return lost * lost;
-    }));
-  T* const into = left.data();
-  for (std::size_t i = 0; i < x.size(); ++i) into[i] = a[i] - b[i];
-  return norm<T>(left);
+void measure(std::span<const T> x, std::span<const T> transmitted, std::span<T> left, CompressionReport& report) {
+  constexpr std::size_t kBlock = 2048;
+  T differences[kBlock];
+  double input = 0, lost = 0;
+  for (std::size_t at = 0; at < x.size(); at += kBlock) {
+    const std::size_t count = std::min(kBlock, x.size() - at);
+    const T *const a = x.data() + at, *const b = transmitted.data() + at;
+    T* const into = left.empty() ? differences : left.data() + at;
+    for (std::size_t i = 0; i < count; ++i) into[i] = a[i] - b[i];
+    input += dot(a, a, count);
+    lost += dot(into, into, count);
+  }
+  report.input = std::sqrt(input);
+  report.lost = std::sqrt(lost);
 }
 
 }  // namespace
@@ -160,9 +164,8 @@ CompressionReport CompressedAllReduce::compress(std::uint64_t key, std::span<T> 
     reduce_into(ReduceOp::sum, kTypeOf<T>, bytes, reinterpret_cast<const std::byte*>(state.residual.data()), x.size());
   state.compressor->all_reduce({group_, options_.algorithm, state.calls++}, x, transmitted, values);
   if (layout.exact != 0) group_.run(plain, as_buffer(all.last(layout.exact)));
-  const bool finite = all_finite<T>(values);
-  report.input = norm<T>(x);
-  report.lost = difference<T>(x, transmitted, finite ? std::span<T>(state.residual) : std::span<T>());
+  const bool keeps = !state.residual.empty() && all_finite<T>(values);
+  measure<T>(x, transmitted, keeps ? std::span<T>(state.residual) : std::span<T>(), report);
   return report;
 }
 

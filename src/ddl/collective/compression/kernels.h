@@ -29,12 +29,6 @@ double dot(const T* a, const T* b, std::size_t n) {
   return sum_of(n, [a, b](std::size_t i) { return static_cast<double>(a[i]) * static_cast<double>(b[i]); });
 }
 
-/// |values|
-template <typename T>
-double norm(std::span<const T> values) {
-  return std::sqrt(dot(values.data(), values.data(), values.size()));
-}
-
 /// An integer for |value|, in the order of magnitudes; that of a NaN is above infinity's.
 inline std::int32_t magnitude(float value) { return std::bit_cast<std::int32_t>(value) & std::numeric_limits<std::int32_t>::max(); }
 inline std::int64_t magnitude(double value) { return std::bit_cast<std::int64_t>(value) & std::numeric_limits<std::int64_t>::max(); }
