@@ -154,7 +154,7 @@ CompressionReport CompressedAllReduce::compress(std::uint64_t key, std::span<T> 
     group_.run(plain, as_buffer(all));
     return report;
   }
-  const auto values = all.first(all.size() - layout.exact);
+  const auto values = all.first(all.size() - state.exact);
   const auto x = scratch<T>(input_, values.size());
   const auto transmitted = scratch<T>(transmitted_, values.size());
   auto* const bytes = reinterpret_cast<std::byte*>(x.data());
@@ -163,7 +163,7 @@ CompressionReport CompressedAllReduce::compress(std::uint64_t key, std::span<T> 
   if (!state.residual.empty())
     reduce_into(ReduceOp::sum, kTypeOf<T>, bytes, reinterpret_cast<const std::byte*>(state.residual.data()), x.size());
   state.compressor->all_reduce({group_, options_.algorithm, state.calls++}, x, transmitted, values);
-  if (layout.exact != 0) group_.run(plain, as_buffer(all.last(layout.exact)));
+  if (state.exact != 0) group_.run(plain, as_buffer(all.last(state.exact)));
   const bool keeps = !state.residual.empty() && all_finite<T>(values);
   measure<T>(x, transmitted, keeps ? std::span<T>(state.residual) : std::span<T>(), report);
   return report;
@@ -173,7 +173,7 @@ template <typename T>
 CompressedAllReduce::Bucket<T>& CompressedAllReduce::bucket(std::uint64_t key, std::size_t elements, const BucketLayout& layout) {
   const auto found = buckets_.find(key);
   if (found == buckets_.end()) {
-    Bucket<T> made{elements, compressor<T>(key, elements, layout)};
+    Bucket<T> made{elements, layout.exact, compressor<T>(key, elements, layout)};
     if (made.compressor != nullptr && chosen_.compression.feedback) made.residual.resize(elements - layout.exact);
     made.uncompressed = {group_.bytes_sent({Goal::all_reduce, ReduceOp::sum, options_.algorithm}, elements, kTypeOf<T>)};
     return std::get<Bucket<T>>(buckets_.emplace(key, std::move(made)).first->second);

@@ -70,7 +70,7 @@ class CompressedAllReduce {
   CompressedAllReduce& operator=(const CompressedAllReduce&) = delete;
 
   /// In place, on a buffer of fp32 or fp64. `bucket` names the state to go on with: every rank calls for the same buckets
-  /// in the same order. `layout` is that of its first call.
+  /// in the same order. `layout` is looked at in its first call.
   /// Errors: invalid_argument for another type, an operation other than sum, average and weighted sum, a bucket that had
   /// another type or size before, tensors of another size; those of Communicator::run(), after which neither the group nor
   /// this object can be used.
@@ -97,6 +97,7 @@ class CompressedAllReduce {
   template <typename T>
   struct Bucket {
     std::size_t elements = 0;
+    std::size_t exact = 0;
     std::unique_ptr<Compressor<T>> compressor;  ///< null: everything is sent as it is
     std::vector<T> residual;                    ///< empty without error feedback
     Bytes uncompressed;

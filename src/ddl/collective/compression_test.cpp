@@ -280,6 +280,11 @@ TEST(Compression, LeavesExactElementsAlone) {
       const auto report = compressed.run(0, buffer_of(std::span(values)), ReduceOp::sum, 1, layout);
       require(values[99] == 1e-9 + 2e-9 && values[100] == 1.0 / 3 + 1.0 / 3 + 1.0 / 3, compression);
       require(report.sent == compressed.bytes(101, ElementType::fp64, layout), "bytes");
+      // Its layout stays what it was.
+      values.assign(101, 1);
+      values[100] = 1e-9;
+      compressed.run(0, buffer_of(std::span(values)), ReduceOp::sum);
+      require(values[99] == 3 && values[100] == 1e-9 + 1e-9 + 1e-9, "second call");
       // A bucket of nothing else.
       std::vector<float> control{2};
       compressed.run(1, buffer_of(std::span(control)), ReduceOp::sum, 1, {{}, 1});

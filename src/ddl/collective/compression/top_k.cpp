@@ -52,7 +52,8 @@ class TopK final : public Compressor<T> {
  public:
   TopK(std::size_t elements, std::size_t kept) : elements_(elements), kept_(kept) {
     if (elements > std::numeric_limits<std::uint32_t>::max())
-      throw Error(Code::invalid_argument, fmt::format("[compression] top-k sends indices of 32 bits; got {} elements, expected below 2^32", elements));
+      throw Error(Code::invalid_argument, fmt::format("[compression] top-k sends indices of 32 bits; got {} elements, expected below 2^32",
+                                                      elements));
   }
 
   void all_reduce(const CompressionStep& step, std::span<const T> input, std::span<T> transmitted, std::span<T> result) override {
