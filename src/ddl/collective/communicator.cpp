@@ -207,6 +207,10 @@ void Communicator::run(const Collective& what, const Buffer& buffer) {
   impl_->queue->run_now([&] { impl_->execute(planned, what, buffer, signature); });
 }
 
+std::int64_t Communicator::bytes_sent(const Collective& what, std::size_t elements, ElementType type) {
+  return static_cast<std::int64_t>(impl_->plan(what, {nullptr, elements, type}).prepared.sent * size_of(type));
+}
+
 Handle Communicator::all_reduce(Buffer buffer, ReduceOp op, std::string_view algorithm, Start when) {
   return start({Goal::all_reduce, op, algorithm}, buffer, when);
 }

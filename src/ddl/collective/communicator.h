@@ -76,6 +76,8 @@ class Communicator {
   Handle start(const Collective& what, const Buffer& buffer, Start start = Start::now);
   /// The same, on this thread, until complete; after what was started before. Costs no hand-over and no allocation.
   void run(const Collective& what, const Buffer& buffer);
+  /// What this rank would send in it. Nothing is moved. Errors: those of start().
+  std::int64_t bytes_sent(const Collective& what, std::size_t elements, ElementType type);
 
   Handle all_reduce(Buffer buffer, ReduceOp op, std::string_view algorithm = "auto", Start start = Start::now);
   Handle broadcast(Buffer buffer, int root, Start start = Start::now);

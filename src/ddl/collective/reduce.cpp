@@ -282,6 +282,30 @@ void ScaleInto(ElementType type, std::byte* into, const std::byte* from, std::si
   with_type(type, [&](auto tag) { scale<decltype(tag)>(into, from, elements, factor, divisor); });
 }
 
+template <typename To, typename From>
+void convert(std::byte* into, const std::byte* from, std::size_t elements) {
+  constexpr std::size_t to_size = sizeof(typename To::Stored), from_size = sizeof(typename From::Stored);
+  each_vector<To>(
+      elements, [&](std::size_t at) HWY_ATTR { To::store(From::load(from + at / to_size * from_size), into + at); },
+      [&](std::size_t at, std::size_t bytes) HWY_ATTR {
+        Copy<From> source;
+        Copy<To> target;
+        std::memcpy(source.bytes, from + at / to_size * from_size, bytes / to_size * from_size);
+        To::store(From::load(source.bytes), target.bytes);
+        std::memcpy(into + at, target.bytes, bytes);
+      });
+}
+
+void Narrow(ElementType half, std::byte* into, const float* from, std::size_t elements) {
+  const auto* const bytes = reinterpret_cast<const std::byte*>(from);
+  half == ElementType::fp16 ? convert<Fp16, Native<float>>(into, bytes, elements) : convert<Bf16, Native<float>>(into, bytes, elements);
+}
+
+void Widen(ElementType half, float* into, const std::byte* from, std::size_t elements) {
+  auto* const bytes = reinterpret_cast<std::byte*>(into);
+  half == ElementType::fp16 ? convert<Native<float>, Fp16>(bytes, from, elements) : convert<Native<float>, Bf16>(bytes, from, elements);
+}
+
 }  // namespace
 }  // namespace ddl::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -292,6 +316,8 @@ namespace ddl {
 HWY_EXPORT(ReduceInto);
 HWY_EXPORT(ReduceAll);
 HWY_EXPORT(ScaleInto);
+HWY_EXPORT(Narrow);
+HWY_EXPORT(Widen);
 
 void reduce_into(ReduceOp op, ElementType type, std::byte* ours, const std::byte* theirs, std::size_t elements,
                  const Scaling& scaling) {
@@ -311,6 +337,14 @@ void scale_into(ElementType type, std::byte* into, const std::byte* from, std::s
     HWY_DYNAMIC_DISPATCH(ScaleInto)(type, into, from, elements, factor, divisor);
   else if (into != from && elements != 0)
     std::memcpy(into, from, elements * size_of(type));
+}
+
+void narrow(ElementType half, std::byte* into, const float* from, std::size_t elements) {
+  HWY_DYNAMIC_DISPATCH(Narrow)(half, into, from, elements);
+}
+
+void widen(ElementType half, float* into, const std::byte* from, std::size_t elements) {
+  HWY_DYNAMIC_DISPATCH(Widen)(half, into, from, elements);
 }
 
 }  // namespace ddl

@@ -33,4 +33,9 @@ void reduce_all(ReduceOp op, ElementType type, std::byte* const* from, const dou
 void scale_into(ElementType type, std::byte* into, const std::byte* from, std::size_t elements, double factor,
                 std::int64_t divisor = 1);
 
+/// into[i] = from[i], rounded to nearest even; `half` is fp16, which is infinite from 65,520 on, or bf16.
+void narrow(ElementType half, std::byte* into, const float* from, std::size_t elements);
+/// Back, exactly.
+void widen(ElementType half, float* into, const std::byte* from, std::size_t elements);
+
 }  // namespace ddl
