@@ -213,7 +213,7 @@ int run(Handle group, const Call* call) {
     case Work::all_reduce: return MPI_Allreduce(from, call->receive, call->count, type, op, on);
     case Work::broadcast: return MPI_Bcast(call->receive, call->count, type, call->root, on);
     case Work::reduce:
-      return MPI_Reduce(root ? MPI_IN_PLACE : call->receive, root ? call->receive : nullptr, call->count, type, op, call->root, on);
+      return MPI_Reduce(root ? from : call->receive, root ? call->receive : nullptr, call->count, type, op, call->root, on);
     case Work::reduce_scatter: return MPI_Reduce_scatter(from, call->receive, call->counts, type, op, on);
     case Work::reduce_scatter_block: return MPI_Reduce_scatter_block(from, call->receive, call->count, type, op, on);
     case Work::all_gather: return MPI_Allgather(MPI_IN_PLACE, 0, type, call->receive, call->count, type, on);

@@ -105,6 +105,7 @@ void MpiTransport::run(const NativeCall& what, Reducer reducer, bool meets, Seco
     for (std::size_t done = 0; done < what.elements;) {
       const std::size_t part = std::min(what.elements - done, kAtOnce / element);
       call.receive = what.data + done * element;
+      if (call.send != nullptr) call.send = scratch_.get() + done * element;
       call.count = static_cast<int>(part);
       call_library(call, name);
       done += part;
@@ -116,7 +117,15 @@ void MpiTransport::run(const NativeCall& what, Reducer reducer, bool meets, Seco
       case Kind::barrier: call.work = mpi::Work::barrier; return call_library(call, "MPI_Barrier");
       case Kind::all_reduce: return in_parts(mpi::Work::all_reduce, "MPI_Allreduce");
       case Kind::broadcast: return in_parts(mpi::Work::broadcast, "MPI_Bcast");
-      case Kind::reduce: return in_parts(mpi::Work::reduce, "MPI_Reduce");
+      case Kind::reduce: {
+        // MPICH 4.0.2 crashes (it copies from MPI_IN_PLACE) in place at a root other than 0, from 2 KiB on.
+        if (rank_ == what.root && what.root != 0 && world_.implementation() == "mpich" && what.elements != 0) {
+          const std::size_t bytes = what.elements * element;
+          std::memcpy(scratch(bytes), what.data, bytes);
+          call.send = scratch_.get();
+        }
+        return in_parts(mpi::Work::reduce, "MPI_Reduce");
+      }
       case Kind::reduce_scatter: {
         const std::size_t bytes = what.counts[me] * element;
         call.work = even ? mpi::Work::reduce_scatter_block : mpi::Work::reduce_scatter;
