@@ -20,8 +20,11 @@ namespace ddl {
 namespace {
 
 /// How long a process whose group failed waits for the others at its end.
-constexpr unsigned kLastWait = 5;
+constexpr Seconds kLastWait{5};
 constexpr int kLengthTag = 1, kTextTag = 2;
+/// How long a waiting rank yields between its looks, and how long it sleeps from then on.
+constexpr Nanoseconds kYield = 2'000'000;
+constexpr unsigned kNapMicroseconds = 50;
 constexpr int kGroupTag = 0x7fff;
 /// No rendezvous says more.
 constexpr std::uint64_t kMost = 1 << 20;
@@ -81,7 +84,7 @@ class MpiRendezvous final : public Rendezvous {
       all.push_back({0, peer});
       world_.check(mpi.send(group_, data, static_cast<int>(bytes), peer, tag, &all.back().request), "send");
     }
-    for (;;) {
+    for (const Nanoseconds yield_until = now() + kYield;;) {
       std::vector<int> late;
       for (auto& each : all) {
         int done = each.done ? 1 : 0;
@@ -98,7 +101,10 @@ class MpiRendezvous final : public Rendezvous {
         throw Error(Code::timeout, fmt::format("[rendezvous] rank {} waited {}; rank {} did not come", rank(), to_string(timeout),
                                                list_of_ranks(std::move(late))));
       }
-      ::sched_yield();
+      if (now() < yield_until)
+        ::sched_yield();
+      else
+        ::usleep(kNapMicroseconds);
     }
   }
 
@@ -129,6 +135,9 @@ MpiWorld& MpiWorld::join(const std::string& implementation) {
   const std::lock_guard lock(joining);
   if (joined == nullptr) {
     joined = new MpiWorld(implementation);
+    std::vector<int> all(static_cast<std::size_t>(joined->size()));
+    std::iota(all.begin(), all.end(), 0);
+    joined->last_ = std::make_unique<MpiRendezvous>(*joined, all);
     std::atexit([] { joined->leave(); });
   } else if (!implementation.empty() && implementation != joined->implementation_) {
     throw Error(Code::invalid_argument, fmt::format("[mpi] a process can be in one MPI; got {} after {}", implementation, joined->implementation_));
@@ -139,10 +148,12 @@ MpiWorld& MpiWorld::join(const std::string& implementation) {
 void MpiWorld::leave() noexcept {
   // A child that was forked is no rank.
   if (::getpid() != started_by_) return;
-  if (broken_ && size_ > 1) std::thread([this] {
-      ::sleep(kLastWait);
-      end_job(fmt::format("[mpi] rank {}: the others did not come to the end within {} s of a failure; ending the job", rank_, kLastWait));
-    }).detach();
+  // MPI's own end waits for all, and cannot be left where one does not come.
+  try {
+    last_->exchange({}, broken_ ? kLastWait : Seconds{1e12});
+  } catch (const std::exception& error) {
+    end_job(fmt::format("[mpi] rank {} ends the job, since a group of its failed and not all come to the end: {}", rank_, error.what()));
+  }
   mpi_->finish();
 }
 

@@ -50,6 +50,7 @@ class MpiWorld {
   const mpi::Module* mpi_ = nullptr;
   int rank_ = 0;
   int size_ = 1;
+  std::unique_ptr<Rendezvous> last_;  // where all meet before the end
   std::atomic<int> number_{0};
   std::atomic<bool> broken_{false};
   int started_by_ = 0;  // process
