@@ -1,12 +1,13 @@
 # MPI, without linking it: one loadable module per ABI, for whichever MPIs are here. What is missing becomes the reason that
 # `ddlbench list transports` gives.
 set(IMPI_ROOT "" CACHE PATH "Intel MPI: a folder that has it (PyPI's impi-rt installed or unpacked, or an installation)")
-set(DDL_IMPI_HOME "")
+set(DDL_IMPI_HOME "" CACHE INTERNAL "")
 if(IMPI_ROOT)
   file(GLOB_RECURSE ddl_intel_library ${IMPI_ROOT}/libmpi.so.12)
   if(ddl_intel_library)
     list(GET ddl_intel_library 0 ddl_intel_library)
-    string(REGEX REPLACE "/lib(/release)?/libmpi.so.12$" "" DDL_IMPI_HOME ${ddl_intel_library})
+    string(REGEX REPLACE "/lib(/release)?/libmpi.so.12$" "" home ${ddl_intel_library})
+    set(DDL_IMPI_HOME ${home} CACHE INTERNAL "")
   else()
     message(WARNING "IMPI_ROOT=${IMPI_ROOT} has no libmpi.so.12")
   endif()

@@ -1,7 +1,8 @@
 """Ranks that a launcher starts, over one MPI: the conformance suites on one to five processes, and what happens where one
 dies or stops. Under srun, in a SLURM that the test makes on this host and takes away.
 
-usage: mpi_test.py PROGRAM openmpi|mpich|intel|srun [HOME_OF_INTEL_MPI]
+usage: mpi_test.py PROGRAM openmpi|mpich|intel [HOME_OF_INTEL_MPI]
+       mpi_test.py PROGRAM srun openmpi|mpich|intel=HOME…
 Exits with 77, and says why, where the launcher is not here.
 """
 import os
@@ -25,18 +26,21 @@ def skip(why):
     print(f"skipped: {why}")
     sys.exit(77)
 
+def intel(home):
+    return {"I_MPI_ROOT": home, "PATH": f"{home}/bin:{os.environ['PATH']}", "LD_LIBRARY_PATH": f"{home}/lib", "FI_PROVIDER_PATH": f"{home}/lib",
+            "I_MPI_HYDRA_BOOTSTRAP": "fork", "I_MPI_FABRICS": "shm", "I_MPI_WAIT_MODE": "1", "I_MPI_THREAD_YIELD": "3"}
+
+
 def launcher():
-    """(command without the number of ranks, environment)"""
+    """(command without the number of ranks, environment, what brings it)"""
     if KIND == "openmpi":
         command = ["mpirun.openmpi", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
         return command, {}, "Debian's openmpi-bin"
     if KIND == "mpich":
         return ["mpiexec.mpich"], {}, "Debian's mpich"
     home = sys.argv[3]
-    return [f"{home}/bin/mpiexec.hydra"], {
-        "I_MPI_ROOT": home, "PATH": f"{home}/bin:{os.environ['PATH']}", "LD_LIBRARY_PATH": f"{home}/lib", "FI_PROVIDER_PATH": f"{home}/lib",
-        "I_MPI_HYDRA_BOOTSTRAP": "fork", "I_MPI_FABRICS": "shm",
-        "I_MPI_WAIT_MODE": "1", "I_MPI_THREAD_YIELD": "3"}, "PyPI's impi-rt"
+    return [f"{home}/bin/mpiexec.hydra"], intel(home), "PyPI's impi-rt"
+
 
 def left_behind():
     """Processes of ours that still run."""
@@ -91,16 +95,27 @@ def check_failures(command_of, environment):
     expect(code != 0 and "own collective, #21 all-reduce (native, sum)" in output and took < 30,
            f"a rank stopped inside a library's collective ends the job, and it says where ({took:.1f} s)", output)
 
+def under_srun(implementations):
+    if why := slurm.missing():
+        skip(why)
+    with slurm.Slurm(cpus=4) as cluster:
+        for each in implementations:
+            implementation, _, home = each.partition("=")
+            # Open MPI speaks PMIx; MPICH and Intel MPI the older PMI-2.
+            kind = "pmix" if implementation == "openmpi" else "pmi2"
+            command = lambda ranks: ["srun", f"--mpi={kind}", f"-n{ranks}", "--overcommit", "--kill-on-bad-exit=1", "--quiet"]
+            environment = {**(intel(home) if home else {}), **cluster.environment, "OMPI_MCA_mpi_yield_when_idle": "1"}
+            check(command, environment, implementation, [1, 2, 4] if implementation == "openmpi" else [2])
+            check_failures(command, environment)
+            # The other way round Open MPI itself says that it knows no PMI-2.
+            if implementation == "openmpi" and "mpich" in implementations:
+                code, output, _ = run(command(2), environment, "scenario=names", "implementation=mpich", limit=60)
+                expect(code != 0 and "finds itself alone, but its launcher started 2 processes" in output, "MPICH by srun --mpi=pmix is refused", output)
+
+
 def main():
     if KIND == "srun":
-        why_not = slurm.missing() or (None if shutil.which("mpirun.openmpi") else "Open MPI is missing (Debian's openmpi-bin)")
-        if why_not:
-            skip(why_not)
-        with slurm.Slurm(cpus=4) as cluster:
-            command = lambda ranks: ["srun", "--mpi=pmix", f"-n{ranks}", "--overcommit", "--kill-on-bad-exit=1", "--quiet"]
-            environment = {**cluster.environment, "OMPI_MCA_mpi_yield_when_idle": "1"}
-            check(command, environment, "openmpi", [1, 2, 4])
-            check_failures(command, environment)
+        under_srun(sys.argv[3:])
         return
     command, environment, package = launcher()
     if not shutil.which(command[0], path=environment.get("PATH", os.environ["PATH"])):

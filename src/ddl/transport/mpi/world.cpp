@@ -40,6 +40,14 @@ void exit_after(unsigned wait) {
   }).detach();
 }
 
+/// How many processes the launcher says that it started; 0 where it says nothing.
+int launched_ranks() {
+  // Of launchers within launchers, the inner one's word: mpirun sets the first two, srun alone the last.
+  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+    if (const char* const value = std::getenv(name); value != nullptr) return std::atoi(value);
+  return 0;
+}
+
 class MpiRendezvous final : public Rendezvous {
  public:
   // The group is kept to the end of the process: what a rank that came late says must not reach another one.
@@ -125,6 +133,10 @@ MpiWorld::MpiWorld(const std::string& implementation) : started_by_(::getpid()) 
   if (threads == 0)
     throw Error(Code::unsupported, fmt::format("[mpi] {} does not let several threads call it at once (MPI_THREAD_MULTIPLE), "
                                                "and groups run beside each other", chosen.title));
+  // Another implementation's launcher starts each process as a world of its own.
+  if (const int launched = launched_ranks(); size_ == 1 && launched > 1)
+    throw Error(Code::invalid_argument, fmt::format("[mpi] {} finds itself alone, but its launcher started {} processes; start them with its own "
+                                                    "mpirun, or srun --mpi={}", chosen.title, launched, chosen.name == "openmpi" ? "pmix" : "pmi2"));
   std::array<char, 512> text{};
   mpi_->library(text.data(), static_cast<int>(text.size()));
   library_ = text.data();
