@@ -57,17 +57,19 @@ void run_native(const NativeChoice& choice, Transport& transport, const Collecti
   const int ranks = transport.size(), rank = transport.rank();
   NativeCall call;
   call.kind = *kind_of(what.goal);
-  call.op = what.op == ReduceOp::max || what.op == ReduceOp::min ? what.op : ReduceOp::sum;
+  const bool scaled_here = !transport.native()->scales();
+  call.op = !scaled_here || what.op == ReduceOp::max || what.op == ReduceOp::min ? what.op : ReduceOp::sum;
+  call.factor = what.factor;
   call.type = buffer.type;
   call.root = what.root;
   call.data = buffer.data;
   call.elements = buffer.elements;
   if (in_parts(what.goal))
     for (int each = 0; each < ranks; ++each) call.counts.push_back(part_of(buffer.elements, ranks, each).size());
-  if (reduces(what.goal) && what.op == ReduceOp::weighted_sum)
+  if (scaled_here && reduces(what.goal) && what.op == ReduceOp::weighted_sum)
     scale_into(buffer.type, buffer.data, buffer.data, buffer.elements, what.factor);
   transport.native()->run(call, reduce_elements, choice.meets, timeout, signature);
-  if (!reduces(what.goal) || what.op != ReduceOp::average) return;
+  if (!scaled_here || !reduces(what.goal) || what.op != ReduceOp::average) return;
   const Range result = what.goal == Goal::reduce_scatter         ? part_of(buffer.elements, ranks, rank)
                        : what.goal == Goal::reduce && rank != what.root ? Range{}
                                                                   : Range{0, buffer.elements};

@@ -3,9 +3,11 @@
 #include <cstdlib>
 
 #include "ddl/core/spec.h"
+#include "ddl/transport/gloo.h"
 #include "ddl/transport/inproc.h"
 #include "ddl/transport/mpi/implementations.h"
 #include "ddl/transport/mpi/mpi.h"
+#include "ddl/transport/nccl.h"
 #include "ddl/transport/shm.h"
 #include "ddl/transport/tcp.h"
 
@@ -18,6 +20,8 @@ Registry<TransportFactory> builtin_transports() {
   registry.add({"tcp", "any hosts; one socket per pair of ranks", make_tcp});
   const auto mpis = mpi_implementations();
   registry.add({"mpi", describe(mpis), make_mpi, why_none(mpis)});
+  registry.add({"nccl", "GPUs; collectives are NCCL's own", make_nccl, nccl_missing()});
+  registry.add({"gloo", "the Gloo inside LibTorch", make_gloo, gloo_missing()});
   return registry;
 }
 

@@ -26,7 +26,7 @@ struct TransportOptions {
 /// Blocks until every rank is connected. Errors: timeout (which ranks are missing), io, peer_lost.
 using TransportFactory = std::function<std::unique_ptr<Transport>(Rendezvous&, const TransportOptions&)>;
 
-/// inproc, shm, tcp, mpi.
+/// inproc, shm, tcp, mpi, nccl, gloo.
 Registry<TransportFactory> builtin_transports();
 /// Those whose ranks need nothing but a rendezvous: no launcher, no device.
 std::vector<std::string> self_standing_transports();

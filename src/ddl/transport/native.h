@@ -14,7 +14,8 @@ namespace ddl {
 struct NativeCall {
   enum class Kind : std::uint8_t { all_reduce, broadcast, barrier, reduce, reduce_scatter, all_gather, gather, scatter, all_to_all };
   Kind kind = Kind::barrier;
-  ReduceOp op = ReduceOp::sum;  ///< sum, max or min
+  ReduceOp op = ReduceOp::sum;  ///< sum, max or min; where the library scales() also average and weighted_sum
+  double factor = 1;            ///< of this rank's elements, in a weighted sum
   ElementType type = ElementType::fp32;
   int root = 0;
   std::byte* data = nullptr;  ///< in place, as Goal says
@@ -29,6 +30,8 @@ class NativeCollectives {
   using Reducer = void (*)(ReduceOp op, ElementType type, std::byte* inout, const std::byte* in, std::size_t elements);
 
   virtual ~NativeCollectives() = default;
+  /// Whether the library weights and averages itself; the caller cannot where the memory is a device's.
+  virtual bool scales() const { return false; }
   /// `meets`: first all ranks meet, with `signature`, which names who does not come or is at something else, within
   /// `timeout`. Without, only the launcher ends a wait for a rank that does not come.
   /// Errors: those of Transport::exchange(); unsupported for a size or type that the library has no call for.
