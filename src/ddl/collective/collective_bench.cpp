@@ -5,9 +5,12 @@
 #include <map>
 
 #include "ddl/collective/communicator.h"
+#include "ddl/core/spec.h"
 #include "ddl/core/statistics.h"
 #include "ddl/core/units.h"
 #include "ddl/transport/cores.h"
+#include "ddl/transport/mpi/implementations.h"
+#include "ddl/transport/mpi/mpi.h"
 #include "ddl/transport/testing.h"
 
 #if defined(__x86_64__)
@@ -17,8 +20,9 @@
 // One transport, one algorithm, several sizes: microseconds of one all-reduce (fp32, sum, in place), one after the other in
 // blocks, as the peers' programs in bench/peers do it; the median over blocks. Sums are checked before.
 //
-// usage: collective_bench [transport=shm|tcp|inproc|limit] [ranks=2] [algorithm=auto] [memory=own|outside] [samples=N]
+// usage: collective_bench [transport=shm|tcp[sockets=N]|inproc|limit] [ranks=2] [algorithm=auto] [memory=own|outside] [samples=N]
 //                         [sockets=1] BYTES…
+//        mpirun -n P collective_bench transport=mpi[implementation=NAME]|tcp|shm algorithm=native|native[meet=off]|ring|… BYTES…
 // prints: transport,algorithm,memory,ranks,bytes,median_us,low_us,high_us
 //
 // `limit` is what the machine allows two ranks that share memory: each reads half of both buffers and writes the sum to
@@ -39,8 +43,10 @@ struct alignas(128) Flag {
 
 class Meeting {
  public:
-  Meeting(Flag* flags, int rank, int ranks) : flags_(flags), rank_(rank), ranks_(ranks), yields_(spin_for(ranks) < 10'000) {}
+  /// Without flags, ranks that a launcher started meet by messages.
+  Meeting(Flag* flags, int rank, int ranks, Communicator* group = nullptr) : group_(group), flags_(flags), rank_(rank), ranks_(ranks), yields_(spin_for(ranks) < 10'000) {}
   void meet() {
+    if (flags_ == nullptr) return group_->run({Goal::barrier}, {});
     flags_[rank_].at.store(++at_, std::memory_order_release);
     for (int rank = 0; rank < ranks_; ++rank)
       while (flags_[rank].at.load(std::memory_order_acquire) < at_)
@@ -51,6 +57,7 @@ class Meeting {
   }
 
  private:
+  Communicator* group_;
   Flag* flags_;
   int rank_;
   int ranks_;
@@ -98,10 +105,11 @@ void measure(const Options& options, int rank, int ranks, Meeting& meeting, floa
 
 void run_rank(const Options& options, Rendezvous& rendezvous, Flag* flags) {
   const int rank = rendezvous.rank(), ranks = rendezvous.size();
-  Meeting meeting(flags, rank, ranks);
   TransportOptions wire{Seconds{30}, "bench"};
   wire.sockets = std::stoi(options.words.at("sockets"));
-  Communicator group(builtin_transports().at(options.words.at("transport")).make(rendezvous, wire), Seconds{60});
+  const auto chosen = choose_transport(options.words.at("transport"), wire);
+  Communicator group(chosen.make(rendezvous, chosen.options), Seconds{60});
+  Meeting meeting(flags, rank, ranks, &group);
   const std::size_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
   std::vector<float> outside(options.words.at("memory") == "own" ? 0 : largest / sizeof(float));
   auto* data = outside.empty() ? reinterpret_cast<float*>(group.transport().allocate(largest).data()) : outside.data();
@@ -159,6 +167,11 @@ int run(int argc, char** argv) {
       throw Error(Code::invalid_argument, fmt::format("unknown option '{}'", word));
   }
   if (options.sizes.empty()) options.sizes = {1 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 256 << 20};
+  if (!mpi_of_launcher().empty()) {
+    const auto implementation = parse_spec(options.words["transport"]).options["implementation"];
+    run_rank(options, *mpi_rendezvous(implementation), nullptr);
+    return 0;
+  }
   const int ranks = std::stoi(options.words["ranks"]);
   auto* flags = static_cast<Flag*>(::mmap(nullptr, sizeof(Flag) * 64, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const auto body = options.words["transport"] == "limit" ? run_limit : run_rank;

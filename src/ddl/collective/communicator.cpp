@@ -5,6 +5,7 @@
 #include <thread>
 #include <tuple>
 
+#include "ddl/collective/native.h"
 #include "ddl/collective/queue.h"
 #include "ddl/transport/rendezvous.h"
 
@@ -21,6 +22,7 @@ struct Planned {
   int peer = 0;
   int index = 0;
   Prepared prepared;
+  std::optional<NativeChoice> native = {};
 
   bool fits(const Collective& what, const Buffer& buffer) const {
     return goal == what.goal && elements == buffer.elements && type == buffer.type && root == what.root && peer == what.peer &&
@@ -139,12 +141,13 @@ const Planned& Communicator::Impl::plan(const Collective& what, const Buffer& bu
                                : std::string(default_algorithm(what.goal, bytes, ranks, transport->shares_memory()));
     auto made = std::make_unique<Planned>();
     try {
-      const auto chosen = choose_algorithm(what.goal, word);
+      const auto native = choose_native(what.goal, word, *transport);
+      const auto chosen = native ? ChosenAlgorithm{kNativeAlgorithm} : choose_algorithm(what.goal, word);
       CollectiveShape shape{ranks, buffer.elements, what.root, what.peer};
       shape.segment = chosen.segment_bytes / size_of(buffer.type);
       shape.hosts = options.hosts;
       *made = {what.goal, std::string(what.algorithm), buffer.elements, buffer.type, what.root, what.peer, chosen.index,
-               prepare(chosen.algorithm(transport->rank(), shape), what.goal, what.root)};
+               native ? Prepared{} : prepare(chosen.algorithm(transport->rank(), shape), what.goal, what.root), native};
     } catch (...) {
       plans.erase({what.goal, std::string(what.algorithm), buffer.elements, buffer.type, what.root, what.peer});
       throw;
@@ -170,7 +173,10 @@ Signature Communicator::Impl::sign(const Planned& planned, const Collective& wha
 
 void Communicator::Impl::execute(const Planned& planned, const Collective& what, const Buffer& buffer, const Signature& signature) {
   try {
-    executor.run(planned.prepared, what, buffer, signature, options.timeout);
+    if (planned.native)
+      run_native(*planned.native, *transport, what, buffer, signature, options.timeout);
+    else
+      executor.run(planned.prepared, what, buffer, signature, options.timeout);
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("[{}] {}", describe_operation(signature), error.what()));
   }

@@ -42,7 +42,7 @@ Operation unpack(const Signature& signature) {
 std::string to_string(const Operation& operation) {
   static const auto names = builtin_collectives().names();
   const auto index = static_cast<std::size_t>(operation.algorithm);
-  std::string how = index < names.size() ? names[index] : "?";
+  std::string how = index < names.size() ? names[index] : operation.algorithm == kNativeAlgorithm ? "native" : "?";
   if (const auto slash = how.find('/'); slash != std::string::npos) how.erase(0, slash + 1);
   if (reduces(operation.goal)) how += fmt::format(", {}", name(operation.op));
   if (operation.goal == Goal::point_to_point)

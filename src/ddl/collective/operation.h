@@ -15,12 +15,15 @@ struct Collective {
   Goal goal = Goal::all_reduce;
   ReduceOp op = ReduceOp::sum;
   /// A name of builtin_collectives(), for goals other than all-reduce without the goal before it, and its options:
-  /// "ring[segment=64KiB]", "binomial"; or "auto".
+  /// "ring[segment=64KiB]", "binomial"; or "auto", or "native", the transport's own (native.h).
   std::string_view algorithm = "auto";
   double factor = 1;  ///< of this rank's elements, in a weighted sum
   int root = 0;       ///< of goals that have one
   int peer = 0;       ///< of point_to_point: who receives from the root
 };
+
+/// Stands for the transport's own collective among the places of algorithms.
+inline constexpr int kNativeAlgorithm = 255;
 
 /// The n-th collective of a group in the words that its messages carry: what is done, in which order, on how much.
 struct Operation {

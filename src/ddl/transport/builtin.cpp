@@ -1,6 +1,13 @@
 #include "ddl/transport/builtin.h"
 
+#include <cstdlib>
+
+#include "ddl/core/spec.h"
+#include "ddl/transport/gloo.h"
 #include "ddl/transport/inproc.h"
+#include "ddl/transport/mpi/implementations.h"
+#include "ddl/transport/mpi/mpi.h"
+#include "ddl/transport/nccl.h"
 #include "ddl/transport/shm.h"
 #include "ddl/transport/tcp.h"
 
@@ -11,7 +18,26 @@ Registry<TransportFactory> builtin_transports() {
   registry.add({"inproc", "threads of one process; memory is read in place", make_inproc});
   registry.add({"shm", "processes of one host; shared memory is read in place", make_shm});
   registry.add({"tcp", "any hosts; one socket per pair of ranks", make_tcp});
+  const auto mpis = mpi_implementations();
+  registry.add({"mpi", describe(mpis), make_mpi, why_none(mpis)});
+  registry.add({"nccl", "GPUs; collectives are NCCL's own", make_nccl, nccl_missing()});
+  registry.add({"gloo", "the Gloo inside LibTorch", make_gloo, gloo_missing()});
   return registry;
+}
+
+std::vector<std::string> self_standing_transports() { return {"inproc", "shm", "tcp"}; }
+
+ChosenTransport choose_transport(std::string_view text, TransportOptions options) {
+  const Spec spec = parse_spec(text);
+  const auto entry = builtin_transports().at(spec.name);
+  require_options(spec, spec.name == "tcp" ? std::vector<std::string>{"sockets", "host"}
+                        : spec.name == "mpi" ? std::vector<std::string>{"implementation"} : std::vector<std::string>{});
+  for (const auto& [name, value] : spec.options) {
+    if (name == "implementation") options.implementation = value;
+    if (name == "host") options.host = value;
+    if (name == "sockets") options.sockets = std::atoi(value.c_str());  // a word is 0, which the transport refuses
+  }
+  return {spec.name, entry.make, std::move(options)};
 }
 
 }  // namespace ddl

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ddl/core/registry.h"
 #include "ddl/transport/rendezvous.h"
@@ -18,12 +19,25 @@ struct TransportOptions {
   std::string host = "127.0.0.1";
   /// tcp: connections between two ranks that share a large message.
   int sockets = 1;
+  /// mpi: openmpi, mpich or intel; empty: the one whose launcher started this process, or else the first that is here.
+  std::string implementation;
 };
 
 /// Blocks until every rank is connected. Errors: timeout (which ranks are missing), io, peer_lost.
 using TransportFactory = std::function<std::unique_ptr<Transport>(Rendezvous&, const TransportOptions&)>;
 
-/// inproc, shm, tcp.
+/// inproc, shm, tcp, mpi, nccl, gloo.
 Registry<TransportFactory> builtin_transports();
+/// Those whose ranks need nothing but a rendezvous: no launcher, no device.
+std::vector<std::string> self_standing_transports();
+
+/// A transport as users write it, with its options: "tcp[sockets=4]", "mpi[implementation=intel]".
+struct ChosenTransport {
+  std::string name;
+  TransportFactory make;
+  TransportOptions options;
+};
+/// Errors: those of Registry::at(); invalid_argument for an option that it does not have, or a bad value.
+ChosenTransport choose_transport(std::string_view text, TransportOptions options);
 
 }  // namespace ddl

@@ -1,5 +1,4 @@
 #include <cstdint>
-#include <latch>
 
 #include <gtest/gtest.h>
 
@@ -174,7 +173,7 @@ TEST_P(TransportConformance, RefusesAPeerThatDoesNotExistAndGoesOn) {
 }
 
 TEST_P(TransportConformance, TimesOutNamingWhoDidNotCome) {
-  std::latch done(1);
+  testing::Latch done(1);
   const auto outcomes = run_transports(GetParam(), 3, [&](Transport& transport) {
     if (transport.rank() != 0) {
       done.wait();
@@ -206,7 +205,7 @@ TEST_P(TransportConformance, TimesOutNamingWhoDidNotCome) {
 }
 
 TEST_P(TransportConformance, InterruptWakesWhoWaitsAndStopsWhatComes) {
-  std::latch done(1);
+  testing::Latch done(1);
   const auto outcomes = run_transports(GetParam(), 2, [&](Transport& transport) {
     if (transport.rank() == 1) {
       done.wait();
@@ -291,12 +290,12 @@ TEST_P(TransportConformance, NoticesThatRanksWaitForEachOtherAtDifferentThings) 
 }
 
 TEST_P(TransportConformance, TellsTheReasonToWhoWaitsForTheOneThatGaveUp) {
-  std::latch done(2);
+  testing::Latch done(2);
   const auto outcomes = run_transports(GetParam(), 4, [&](Transport& transport) {
     const int rank = transport.rank();
     if (rank == 3) return done.wait();  // never comes
     struct Count {
-      std::latch& latch;
+      testing::Latch& latch;
       ~Count() { latch.count_down(); }
     };
     // 0 waits for 3 and gives up; 1 waits for 0, and 2 for 1.
@@ -316,12 +315,12 @@ TEST_P(TransportConformance, TellsTheReasonToWhoWaitsForTheOneThatGaveUp) {
 
 TEST_P(TransportConformance, MakesGroupsOfItsRanks) {
   // {0, 2} and {3, 1}, at once, each with a meeting of its own.
-  auto even = in_process_rendezvous(2), odd = in_process_rendezvous(2);
+  testing::Meeting even({0, 2}), odd({3, 1});
   const auto outcomes = run_transports(GetParam(), 4, [&](Transport& transport) {
     const int rank = transport.rank();
     const std::vector<int> members = rank % 2 == 0 ? std::vector{0, 2} : std::vector{3, 1};
     const auto me = static_cast<std::size_t>(rank % 2 == 0 ? rank / 2 : (3 - rank) / 2);
-    auto& meeting = rank % 2 == 0 ? even[me] : odd[me];
+    auto meeting = rank % 2 == 0 ? even.seat(me) : odd.seat(me);
     const auto group = transport.subgroup(members, *meeting);
     require(group->rank() == static_cast<int>(me) && group->size() == 2, "rank of size");
     // Memory of the whole transport, where it is shared, and messages of both at once.
@@ -375,7 +374,7 @@ TEST_P(TransportConformance, SharesMemoryOrSaysThatItDoesNot) {
 }
 
 TEST_P(TransportConformance, EndsAMeetingThatSomebodyDoesNotComeTo) {
-  std::latch done(2);
+  testing::Latch done(2);
   const auto outcomes = run_transports(GetParam(), 3, [&](Transport& transport) {
     if (!transport.shares_memory()) throw Error(Code::timeout, "rank 2 did not come");
     if (transport.rank() == 2) return done.wait();
@@ -395,9 +394,7 @@ TEST_P(TransportConformance, EndsAMeetingThatSomebodyDoesNotComeTo) {
   }
 }
 
-std::vector<std::string> names() { return builtin_transports().names(); }
-
-INSTANTIATE_TEST_SUITE_P(Builtin, TransportConformance, ::testing::ValuesIn(names()),
+INSTANTIATE_TEST_SUITE_P(Builtin, TransportConformance, ::testing::ValuesIn(testing::transports_under_test()),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

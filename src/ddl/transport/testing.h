@@ -24,9 +24,79 @@
 
 namespace ddl::testing {
 
-/// Runs `body` for every rank on a thread of its own. What each rank failed with, by rank; empty where it did not.
+/// What each rank failed with, by rank; empty where it did not.
 using Outcomes = std::vector<std::optional<Error>>;
+
+/// Ranks that a launcher started as processes: each runs the same tests, and takes part in them as one rank.
+class LaunchedRanks {
+ public:
+  virtual ~LaunchedRanks() = default;
+  virtual int most() const = 0;
+  virtual std::vector<std::string> transports() const = 0;
+  virtual Outcomes run(int ranks, const std::function<void(Rendezvous&)>& body) = 0;
+  /// For some of the ranks of a run, called by those.
+  virtual std::unique_ptr<Rendezvous> meeting_of(const std::vector<int>& ranks) = 0;
+  /// The next of many zeros in memory of all; every process asks for the same ones in the same order.
+  virtual std::atomic<int>& counter() = 0;
+};
+/// Set by a test program's main, before it registers tests.
+inline LaunchedRanks* launched = nullptr;
+
+/// Whether the library's own collectives are tested with the schedules.
+inline bool native_under_test() { return launched != nullptr; }
+inline int most_ranks() { return launched != nullptr ? launched->most() : 9; }
+inline std::vector<std::string> transports_under_test() {
+  return launched != nullptr ? launched->transports() : self_standing_transports();
+}
+
+/// Of these numbers of ranks those that there can be.
+inline std::vector<int> possible(std::vector<int> ranks) {
+  std::erase_if(ranks, [](int each) { return each > most_ranks(); });
+  return ranks;
+}
+
+/// What ranks count together.
+class Counter {
+ public:
+  Counter() : shared_(launched != nullptr ? launched->counter() : own_) {}
+  int operator++() { return ++shared_; }
+  operator int() const { return shared_.load(); }
+
+ private:
+  std::atomic<int> own_{0};
+  std::atomic<int>& shared_;
+};
+
+/// std::latch for ranks of either kind.
+class Latch {
+ public:
+  explicit Latch(int count) : count_(count) {}
+  void count_down() { ++came_; }
+  void wait() const {
+    while (came_ < count_) ::usleep(1'000);
+  }
+
+ private:
+  Counter came_;
+  int count_;
+};
+
+/// Seats of a rendezvous of some ranks of a run.
+class Meeting {
+ public:
+  explicit Meeting(std::vector<int> ranks) : ranks_(std::move(ranks)) {
+    if (launched == nullptr) seats_ = in_process_rendezvous(static_cast<int>(ranks_.size()));
+  }
+  std::unique_ptr<Rendezvous> seat(std::size_t index) { return launched != nullptr ? launched->meeting_of(ranks_) : std::move(seats_[index]); }
+
+ private:
+  std::vector<int> ranks_;
+  std::vector<std::unique_ptr<Rendezvous>> seats_;
+};
+
+/// Runs `body` for every rank, on a thread of its own where a launcher did not start them.
 inline Outcomes run_ranks(int ranks, const std::function<void(Rendezvous&)>& body) {
+  if (launched != nullptr) return launched->run(ranks, body);
   auto meeting = in_process_rendezvous(ranks);
   Outcomes outcomes(meeting.size());
   std::vector<std::thread> threads;

@@ -12,6 +12,7 @@
 
 namespace ddl {
 
+class NativeCollectives;
 class Rendezvous;
 
 /// What ranks do together, in the words of whoever uses the transport. Every message carries its sender's; where the
@@ -113,6 +114,9 @@ class Transport {
   virtual void interrupt() noexcept = 0;
 
   virtual Traffic traffic() const = 0;
+
+  /// The collectives that the library under this transport has of its own; null where it has none.
+  virtual NativeCollectives* native() { return nullptr; }
 
   /// How messages put a signature into words.
   using Describe = std::string (*)(const Signature&);

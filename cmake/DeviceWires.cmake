@@ -1,0 +1,43 @@
+# NCCL and Gloo: real where their headers are, else a stub that says what lacks.
+option(DDLBENCH_NCCL "The nccl transport, where nccl.h, cuda_runtime_api.h and their libraries are found beside the torch wheel or by CMAKE_PREFIX_PATH" ON)
+set(DDLBENCH_GLOO_HEADERS "" CACHE PATH "A checkout of Gloo that matches the torch wheel's")
+
+function(ddl_device_wires target)
+  # A torch wheel with CUDA brings NVIDIA's wheels as its neighbours.
+  cmake_path(GET DDL_TORCH_ROOT PARENT_PATH wheels)
+  file(GLOB nvidia ${wheels}/nvidia/nccl ${wheels}/nvidia/cuda_runtime ${wheels}/nvidia/cuda_nvcc ${wheels}/nvidia/cuda_cccl ${wheels}/nvidia/cu1*)
+  if(DDLBENCH_NCCL)
+    find_path(DDL_NCCL_HEADERS nccl.h PATHS ${nvidia} PATH_SUFFIXES include)
+    find_path(DDL_CUDA_HEADERS cuda_runtime_api.h PATHS ${nvidia} /usr/local/cuda PATH_SUFFIXES include)
+    # What those two include in turn; a runtime's wheel alone lacks it.
+    find_path(DDL_CUDA_CRT_HEADERS crt/host_defines.h PATHS ${nvidia} /usr/local/cuda PATH_SUFFIXES include)
+    find_path(DDL_CUDA_CCCL_HEADERS nv/target PATHS ${nvidia} /usr/local/cuda PATH_SUFFIXES include include/cccl)
+    find_library(DDL_NCCL_LIBRARY NAMES nccl libnccl.so.2 PATHS ${nvidia} PATH_SUFFIXES lib)
+    find_library(DDL_CUDA_LIBRARY NAMES cudart libcudart.so.13 libcudart.so.12 PATHS ${nvidia} /usr/local/cuda PATH_SUFFIXES lib lib64)
+  endif()
+  set(no_nccl "")
+  if(NOT DDLBENCH_NCCL)
+    set(no_nccl "this was built with -DDDLBENCH_NCCL=OFF")
+  elseif(NOT DDL_NCCL_HEADERS OR NOT DDL_NCCL_LIBRARY OR NOT DDL_CUDA_HEADERS OR NOT DDL_CUDA_CRT_HEADERS OR NOT DDL_CUDA_CCCL_HEADERS OR
+         NOT DDL_CUDA_LIBRARY)
+    set(no_nccl "NCCL and the CUDA runtime with all their headers were not there when this was built (a CUDA toolkit and NCCL, or PyPI's nvidia-nccl, nvidia-cuda-runtime, nvidia-cuda-nvcc and nvidia-cuda-cccl beside torch)")
+  endif()
+  if(no_nccl)
+    target_sources(${target} PRIVATE no_nccl.cpp)
+    set_property(SOURCE no_nccl.cpp APPEND PROPERTY COMPILE_DEFINITIONS DDL_NCCL_MISSING="${no_nccl}")
+  else()
+    target_sources(${target} PRIVATE nccl.cpp)
+    target_include_directories(${target} SYSTEM PRIVATE
+      ${DDL_NCCL_HEADERS} ${DDL_CUDA_HEADERS} ${DDL_CUDA_CRT_HEADERS} ${DDL_CUDA_CCCL_HEADERS})
+    target_link_libraries(${target} PRIVATE ${DDL_NCCL_LIBRARY} ${DDL_CUDA_LIBRARY})
+  endif()
+
+  target_sources(${target} PRIVATE no_gloo.cpp)
+  if(DDLBENCH_GLOO_HEADERS)
+    set(no_gloo "headers were given, but this version has no transport over them yet, and the PyTorch subject covers Gloo")
+  else()
+    set(no_gloo "headers that match the Gloo inside LibTorch were not given (-DDDLBENCH_GLOO_HEADERS=), and the PyTorch subject covers Gloo")
+  endif()
+  set_property(SOURCE no_gloo.cpp APPEND PROPERTY COMPILE_DEFINITIONS DDL_GLOO_MISSING="${no_gloo}")
+  message(STATUS "Transports: nccl ${DDL_NCCL_LIBRARY} ${no_nccl}; gloo ${no_gloo}")
+endfunction()

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ddl/transport/builtin.h"
+
+namespace ddl {
+
+/// The Gloo inside LibTorch. Errors: unsupported, with the reason.
+std::unique_ptr<Transport> make_gloo(Rendezvous& rendezvous, const TransportOptions& options);
+
+/// Why this build has none.
+std::string gloo_missing();
+
+}  // namespace ddl

@@ -1,0 +1,423 @@
+#include "ddl/transport/mpi/mpi_transport.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "ddl/core/error.h"
+#include "ddl/core/text.h"
+#include "ddl/transport/check.h"
+#include "ddl/transport/cores.h"
+#include "ddl/transport/deadline.h"
+
+namespace ddl {
+namespace {
+
+constexpr int kHeadTag = 1, kPieceTag = 2, kNoteTag = 3;
+
+/// How often a waiting rank says what it waits at.
+constexpr Nanoseconds kLook = 100'000'000;
+/// How long a waiting rank yields between its looks before it sleeps between them.
+constexpr Nanoseconds kYield = 2'000'000;
+constexpr unsigned kNapMicroseconds = 50;
+/// What a peer sent before it left may be behind the word that it left.
+constexpr Nanoseconds kGrace = 100'000'000;
+/// How long a failed rank takes in what others still send to it, so that they need not wait for it.
+constexpr Nanoseconds kRelease = 300'000'000;
+/// How long the last words may take, and the others' last words.
+constexpr Nanoseconds kLeave = 200'000'000;
+
+}  // namespace
+
+MpiTransport::MpiTransport(MpiWorld& world, int rank, int size, mpi::Handle group, TransportOptions options)
+    : world_(world), mpi_(world.mpi()), rank_(rank), size_(size), group_(group), options_(std::move(options)),
+      spin_(spin_for(size)), peers_(static_cast<std::size_t>(size)) {}
+
+MpiTransport::~MpiTransport() {
+  watchdog_.reset();
+  tell_all({});
+  // A communicator may be used again once it is free: only when everyone's last words were read is nothing on its way.
+  bool quiet = false;
+  for (const Nanoseconds until = now() + kLeave; !quiet && now() < until;) {
+    try {
+      read_notes();
+    } catch (const Error&) {
+      break;
+    }
+    quiet = notes_.empty();
+    for (int each = 0; each < size_; ++each) quiet &= each == rank_ || peer(each).left != 0;
+    if (!quiet) ::sched_yield();
+  }
+  if (quiet && !failure_) {
+    mpi_.free_group(&group_);
+    return;
+  }
+  // MPI may still read or write these.
+  new auto(std::move(notes_));
+  new auto(std::move(heads_));
+  new auto(std::move(staging_));
+}
+
+void MpiTransport::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout,
+                            const Signature& signature) {
+  check_messages("mpi", rank_, size_, outgoing, incoming);
+  if (interrupted_) throw_interrupted("mpi", rank_);
+  if (failure_) throw Error(*failure_);
+  signature_ = signature;
+  guarded([&] {
+    sending_.clear();
+    receiving_.clear();
+    heads_used_ = 0;
+    // Receives first: what comes to a place that waits for it is not copied.
+    for (const auto& message : incoming) expect(message);
+    for (const auto& message : outgoing) post(message, signature);
+    wait(timeout);
+  });
+}
+
+std::unique_ptr<Transport> MpiTransport::subgroup(const std::vector<int>&, Rendezvous& rendezvous) {
+  return make_mpi(rendezvous, options_);
+}
+
+void MpiTransport::abandon(const Error& why) noexcept {
+  if (!failure_) give_up(why);
+}
+
+void MpiTransport::give_up(const Error& why) noexcept {
+  world_.mark_broken();
+  try {
+    // That we were interrupted is no news to the others: for them we left.
+    if (why.code() == Code::interrupted)
+      tell_all({});
+    else
+      tell_all(wire::encode({wire::Note::Kind::farewell, why.code(), signature_, why.what()}));
+    failure_ = why;
+  } catch (...) {  // no memory for words
+  }
+  release();
+}
+
+MpiTransport::Head& MpiTransport::next_head() {
+  if (heads_used_ == heads_.size()) heads_.push_back(std::make_unique<Head>());
+  return *heads_[heads_used_++];
+}
+
+std::byte* MpiTransport::borrow_staging() {
+  if (free_staging_.empty()) {
+    staging_.emplace_back(new std::byte[kPiece]);
+    free_staging_.push_back(staging_.back().get());
+  }
+  auto* const place = free_staging_.back();
+  free_staging_.pop_back();
+  return place;
+}
+
+void MpiTransport::post(const Outgoing& message, const Signature& signature) {
+  auto& sending = sending_.emplace_back();
+  sending.message = message;
+  Head& head = next_head();
+  head.frame = {};
+  head.frame.sequence = peer(message.peer).sent++;
+  head.frame.bytes = message.data.size();
+  head.frame.signature = signature;
+  head.frame.factor = message.factor;
+  std::size_t bytes = sizeof head.frame;
+  if (!sending.large() && !message.data.empty()) {
+    std::memcpy(head.payload.data(), message.data.data(), message.data.size());
+    bytes += message.data.size();
+  }
+  if (const int failed = mpi_.send(group_, &head, static_cast<int>(bytes), message.peer, kHeadTag, &sending.head.handle); failed != 0)
+    lost(message.peer, world_.text_of(failed));
+  sending.head.active = true;
+}
+
+void MpiTransport::expect(const Incoming& message) {
+  auto& receiving = receiving_.emplace_back();
+  receiving.message = message;
+  receiving.place = &next_head();
+  receiving.sequence = peer(message.peer).received++;
+  if (const int failed = mpi_.receive(group_, receiving.place, sizeof(Head), message.peer, kHeadTag, &receiving.head.handle); failed != 0)
+    lost(message.peer, world_.text_of(failed));
+  receiving.head.active = true;
+}
+
+void MpiTransport::wait(Seconds timeout) {
+  if (advance()) return;
+  const Nanoseconds begin = now();
+  const Nanoseconds deadline = deadline_after(timeout);
+  Nanoseconds said = begin;
+  for (;;) {
+    const Nanoseconds until = now() + spin_;
+    do {
+      if (advance()) return;
+    } while (now() < until);
+    if (interrupted_) throw_interrupted("mpi", rank_);
+    look_around();
+    if (advance()) return;
+    const Nanoseconds at = now();
+    if (at - said >= kLook && signature_.order != 0 && signature_ != said_) {
+      // Once for each thing: ranks that wait in a circle hear that they are not at the same.
+      said_ = signature_;
+      said = at;
+      tell_all(wire::encode({wire::Note::Kind::waiting, Code::timeout, signature_, {}}));
+    }
+    if (left_until(deadline).value == 0)
+      throw Error(Code::timeout, fmt::format("[mpi] rank {} waited {}; rank {} did not come", rank_, to_string(timeout), list_of_ranks(late())));
+    if (at - begin < kYield)
+      ::sched_yield();
+    else
+      ::usleep(kNapMicroseconds);
+  }
+}
+
+bool MpiTransport::advance() {
+  ++pass_;
+  bool complete = true;
+  for (auto& receiving : receiving_) {
+    if (!receiving.done()) advance(receiving);
+    complete &= receiving.done();
+  }
+  for (auto& sending : sending_) {
+    if (!sending.done()) advance(sending);
+    complete &= sending.done();
+  }
+  return complete;
+}
+
+bool MpiTransport::ended(Request& request, int from, int* bytes) {
+  int done = 0;
+  mpi::Completion completion;
+  if (const int failed = mpi_.test(&request.handle, &done, &completion); failed != 0) {
+    request.active = false;
+    mpi::Trouble trouble = mpi::Trouble::other;
+    const auto text = world_.text_of(failed, &trouble);
+    // The message was longer than what the head, which came before it, had said.
+    if (trouble == mpi::Trouble::truncated) throw Error(Code::corrupt, fmt::format("[mpi] rank {} got too much from rank {}: {}", rank_, from, text));
+    lost(from, text);
+  }
+  if (done == 0) return false;
+  request.active = false;
+  if (bytes != nullptr) *bytes = completion.bytes;
+  return true;
+}
+
+void MpiTransport::advance(Sending& sending) {
+  const int to = sending.message.peer;
+  const auto data = sending.message.data;
+  if (sending.head.active && ended(sending.head, to)) sent_.fetch_add(static_cast<std::int64_t>(data.size()), std::memory_order_relaxed);
+  if (!sending.large()) return;
+  for (auto& piece : sending.pieces)
+    if (piece.active && ended(piece, to)) sending.ended += piece.bytes;
+  if (peer(to).busy_sending == pass_) return;
+  for (auto& piece : sending.pieces) {
+    if (sending.posted == data.size()) break;
+    if (piece.active) continue;
+    piece.bytes = std::min(kPiece, data.size() - sending.posted);
+    if (const int failed = mpi_.send(group_, data.data() + sending.posted, static_cast<int>(piece.bytes), to, kPieceTag, &piece.handle); failed != 0)
+      lost(to, world_.text_of(failed));
+    piece.active = true;
+    sending.posted += piece.bytes;
+  }
+  if (!sending.all_posted()) peer(to).busy_sending = pass_;
+}
+
+void MpiTransport::advance(Receiving& receiving) {
+  auto& message = receiving.message;
+  const int from = message.peer;
+  if (receiving.large() && peer(from).busy_receiving != pass_) {
+    for (auto& piece : receiving.pieces) {
+      if (receiving.posted == message.bytes) break;
+      if (piece.active) continue;
+      piece.offset = receiving.posted;
+      piece.bytes = std::min(kPiece, message.bytes - receiving.posted);
+      if (message.into == nullptr && piece.staging == nullptr) piece.staging = borrow_staging();
+      std::byte* const place = message.into != nullptr ? message.into + piece.offset : piece.staging;
+      if (const int failed = mpi_.receive(group_, place, static_cast<int>(piece.bytes), from, kPieceTag, &piece.handle); failed != 0)
+        lost(from, world_.text_of(failed));
+      piece.active = true;
+      receiving.posted += piece.bytes;
+    }
+    if (!receiving.all_posted()) peer(from).busy_receiving = pass_;
+  }
+  if (receiving.head.active) {
+    int bytes = 0;
+    if (!ended(receiving.head, from, &bytes)) return;
+    if (static_cast<std::size_t>(bytes) < sizeof(wire::Frame))
+      throw Error(Code::corrupt, fmt::format("[mpi] rank {} got no frame from rank {}: {} bytes", rank_, from, bytes));
+    take_head(receiving);
+  }
+  if (!receiving.large()) return;
+  // In order: a sink takes its pieces so.
+  for (bool found = true; found;) {
+    found = false;
+    for (auto& piece : receiving.pieces) {
+      if (!piece.active || piece.offset != receiving.ended || !ended(piece, from)) continue;
+      if (message.into == nullptr) message.sink.take(message.sink.context, piece.offset, {piece.staging, piece.bytes}, receiving.factor);
+      receiving.ended += piece.bytes;
+      found = true;
+    }
+  }
+  if (!receiving.done()) return;
+  for (auto& piece : receiving.pieces)
+    if (piece.staging != nullptr) free_staging_.push_back(std::exchange(piece.staging, nullptr));
+}
+
+void MpiTransport::take_head(Receiving& receiving) {
+  const auto& frame = receiving.place->frame;
+  const auto& message = receiving.message;
+  const int from = message.peer;
+  if (frame.magic != wire::Frame{}.magic || frame.sequence != receiving.sequence)
+    throw Error(Code::corrupt, fmt::format("[mpi] rank {} got message {} from rank {}, expected message {}", rank_, frame.sequence, from, receiving.sequence));
+  if (frame.signature != signature_) throw_disagreement("mpi", from, describe(frame.signature), rank_, describe(signature_));
+  if (frame.bytes != message.bytes) throw_wrong_length("mpi", from, rank_, frame.bytes, message.bytes);
+  receiving.factor = frame.factor;
+  received_.fetch_add(static_cast<std::int64_t>(message.bytes), std::memory_order_relaxed);
+  if (receiving.large() || message.bytes == 0) return;
+  const auto payload = std::span(receiving.place->payload).first(message.bytes);
+  if (message.into != nullptr)
+    std::memcpy(message.into, payload.data(), payload.size());
+  else
+    message.sink.take(message.sink.context, 0, payload, frame.factor);
+}
+
+std::vector<int> MpiTransport::late() const {
+  std::vector<int> ranks;
+  for (const auto& sending : sending_)
+    if (!sending.done()) ranks.push_back(sending.message.peer);
+  for (const auto& receiving : receiving_)
+    if (!receiving.done()) ranks.push_back(receiving.message.peer);
+  return ranks;
+}
+
+/// Whether somebody gave up, left, or waits at something else.
+void MpiTransport::look_around() {
+  read_notes();
+  // What has come counts before what was said: a peer that is done leaves, too.
+  if (advance()) return;
+  for (int each = 0; each < size_; ++each) {
+    auto& other = peer(each);
+    if (other.words) throw Error(*other.words);
+    if (contradict(other.waits_at, signature_)) throw_disagreement("mpi", each, describe(other.waits_at), rank_, describe(signature_));
+  }
+  for (const int each : late())
+    if (peer(each).left != 0 && now() - peer(each).left > kGrace) lost(each, "it left");
+}
+
+void MpiTransport::read_notes() {
+  while (!notes_.empty()) {
+    int done = 0;
+    mpi::Completion completion;
+    if (mpi_.test(&notes_.front().request.handle, &done, &completion) == 0 && done == 0) break;
+    notes_.pop_front();
+  }
+  for (;;) {
+    int found = 0;
+    mpi::Completion what;
+    if (mpi_.probe(group_, kNoteTag, &found, &what) != 0 || found == 0) return;
+    std::vector<std::byte> note(static_cast<std::size_t>(what.bytes));
+    if (mpi_.take(group_, note.data(), what.bytes, what.source, kNoteTag) != 0) return;
+    auto& from = peer(what.source);
+    if (note.empty()) from.left = now();
+    from.notes.feed(note);
+    while (auto said = from.notes.next())
+      if (said->kind == wire::Note::Kind::farewell)
+        from.words = Error(said->code, said->text);
+      else
+        from.waits_at = said->signature;
+  }
+}
+
+void MpiTransport::tell_all(const std::string& note) noexcept {
+  for (int to = 0; to < size_; ++to) {
+    if (to == rank_) continue;
+    try {
+      auto& out = notes_.emplace_back();
+      out.text = note;
+      if (mpi_.send(group_, out.text.data(), static_cast<int>(out.text.size()), to, kNoteTag, &out.request.handle) != 0) notes_.pop_back();
+    } catch (...) {  // no memory for words
+    }
+  }
+}
+
+bool MpiTransport::drop_one(int tag) noexcept {
+  int found = 0;
+  mpi::Completion what;
+  if (mpi_.probe(group_, tag, &found, &what) != 0 || found == 0) return false;
+  try {
+    std::vector<std::byte> nowhere(static_cast<std::size_t>(what.bytes));
+    return mpi_.take(group_, nowhere.data(), what.bytes, what.source, tag) == 0;
+  } catch (...) {
+    return false;
+  }
+}
+
+/// Nothing of a failed exchange may touch the caller's memory later: receives are taken back, and for a while what comes is
+/// dropped and what is under way may end.
+void MpiTransport::release() noexcept {
+  std::vector<Request*> open;
+  try {
+    for (auto& receiving : receiving_) {
+      for (auto& piece : receiving.pieces)
+        if (piece.active) open.push_back(&piece);
+      if (receiving.head.active) open.push_back(&receiving.head);
+    }
+    for (auto* const each : open) mpi_.cancel(&each->handle);
+    for (auto& sending : sending_) {
+      for (auto& piece : sending.pieces)
+        if (piece.active) open.push_back(&piece);
+      if (sending.head.active) open.push_back(&sending.head);
+    }
+  } catch (...) {  // no memory
+  }
+  for (const Nanoseconds until = now() + kRelease; now() < until;) {
+    std::erase_if(open, [&](Request* each) {
+      int done = 0;
+      mpi::Completion completion;
+      const bool gone = mpi_.test(&each->handle, &done, &completion) != 0 || done != 0;
+      each->active = !gone;
+      return gone;
+    });
+    if (open.empty() && notes_.empty()) break;
+    const bool dropped = drop_one(kHeadTag) || drop_one(kPieceTag);
+    try {
+      read_notes();
+    } catch (const Error&) {  // they are not read any more
+    }
+    if (!dropped) ::sched_yield();
+  }
+  sending_.clear();
+  receiving_.clear();
+}
+
+void MpiTransport::lost(int from, const std::string& why) {
+  try {
+    read_notes();
+  } catch (const Error&) {  // a rank that is lost may have said half a note
+  }
+  if (peer(from).words) throw Error(*peer(from).words);
+  throw Error(Code::peer_lost, fmt::format("[mpi] rank {} lost rank {}: {}", rank_, from, why));
+}
+
+std::unique_ptr<Transport> make_mpi(Rendezvous& rendezvous, const TransportOptions& options) {
+  auto& world = MpiWorld::join(options.implementation);
+  const auto texts = rendezvous.exchange(fmt::format("{} {}", world.rank(), world.next_number()), options.connect_timeout);
+  std::vector<int> members;
+  int tag = 0;
+  for (const auto& text : texts) {
+    const auto words = split(text, ' ');
+    const int member = words.size() == 2 ? std::atoi(words[0].c_str()) : -1;
+    if (members.empty()) tag = member * 31 + (words.size() == 2 ? std::atoi(words[1].c_str()) : 0);
+    const auto twin = std::find(members.begin(), members.end(), member);
+    if (member < 0 || member >= world.size() || twin != members.end())
+      throw Error(Code::unsupported, fmt::format("[mpi] ranks must be processes of one mpirun or srun; got {} as rank {} of this one's {} "
+                                                 "({})", text, members.size(), world.size(), world.library()));
+    members.push_back(member);
+  }
+  return std::make_unique<MpiTransport>(world, rendezvous.rank(), rendezvous.size(), world.group(members, tag), options);
+}
+
+}  // namespace ddl

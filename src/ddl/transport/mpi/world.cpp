@@ -1,0 +1,212 @@
+#include "ddl/transport/mpi/world.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "ddl/core/error.h"
+#include "ddl/transport/check.h"
+#include "ddl/transport/deadline.h"
+#include "ddl/transport/mpi/implementations.h"
+
+namespace ddl {
+namespace {
+
+/// How long a process whose group failed waits for the others at its end.
+constexpr Seconds kLastWait{5};
+constexpr int kLengthTag = 1, kTextTag = 2;
+/// How long a waiting rank yields between its looks, and how long it sleeps from then on.
+constexpr Nanoseconds kYield = 2'000'000;
+constexpr unsigned kNapMicroseconds = 50;
+constexpr int kGroupTag = 0x7fff;
+/// No rendezvous says more.
+constexpr std::uint64_t kMost = 1 << 20;
+
+std::mutex joining;
+MpiWorld* joined = nullptr;
+
+/// Ends this process even where MPI's own end hangs.
+void exit_after(unsigned wait) {
+  std::thread([wait] {
+    ::sleep(wait);
+    ::_exit(1);
+  }).detach();
+}
+
+/// How many processes the launcher says that it started; 0 where it says nothing.
+int launched_ranks() {
+  // Of launchers within launchers, the inner one's word: mpirun sets the first two, srun alone the last.
+  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+    if (const char* const value = std::getenv(name); value != nullptr) return std::atoi(value);
+  return 0;
+}
+
+class MpiRendezvous final : public Rendezvous {
+ public:
+  // The group is kept to the end of the process: what a rank that came late says must not reach another one.
+  MpiRendezvous(MpiWorld& world, const std::vector<int>& members)
+      : world_(world), rank_(static_cast<int>(std::find(members.begin(), members.end(), world.rank()) - members.begin())),
+        size_(static_cast<int>(members.size())), group_(world.group(members, kGroupTag)) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  std::vector<std::string> exchange(const std::string& mine, Seconds timeout) override {
+    const Nanoseconds deadline = deadline_after(timeout);
+    const auto ranks = static_cast<std::size_t>(size());
+    std::vector<std::uint64_t> lengths(ranks, mine.size());
+    const std::uint64_t length = mine.size();
+    to_all(&length, sizeof length, kLengthTag, [&](std::size_t rank) { return std::pair<void*, std::size_t>(&lengths[rank], sizeof length); }, timeout, deadline);
+    std::vector<std::string> texts;
+    for (const auto each : lengths) {
+      if (each > kMost) throw Error(Code::corrupt, fmt::format("[mpi] a rank says {} bytes; expected at most {}", each, kMost));
+      texts.emplace_back(each, '\0');
+    }
+    to_all(mine.data(), mine.size(), kTextTag, [&](std::size_t rank) { return std::pair<void*, std::size_t>(texts[rank].data(), texts[rank].size()); }, timeout, deadline);
+    texts[static_cast<std::size_t>(rank())] = mine;
+    return texts;
+  }
+
+ private:
+  template <typename Into>
+  void to_all(const void* data, std::size_t bytes, int tag, const Into& into, Seconds timeout, Nanoseconds deadline) {
+    const auto& mpi = world_.mpi();
+    struct Waiting {
+      mpi::Handle request = 0;
+      int peer = 0;
+      bool done = false;
+    };
+    std::vector<Waiting> all;
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank()) continue;
+      const auto [place, room] = into(static_cast<std::size_t>(peer));
+      all.push_back({0, peer});
+      world_.check(mpi.receive(group_, place, static_cast<int>(room), peer, tag, &all.back().request), "receive");
+      all.push_back({0, peer});
+      world_.check(mpi.send(group_, data, static_cast<int>(bytes), peer, tag, &all.back().request), "send");
+    }
+    for (const Nanoseconds yield_until = now() + kYield;;) {
+      std::vector<int> late;
+      for (auto& each : all) {
+        int done = each.done ? 1 : 0;
+        mpi::Completion completion;
+        if (!each.done) world_.check(mpi.test(&each.request, &done, &completion), "test");
+        each.done = done != 0;
+        if (!each.done) late.push_back(each.peer);
+      }
+      if (late.empty()) return;
+      if (left_until(deadline).value == 0) {
+        for (auto& each : all)
+          if (!each.done) mpi.cancel(&each.request);
+        world_.mark_broken();
+        throw Error(Code::timeout, fmt::format("[rendezvous] rank {} waited {}; rank {} did not come", rank(), to_string(timeout),
+                                               list_of_ranks(std::move(late))));
+      }
+      if (now() < yield_until)
+        ::sched_yield();
+      else
+        ::usleep(kNapMicroseconds);
+    }
+  }
+
+  MpiWorld& world_;
+  int rank_;
+  int size_;
+  mpi::Handle group_ = 0;
+};
+
+}  // namespace
+
+MpiWorld::MpiWorld(const std::string& implementation) : started_by_(::getpid()) {
+  const auto chosen = choose_mpi(implementation);
+  implementation_ = chosen.name;
+  mpi_ = &load_mpi(chosen);
+  int threads = 0, already = 0;
+  check(mpi_->start(&rank_, &size_, &threads, &already), "start");
+  if (threads == 0)
+    throw Error(Code::unsupported, fmt::format("[mpi] {} does not let several threads call it at once (MPI_THREAD_MULTIPLE), "
+                                               "and groups run beside each other", chosen.title));
+  // Another implementation's launcher starts each process as a world of its own.
+  if (const int launched = launched_ranks(); size_ == 1 && launched > 1)
+    throw Error(Code::invalid_argument, fmt::format("[mpi] {} finds itself alone, but its launcher started {} processes; start them with its own "
+                                                    "mpirun, or srun --mpi={}", chosen.title, launched, chosen.name == "openmpi" ? "pmix" : "pmi2"));
+  std::array<char, 512> text{};
+  mpi_->library(text.data(), static_cast<int>(text.size()));
+  library_ = text.data();
+  library_ = library_.substr(0, library_.find('\n'));
+}
+
+MpiWorld& MpiWorld::join(const std::string& implementation) {
+  const std::lock_guard lock(joining);
+  if (joined == nullptr) {
+    joined = new MpiWorld(implementation);
+    std::vector<int> all(static_cast<std::size_t>(joined->size()));
+    std::iota(all.begin(), all.end(), 0);
+    joined->last_ = std::make_unique<MpiRendezvous>(*joined, all);
+    std::atexit([] { joined->leave(); });
+  } else if (!implementation.empty() && implementation != joined->implementation_) {
+    throw Error(Code::invalid_argument, fmt::format("[mpi] a process can be in one MPI; got {} after {}", implementation, joined->implementation_));
+  }
+  return *joined;
+}
+
+void MpiWorld::leave() noexcept {
+  // A child that was forked is no rank.
+  if (::getpid() != started_by_) return;
+  // MPI's own end waits for all, and cannot be left where one does not come.
+  try {
+    last_->exchange({}, broken_ ? kLastWait : Seconds{1e12});
+  } catch (const std::exception& error) {
+    end_job(fmt::format("[mpi] rank {} ends the job, since a group of its failed and not all come to the end: {}", rank_, error.what()));
+  }
+  mpi_->finish();
+}
+
+void MpiWorld::end_job(const std::string& why) noexcept {
+  std::fprintf(stderr, "%s\n", why.c_str());
+  std::fflush(nullptr);
+  exit_after(2);
+  mpi_->end_job(1);
+  ::_exit(1);
+}
+
+mpi::Handle MpiWorld::group(const std::vector<int>& world_ranks, int tag) {
+  mpi::Handle made = 0;
+  check(mpi_->make_group(world_ranks.data(), static_cast<int>(world_ranks.size()), tag & 0x7fff, &made), "make a group");
+  return made;
+}
+
+std::string MpiWorld::text_of(int number, mpi::Trouble* trouble) const {
+  std::array<char, 1024> text{};
+  mpi::Trouble kind = mpi::Trouble::other;
+  mpi_->error_text(number, text.data(), static_cast<int>(text.size()), &kind);
+  if (trouble != nullptr) *trouble = kind;
+  std::string said = text.data();
+  for (auto& letter : said)
+    if (letter == '\n') letter = ' ';
+  return said;
+}
+
+void MpiWorld::check(int number, const char* what) const {
+  if (number != 0) throw Error(Code::io, fmt::format("[mpi] {} cannot {}: {}", implementation_, what, text_of(number)));
+}
+
+std::unique_ptr<Rendezvous> mpi_rendezvous(const std::string& implementation, std::vector<int> world_ranks) {
+  auto& world = MpiWorld::join(implementation);
+  if (world_ranks.empty()) {
+    world_ranks.resize(static_cast<std::size_t>(world.size()));
+    std::iota(world_ranks.begin(), world_ranks.end(), 0);
+  }
+  if (std::find(world_ranks.begin(), world_ranks.end(), world.rank()) == world_ranks.end())
+    throw Error(Code::invalid_argument, fmt::format("[mpi] rank {} of the world is not among those who meet", world.rank()));
+  return std::make_unique<MpiRendezvous>(world, world_ranks);
+}
+
+}  // namespace ddl

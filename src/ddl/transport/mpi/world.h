@@ -1,0 +1,65 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ddl/core/units.h"
+#include "ddl/transport/mpi/module.h"
+#include "ddl/transport/rendezvous.h"
+
+namespace ddl {
+
+/// The processes that one mpirun or srun started. An MPI starts and ends once a process, so there is one of these: join()
+/// makes it, and the end of the process leaves it.
+class MpiWorld {
+ public:
+  /// `implementation`: as choose_mpi(); a later call with another one fails.
+  /// Errors: those of choose_mpi() and load_mpi(); io for what MPI says; unsupported for an MPI that does not let several
+  /// threads call it at once; invalid_argument for a second implementation.
+  static MpiWorld& join(const std::string& implementation);
+
+  const mpi::Module& mpi() const { return *mpi_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const std::string& implementation() const { return implementation_; }
+  /// What the library says it is, in one line.
+  const std::string& library() const { return library_; }
+
+  /// A communicator of `world_ranks` in that order, called by each of them with one `tag`.
+  mpi::Handle group(const std::vector<int>& world_ranks, int tag);
+  /// Of what is made here: for tags.
+  int next_number() { return number_++; }
+  /// A group failed: the others may not come to the end, so that this process waits only some seconds for them.
+  void mark_broken() { broken_ = true; }
+
+  /// Errors: io, where `number` is not 0.
+  void check(int number, const char* what) const;
+  std::string text_of(int number, mpi::Trouble* trouble = nullptr) const;
+
+  /// Says `why` and ends all processes of the job.
+  [[noreturn]] void end_job(const std::string& why) noexcept;
+
+ private:
+  explicit MpiWorld(const std::string& implementation);
+  void leave() noexcept;
+
+  std::string implementation_;
+  std::string library_;
+  const mpi::Module* mpi_ = nullptr;
+  int rank_ = 0;
+  int size_ = 1;
+  std::unique_ptr<Rendezvous> last_;  // where all meet before the end
+  std::atomic<int> number_{0};
+  std::atomic<bool> broken_{false};
+  int started_by_ = 0;  // process
+};
+
+/// Where the launcher's processes meet: rank and size are the world's, and the words go through MPI. Every transport can be
+/// made with one, so that mpirun and srun start tcp and shm, too. Called by all processes alike, or by `world_ranks` alone, in
+/// whose order they then are.
+/// Errors: those of MpiWorld::join().
+std::unique_ptr<Rendezvous> mpi_rendezvous(const std::string& implementation = {}, std::vector<int> world_ranks = {});
+
+}  // namespace ddl

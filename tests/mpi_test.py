@@ -1,0 +1,128 @@
+"""Ranks that a launcher starts, over one MPI: the conformance suites on one to five processes, and what happens where one
+dies or stops. Under srun, in a SLURM that the test makes on this host and takes away.
+
+usage: mpi_test.py PROGRAM openmpi|mpich|intel [HOME_OF_INTEL_MPI]
+       mpi_test.py PROGRAM srun openmpi|mpich|intel=HOME…
+Exits with 77, and says why, where the launcher is not here.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+
+import slurm
+
+PROGRAM, KIND = sys.argv[1], sys.argv[2]
+MARK = f"DDLBENCH_TEST={uuid.uuid4().hex}"
+CORES = len(os.sched_getaffinity(0))
+# What fewer processes can do: the other tests want three to five ranks.
+FEW = "MpiRanks.*:*CollectiveConformance.DoesEvery*:*CollectiveConformance.Sa*:*CollectiveConformance.G*:*CollectiveConformance.L*"
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+def intel(home):
+    return {"I_MPI_ROOT": home, "PATH": f"{home}/bin:{os.environ['PATH']}", "LD_LIBRARY_PATH": f"{home}/lib", "FI_PROVIDER_PATH": f"{home}/lib",
+            "I_MPI_HYDRA_BOOTSTRAP": "fork", "I_MPI_FABRICS": "shm", "I_MPI_WAIT_MODE": "1", "I_MPI_THREAD_YIELD": "3"}
+
+
+def launcher():
+    """(command without the number of ranks, environment, what brings it)"""
+    if KIND == "openmpi":
+        command = ["mpirun.openmpi", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+        return command, {}, "Debian's openmpi-bin"
+    if KIND == "mpich":
+        return ["mpiexec.mpich"], {}, "Debian's mpich"
+    home = sys.argv[3]
+    return [f"{home}/bin/mpiexec.hydra"], intel(home), "PyPI's impi-rt"
+
+
+def left_behind():
+    """Processes of ours that still run."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if MARK.encode() in (folder / "environ").read_bytes() and int(folder.name) != os.getpid():
+                state = re.search(r"^State:\s+(\S)", (folder / "status").read_text(), re.M)
+                if state and state.group(1) != "Z":
+                    found.append((folder.name, (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()))
+        except OSError:
+            pass
+    return found
+
+def run(command, environment, *words, limit=300):
+    name, value = MARK.split("=")
+    begin = time.monotonic()
+    done = subprocess.run([*command, PROGRAM, *words], env={**os.environ, **environment, name: value}, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=limit, stdin=subprocess.DEVNULL)
+    took = time.monotonic() - begin
+    for _ in range(50):
+        if not left_behind():
+            break
+        time.sleep(0.1)
+    if left_behind():
+        sys.exit(f"{words}: processes are left: {left_behind()}\n{done.stdout}")
+    return done.returncode, done.stdout, took
+
+def expect(holds, what, output):
+    if not holds:
+        sys.exit(f"{what}\n{output}")
+    print(f"ok: {what}", flush=True)
+
+def check(command_of, environment, implementation, numbers, limit=300):
+    code, output, _ = run(command_of(2), environment, "scenario=names", limit=60)
+    expect(code == 0 and f"rank 1 of 2: {implementation}" in output, f"{implementation} was taken from what the launcher left", output)
+    for ranks in numbers:
+        words = [f"--gtest_filter={FEW}"] if ranks < 4 else ["--gtest_filter=*TransportConformance*"] if ranks > 4 else [
+            "--gtest_filter=*CollectiveConformance*:MpiRanks*"]
+        code, output, took = run(command_of(ranks), environment, *words, limit=limit)
+        tests = re.search(r"PASSED\D*(\d+) test", output)
+        expect(code == 0 and tests, f"{tests and tests.group(1)} tests pass on {ranks} ranks in {took:.1f} s", output)
+
+def check_failures(command_of, environment):
+    code, output, took = run(command_of(3), environment, "scenario=kill", limit=60)
+    expect(code != 0 and took < 20, f"a killed rank ends the job ({took:.1f} s)", output)
+    for scenario, word in (("stop", "ring"), ("stop-native", "native")):
+        code, output, took = run(command_of(3), environment, f"scenario={scenario}", limit=60)
+        said = re.findall(rf"rank [02] ended: timeout: \[#21 all-reduce \({word}, sum\) of 100000 fp32\] \[mpi\] rank [02] waited 2 s; rank (?:0, )?1(?:, 2)? did not come", output)
+        expect(code != 0 and len(said) == 2 and took < 30, f"a stopped rank is named by both others ({scenario}), and the job ends ({took:.1f} s)", output)
+    code, output, took = run(command_of(3), environment, "scenario=stop-inside", limit=60)
+    expect(code != 0 and "own collective, #21 all-reduce (native, sum)" in output and took < 30,
+           f"a rank stopped inside a library's collective ends the job, and it says where ({took:.1f} s)", output)
+
+def under_srun(implementations):
+    if why := slurm.missing():
+        skip(why)
+    with slurm.Slurm(cpus=4) as cluster:
+        for each in implementations:
+            implementation, _, home = each.partition("=")
+            # Open MPI speaks PMIx; MPICH and Intel MPI the older PMI-2.
+            kind = "pmix" if implementation == "openmpi" else "pmi2"
+            command = lambda ranks: ["srun", f"--mpi={kind}", f"-n{ranks}", "--overcommit", "--kill-on-bad-exit=1", "--quiet"]
+            environment = {**(intel(home) if home else {}), **cluster.environment, "OMPI_MCA_mpi_yield_when_idle": "1"}
+            check(command, environment, implementation, [1, 2, 4] if implementation == "openmpi" else [2])
+            check_failures(command, environment)
+            # The other way round Open MPI itself says that it knows no PMI-2.
+            if implementation == "openmpi" and "mpich" in implementations:
+                code, output, _ = run(command(2), environment, "scenario=names", "implementation=mpich", limit=60)
+                expect(code != 0 and "finds itself alone, but its launcher started 2 processes" in output, "MPICH by srun --mpi=pmix is refused", output)
+
+
+def main():
+    if KIND == "srun":
+        under_srun(sys.argv[3:])
+        return
+    command, environment, package = launcher()
+    if not shutil.which(command[0], path=environment.get("PATH", os.environ["PATH"])):
+        skip(f"{command[0]} is missing ({package})")
+
+    many = [5] if KIND != "mpich" or CORES >= 4 else [5]
+    check(lambda ranks: [*command, "-n", str(ranks)], environment, KIND, [1, 2, 3, 4, 5], limit=600)
+    check_failures(lambda ranks: [*command, "-n", str(ranks)], environment)
+
+main()
