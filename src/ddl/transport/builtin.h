@@ -18,6 +18,9 @@ struct TransportOptions {
   std::string host = "127.0.0.1";
   /// tcp: connections between two ranks that share a large message.
   int sockets = 1;
+  /// tcp: a message is complete at its receiver no earlier than so long after the kernel got its last byte there, as if
+  /// the wire were longer. Messages under way at once are late together, not one after the other. 0: as it comes.
+  Seconds latency{0};
 };
 
 /// Blocks until every rank is connected. Errors: timeout (which ranks are missing), io, peer_lost.
