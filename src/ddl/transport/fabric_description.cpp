@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <vector>
 
 #include "ddl/core/error.h"
@@ -27,15 +28,16 @@ int parse_hosts(std::string_view text) {
 BitsPerSecond parse_bandwidth(std::string_view text) {
   if (text == "unlimited") return {0};
   const auto rate = parse_bits_per_second(text);
-  // Slower, one frame takes longer than the queue's 50 ms; faster, tc counts by halves of its clock's ticks.
+  // Slower, a frame takes longer than people wait for; faster, no machine's memory follows.
   if (rate.value < 1e6 || rate.value > 100e9) throw wrong("bandwidth", text, "unlimited or 1Mbps to 100Gbps");
-  return rate;
+  return {std::round(rate.value)};
 }
 
 Seconds parse_latency(std::string_view text) {
   const auto latency = parse_seconds(text);
   if (latency.value < 0 || latency.value > 10) throw wrong("latency", text, "0s to 10s");
-  return latency;
+  // In whole nanoseconds, which is what the clock counts: so 100us and 0.1ms are the same, and are written alike.
+  return {std::round(latency.value * 1e9) / 1e9};
 }
 
 }  // namespace
@@ -61,11 +63,22 @@ FabricDescription parse_fabric(std::string_view text) {
   return description;
 }
 
+BitsPerSecond payload_bandwidth(const FabricDescription& description) {
+  constexpr double kPacket = 1500, kIp = 20, kTcp = 32, kEthernet = 14;
+  return {description.bandwidth.value * (kPacket - kIp - kTcp) / (kPacket + kEthernet)};
+}
+
+Seconds all_reduce_bound(const FabricDescription& description, Bytes bytes) {
+  if (description.bandwidth.value <= 0) return {0};
+  const double hosts = description.hosts;
+  return {2 * (hosts - 1) / hosts * static_cast<double>(bytes.value) * 8 / payload_bandwidth(description).value};
+}
+
 std::string to_string(const FabricDescription& description) {
   std::string text = fmt::format("hosts={}", description.hosts);
   // {} prints the shortest number that reads back as the same.
   if (description.bandwidth.value > 0) text += fmt::format(",bandwidth={}Mbps", description.bandwidth.value / 1e6);
-  if (description.latency.value > 0) text += fmt::format(",latency={}us", description.latency.value * 1e6);
+  if (description.latency.value > 0) text += fmt::format(",latency={}us", std::round(description.latency.value * 1e9) / 1e3);
   return text;
 }
 

@@ -33,6 +33,14 @@ TEST(FabricDescription, ReadsBackWhatItWrites) {
   EXPECT_EQ(to_string(parse_fabric("latency=100us,bandwidth=1Gbps,hosts=4")), "hosts=4,bandwidth=1000Mbps,latency=100us");
 }
 
+TEST(FabricDescription, BoundsAnAllReduceByPayload) {
+  const auto four = parse_fabric("hosts=4,bandwidth=1Gbps,latency=1ms");
+  EXPECT_NEAR(payload_bandwidth(four).value, 956.4e6, 0.1e6);
+  // 1.5 * 33554432 * 8 bits.
+  EXPECT_NEAR(all_reduce_bound(four, {32 << 20}).value, 0.42100, 1e-5);
+  EXPECT_EQ(all_reduce_bound(parse_fabric("hosts=2"), {1 << 20}), Seconds{0});
+}
+
 TEST(FabricDescription, SaysWhatIsWrong) {
   EXPECT_EQ(failure_of("hosts=4,bandwith=1Gbps"),
             "[fabric] unknown key 'bandwith' (did you mean 'bandwidth'?); expected hosts=N,bandwidth=RATE,latency=TIME");
