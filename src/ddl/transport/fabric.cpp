@@ -97,6 +97,9 @@ void Fabric::plug_in(int host) {
   // Both ends are born where they stay: not even for a moment is one in the machine's own network.
   run_iproute2({"ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", kUplink, "netns", space});
   run_iproute2({"ip", "-n", space, "addr", "add", address(host) + "/24", "dev", kUplink});
+  // The machine's own choice comes along into a namespace. It may be BBR, which takes a bucket's tokens for bandwidth and
+  // then stays below it; beside it, Linux lets a namespace choose Reno only.
+  set_in_namespace(hosts_.back().fd(), "/proc/sys/net/ipv4/tcp_congestion_control", "reno");
   shape(space, kUplink);
   shape(hub, port);
   // Without addresses of IPv6 there is no traffic but what the ranks send.
@@ -108,16 +111,20 @@ void Fabric::plug_in(int host) {
 void Fabric::shape(const std::string& space, const std::string& device) const {
   if (description_.bandwidth.value <= 0) return;
   const double rate = description_.bandwidth.value;
-  // A bucket lets so much pass at once after a pause, which a wire would not; each of the kernel's packets must fit in.
-  // So they are kept short: the time of kBucket on the wire, but not below two frames, nor beyond what a packet may be.
-  constexpr double kBucket = 60e-6;
+  // docs/decisions has what was measured with other lengths of these.
+  constexpr double kPacketTime = 262e-6;  // of a packet on the wire: longer are less like a wire, shorter cost more CPU time
+  constexpr double kCredit = 1e-3;        // what a timer that fires late may make up for
+  constexpr double kPeak = 1.1;           // how fast it may, and with it whoever comes after a pause
+  constexpr double kQueue = 50e-3;
   constexpr double kFrame = 1514;
-  const double packet = std::clamp(rate / 8 * kBucket, 2 * kFrame, 65536.0);
-  // tc counts every frame's headers, the kernel's packet has one.
-  const double burst = packet * 1.06 + 128;
-  run_iproute2({"ip", "-n", space, "link", "set", device, "gso_max_size", fmt::format("{:.0f}", packet)});
-  run_iproute2({"tc", "-n", space, "qdisc", "add", "dev", device, "root", "tbf", "rate", fmt::format("{:.0f}bit", rate),
-                "burst", fmt::format("{:.0f}", burst), "latency", "50ms"});
+  const double packet = std::clamp(rate / 8 * kPacketTime, 2 * kFrame, 65536.0);
+  // tc counts the headers of every frame, a packet of the kernel's has them once.
+  const double counted = packet * 1.06 + 128;
+  const auto whole = [](double value) { return fmt::format("{:.0f}", value); };
+  run_iproute2({"ip", "-n", space, "link", "set", device, "gso_max_size", whole(packet)});
+  run_iproute2({"tc", "-n", space, "qdisc", "add", "dev", device, "root", "tbf", "rate", whole(rate) + "bit",
+                "burst", whole(std::max(counted, rate / 8 * kCredit)), "peakrate", whole(rate * kPeak) + "bit", "mtu", whole(counted),
+                "limit", whole(std::max(65536.0, rate / 8 * kQueue) + counted)});
 }
 
 std::string Fabric::address(int host) const {

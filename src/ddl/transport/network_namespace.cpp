@@ -11,6 +11,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "ddl/core/error.h"
@@ -93,6 +94,21 @@ NetworkNamespace::~NetworkNamespace() {
 
 void enter_namespace(int fd) {
   if (::setns(fd, CLONE_NEWNET) != 0) throw system_error("[namespace] cannot enter", errno);
+}
+
+void set_in_namespace(int fd, const std::string& setting, const std::string& value) {
+  std::optional<Error> failed;
+  std::thread([&] {
+    try {
+      enter_namespace(fd);
+      const UniqueFd file(::open(setting.c_str(), O_WRONLY | O_CLOEXEC));
+      if (!file.valid() || ::write(file.get(), value.data(), value.size()) != static_cast<ssize_t>(value.size()))
+        throw system_error(fmt::format("[namespace] cannot set {} to {}", setting, value), errno);
+    } catch (const Error& error) {
+      failed = error;
+    }
+  }).join();
+  if (failed) throw Error(*failed);
 }
 
 std::vector<std::string> sweep_namespaces() {

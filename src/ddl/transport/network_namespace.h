@@ -38,6 +38,10 @@ class NetworkNamespace {
 /// executes a program or starts threads. Errors: io.
 void enter_namespace(int fd);
 
+/// Writes a setting of the network's, a file under /proc/sys/net, in the namespace behind `fd`; on a thread of its own, since
+/// whose setting it is depends on who opens it. Errors: io.
+void set_in_namespace(int fd, const std::string& setting, const std::string& value);
+
 /// Removes the namespaces whose maker is dead and returns their names. Errors: io, unsupported without iproute2.
 std::vector<std::string> sweep_namespaces();
 
