@@ -1,5 +1,6 @@
 #include "ddl/transport/arrival.h"
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,6 +10,33 @@
 #include "ddl/core/error.h"
 
 namespace ddl {
+
+UniqueFd begin_to_note_arrivals() {
+  UniqueFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) throw system_error("[tcp] cannot make a socket", errno);
+  note_arrivals(fd.get());
+  sockaddr_in self{};
+  self.sin_family = AF_INET;
+  self.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof self;
+  // Where there is no loopback we cannot look whether it has begun: the first messages may be late for longer.
+  if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&self), length) != 0 ||
+      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&self), &length) != 0)
+    return fd;
+  constexpr Nanoseconds kApart = 200'000;
+  for (const Nanoseconds begin = now(); now() - begin < 5'000'000'000;) {
+    char letter = 0;
+    if (::sendto(fd.get(), &letter, 1, 0, reinterpret_cast<const sockaddr*>(&self), length) != 1) return fd;
+    const Nanoseconds sent = now();
+    const timespec pause{0, kApart};
+    ::nanosleep(&pause, nullptr);
+    Nanoseconds arrived = 0;
+    iovec part{&letter, 1};
+    // What was not noted when it came is noted when it is read.
+    if (read_with_arrival(fd.get(), {&part, 1}, arrived) == 1 && arrived < sent + kApart / 2) return fd;
+  }
+  throw Error(Code::timeout, "[tcp] the kernel does not note arrivals; got none within 5 s, expected to");
+}
 
 void note_arrivals(int fd) {
   const int on = 1;

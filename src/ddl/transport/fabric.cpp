@@ -146,6 +146,11 @@ int Fabric::namespace_fd(int host) const {
 
 void Fabric::enter(int host) const { enter_namespace(namespace_fd(host)); }
 
+void Fabric::set_wire(int host, bool connected) const {
+  invariant(host >= 0 && host < hosts(), "a host of the fabric");
+  run_iproute2({"ip", "-n", hub_.name(), "link", "set", port_of(host), connected ? "up" : "down"});
+}
+
 TransportOptions Fabric::options(int host, TransportOptions from) const {
   from.host = address(host);
   from.latency = description_.latency;

@@ -14,13 +14,22 @@ namespace ddl {
 
 /// Several hosts on this machine, for tests and experiments: each is a network namespace with one interface, `eth0`, to a
 /// bridge in a namespace of its own. Nothing is added to the machine's own network, and hosts reach nothing but each
-/// other. docs/fabric.md has the drawing.
+/// other:
+///
+///     host 0         host 1         host 2        a namespace each, 10.77.x.1, .2, .3
+///      eth0           eth0           eth0         tbf: what the host sends
+///       |              |              |           veth pairs
+///      port0          port1          port2        tbf: what the host is sent
+///       +------ br0 ---+--------------+           the hub, a namespace, 10.77.x.254
 ///
 /// Bandwidth is kept by the kernel (tc tbf, on both ends of each host's uplink) for whatever runs inside; latency only
-/// by our tcp, which is told by options().
+/// by our tcp, which is told by options(). How exactly: docs/decisions, "Test fabric".
+///
+/// A rank's process is forked, calls enter() with its host, and makes its transport with options(). Programs of others are
+/// executed after enter(), or with `ip netns exec`.
 ///
 /// The destructor removes all of it; so does a constructor that fails half way; what a killed process left is removed by
-/// the next constructor in any process.
+/// the next constructor in any process. Processes still inside keep their host until they end, nobody else can reach it.
 class Fabric {
  public:
   /// Errors: unsupported without root or iproute2; io with the command of `ip` or `tc` that failed and its words.
@@ -40,6 +49,9 @@ class Fabric {
   int namespace_fd(int host) const;
   /// Takes this process to a host: for a forked child, before it executes a program or starts threads. Errors: io.
   void enter(int host) const;
+
+  /// Unplugs a host from the bridge, and plugs it in again: for experiments with failures. Errors: io.
+  void set_wire(int host, bool connected) const;
 
   /// Where a launcher that must reach all hosts runs (mpirun): the bridge's namespace, which has an address of its own.
   const NetworkNamespace& hub() const { return hub_; }

@@ -450,6 +450,8 @@ std::unique_ptr<Transport> make_tcp(Rendezvous& rendezvous, const TransportOptio
     throw Error(Code::invalid_argument, fmt::format("[tcp] sockets per peer; got {}, expected 1 to 64", options.sockets));
   if (!(options.latency.value >= 0 && options.latency.value <= 60))
     throw Error(Code::invalid_argument, fmt::format("[tcp] latency; got {}, expected 0 s to 60 s", to_string(options.latency)));
+  // Before anybody can send us something.
+  const UniqueFd noting = options.latency.value > 0 ? begin_to_note_arrivals() : UniqueFd();
   return std::make_unique<TcpTransport>(rendezvous.rank(), connect_all(rendezvous, options, 1 + options.sockets), options);
 }
 

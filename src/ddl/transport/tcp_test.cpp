@@ -162,7 +162,7 @@ TEST(TcpLatency, MessagesAreLateTogether) {
     send_moments(*transport, 20, {0}, [&](Nanoseconds) { span = seconds(now() - begin); });
   });
   EXPECT_EQ(failure(outcomes), "");
-  EXPECT_GE(span, 0.1);
+  EXPECT_GE(span, 0.09) << "the other one may have sent before we began";
   EXPECT_LT(span, 1.0) << "one after the other they take 2 s";
 }
 
@@ -170,11 +170,9 @@ TEST(TcpLatency, WhoComesLateDoesNotWaitAgain) {
   double span = 0;
   const auto outcomes = run_ranks(2, [&](Rendezvous& meeting) {
     const auto transport = make_tcp(meeting, late({0.5}));
-    // The first lets the kernel begin to note arrivals, the second lies there since before it may be seen.
-    send_moments(*transport, 1, {0}, [](Nanoseconds) {});
     Nanoseconds begin = 0;
     if (transport->rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::seconds(1));
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // the message is there and could be seen
       begin = now();
     }
     send_moments(*transport, 1, {0}, [&](Nanoseconds) { span = seconds(now() - begin); });
