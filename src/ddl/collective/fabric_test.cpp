@@ -13,15 +13,16 @@ namespace ddl {
 namespace {
 
 using testing::buffer_of;
-using testing::ForkedTable;
 using testing::fork_rank;
+using testing::ForkedTable;
 using testing::require;
 using testing::status_of;
 
 class CollectiveOnFabric : public testing::OnFabric {};
 
 /// Ranks in blocks of neighbours, as many on each host; their exit states.
-std::vector<int> on_hosts(const Fabric& fabric, int on_each, Seconds timeout, const std::function<void(Communicator&)>& body) {
+std::vector<int> on_hosts(const Fabric& fabric, int on_each, Seconds timeout,
+                          const std::function<void(Communicator&)>& body) {
   ForkedTable table;
   const int ranks = fabric.hosts() * on_each;
   std::vector<pid_t> processes;
@@ -43,11 +44,13 @@ std::vector<int> on_hosts(const Fabric& fabric, int on_each, Seconds timeout, co
 
 void check_all_reduce(Communicator& group, std::string_view algorithm, std::size_t elements) {
   std::vector<float> values(elements);
-  for (std::size_t i = 0; i < elements; ++i) values[i] = static_cast<float>((i % 1000) * static_cast<std::size_t>(group.rank() + 1));
+  for (std::size_t i = 0; i < elements; ++i)
+    values[i] = static_cast<float>((i % 1000) * static_cast<std::size_t>(group.rank() + 1));
   group.all_reduce(buffer_of(std::span(values)), ReduceOp::sum, algorithm).wait();
   const auto factor = static_cast<std::size_t>(group.size() * (group.size() + 1) / 2);
   for (std::size_t i = 0; i < elements; ++i)
-    require(values[i] == static_cast<float>((i % 1000) * factor), fmt::format("{}: element {} is {}", algorithm, i, values[i]));
+    require(values[i] == static_cast<float>((i % 1000) * factor),
+            fmt::format("{}: element {} is {}", algorithm, i, values[i]));
 }
 
 TEST_F(CollectiveOnFabric, AllReducesAreRight) {
@@ -55,11 +58,13 @@ TEST_F(CollectiveOnFabric, AllReducesAreRight) {
     std::string description;
     int on_each;
   };
-  for (const auto& [description, on_each] : {Case{"hosts=2,bandwidth=1Gbps,latency=100us", 1}, Case{"hosts=4,bandwidth=1Gbps,latency=100us", 1},
-                                             Case{"hosts=4", 2}, Case{"hosts=3,bandwidth=100Mbps", 1}}) {
+  for (const auto& [description, on_each] :
+       {Case{"hosts=2,bandwidth=1Gbps,latency=100us", 1}, Case{"hosts=4,bandwidth=1Gbps,latency=100us", 1},
+        Case{"hosts=4", 2}, Case{"hosts=3,bandwidth=100Mbps", 1}}) {
     const Fabric fabric(description);
     const auto states = on_hosts(fabric, on_each, {30}, [](Communicator& group) {
-      for (const auto* algorithm : {"auto", "ring", "recursive-doubling", "halving-doubling", "double-tree", "hierarchical", "direct"})
+      for (const auto* algorithm :
+           {"auto", "ring", "recursive-doubling", "halving-doubling", "double-tree", "hierarchical", "direct"})
         for (const std::size_t elements : {1, 10'007, 300'000}) check_all_reduce(group, algorithm, elements);
     });
     EXPECT_EQ(states, std::vector<int>(states.size(), 0)) << description << " with " << on_each << " on each";

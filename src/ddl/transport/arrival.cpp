@@ -54,7 +54,8 @@ ssize_t read_with_arrival(int fd, std::span<iovec> parts, Nanoseconds& arrived) 
   const auto moved = ::recvmsg(fd, &message, MSG_DONTWAIT);
   if (moved <= 0) return moved;
   arrived = now();
-  for (const cmsghdr* note = CMSG_FIRSTHDR(&message); note != nullptr; note = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(note))) {
+  for (const cmsghdr* note = CMSG_FIRSTHDR(&message); note != nullptr;
+       note = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(note))) {
     if (note->cmsg_level != SOL_SOCKET || note->cmsg_type != SCM_TIMESTAMPNS) continue;
     // The kernel writes the time of day. Only the age is taken over, so that a clock that was set changes one message.
     timespec came{}, today{};

@@ -18,8 +18,8 @@ UniqueFd begin_to_note_arrivals();
 /// What it writes down is told with what is read from this TCP socket; also goes on as above. Errors: io.
 void note_arrivals(int fd);
 
-/// As readv(). Where it read something, `arrived` is when the last byte of that came to this machine's kernel, by now()'s
-/// clock; the moment of reading where the kernel has not noted it.
+/// As readv(). Where it read something, `arrived` is when the last byte of that came to this machine's kernel, by
+/// now()'s clock; the moment of reading where the kernel has not noted it.
 ssize_t read_with_arrival(int fd, std::span<iovec> parts, Nanoseconds& arrived);
 
 }  // namespace ddl

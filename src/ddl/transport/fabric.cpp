@@ -44,7 +44,8 @@ std::optional<Range> parse_range(std::string_view text) {
     if (part < 3 && (at == end || *at++ != '.')) return std::nullopt;
   }
   unsigned bits = 32;
-  if (at != end && (*at != '/' || std::from_chars(at + 1, end, bits).ec != std::errc{} || bits > 32)) return std::nullopt;
+  if (at != end && (*at != '/' || std::from_chars(at + 1, end, bits).ec != std::errc{} || bits > 32))
+    return std::nullopt;
   const std::uint32_t inside = bits == 32 ? 0 : ~std::uint32_t{0} >> bits;
   return Range{address & ~inside, address | inside};
 }
@@ -67,10 +68,12 @@ std::string free_network(std::string_view routes) {
   for (int third = 0; third < 256; ++third) {
     const auto network = fmt::format("10.77.{}.0/24", third);
     const auto ours = *parse_range(network);
-    if (std::none_of(taken.begin(), taken.end(), [&](const Range& r) { return r.first <= ours.last && ours.first <= r.last; }))
+    if (std::none_of(taken.begin(), taken.end(),
+                     [&](const Range& r) { return r.first <= ours.last && ours.first <= r.last; }))
       return network;
   }
-  throw Error(Code::io, "[fabric] no free range of addresses; got routes into all of 10.77.0.0/16, expected one /24 without");
+  throw Error(Code::io,
+              "[fabric] no free range of addresses; got routes into all of 10.77.0.0/16, expected one /24 without");
 }
 
 Fabric::Fabric(const FabricDescription& description)
@@ -97,8 +100,8 @@ void Fabric::plug_in(int host) {
   // Both ends are born where they stay: not even for a moment is one in the machine's own network.
   run_iproute2({"ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", kUplink, "netns", space});
   run_iproute2({"ip", "-n", space, "addr", "add", address(host) + "/24", "dev", kUplink});
-  // The machine's own choice comes along into a namespace. It may be BBR, which takes a bucket's tokens for bandwidth and
-  // then stays below it; beside it, Linux lets a namespace choose Reno only.
+  // The machine's own choice comes along into a namespace. It may be BBR, which takes a bucket's tokens for bandwidth
+  // and then stays below it; beside it, Linux lets a namespace choose Reno only.
   set_in_namespace(hosts_.back().fd(), "/proc/sys/net/ipv4/tcp_congestion_control", "reno");
   shape(space, kUplink);
   shape(hub, port);
@@ -112,9 +115,10 @@ void Fabric::shape(const std::string& space, const std::string& device) const {
   if (description_.bandwidth.value <= 0) return;
   const double rate = description_.bandwidth.value;
   // docs/decisions has what was measured with other lengths of these.
-  constexpr double kPacketTime = 262e-6;  // of a packet on the wire: longer are less like a wire, shorter cost more CPU time
-  constexpr double kCredit = 1e-3;        // what a timer that fires late may make up for
-  constexpr double kPeak = 1.1;           // how fast it may, and with it whoever comes after a pause
+  constexpr double kPacketTime =
+      262e-6;                       // of a packet on the wire: longer are less like a wire, shorter cost more CPU time
+  constexpr double kCredit = 1e-3;  // what a timer that fires late may make up for
+  constexpr double kPeak = 1.1;     // how fast it may, and with it whoever comes after a pause
   constexpr double kQueue = 50e-3;
   constexpr double kFrame = 1514;
   const double packet = std::clamp(rate / 8 * kPacketTime, 2 * kFrame, 65536.0);
@@ -122,9 +126,9 @@ void Fabric::shape(const std::string& space, const std::string& device) const {
   const double counted = packet * 1.06 + 128;
   const auto whole = [](double value) { return fmt::format("{:.0f}", value); };
   run_iproute2({"ip", "-n", space, "link", "set", device, "gso_max_size", whole(packet)});
-  run_iproute2({"tc", "-n", space, "qdisc", "add", "dev", device, "root", "tbf", "rate", whole(rate) + "bit",
-                "burst", whole(std::max(counted, rate / 8 * kCredit)), "peakrate", whole(rate * kPeak) + "bit", "mtu", whole(counted),
-                "limit", whole(std::max(65536.0, rate / 8 * kQueue) + counted)});
+  run_iproute2({"tc", "-n", space, "qdisc", "add", "dev", device, "root", "tbf", "rate", whole(rate) + "bit", "burst",
+                whole(std::max(counted, rate / 8 * kCredit)), "peakrate", whole(rate * kPeak) + "bit", "mtu",
+                whole(counted), "limit", whole(std::max(65536.0, rate / 8 * kQueue) + counted)});
 }
 
 std::string Fabric::address(int host) const {

@@ -12,8 +12,8 @@
 
 namespace ddl {
 
-/// Several hosts on this machine, for tests and experiments: each is a network namespace with one interface, `eth0`, to a
-/// bridge in a namespace of its own. Nothing is added to the machine's own network, and hosts reach nothing but each
+/// Several hosts on this machine, for tests and experiments: each is a network namespace with one interface, `eth0`, to
+/// a bridge in a namespace of its own. Nothing is added to the machine's own network, and hosts reach nothing but each
 /// other:
 ///
 ///     host 0         host 1         host 2        a namespace each, 10.77.x.1, .2, .3
@@ -25,11 +25,12 @@ namespace ddl {
 /// Bandwidth is kept by the kernel (tc tbf, on both ends of each host's uplink) for whatever runs inside; latency only
 /// by our tcp, which is told by options(). How exactly: docs/decisions, "Test fabric".
 ///
-/// A rank's process is forked, calls enter() with its host, and makes its transport with options(). Programs of others are
-/// executed after enter(), or with `ip netns exec`.
+/// A rank's process is forked, calls enter() with its host, and makes its transport with options(). Programs of others
+/// are executed after enter(), or with `ip netns exec`.
 ///
-/// The destructor removes all of it; so does a constructor that fails half way; what a killed process left is removed by
-/// the next constructor in any process. Processes still inside keep their host until they end, nobody else can reach it.
+/// The destructor removes all of it; so does a constructor that fails half way; what a killed process left is removed
+/// by the next constructor in any process. Processes still inside keep their host until they end, nobody else can reach
+/// it.
 class Fabric {
  public:
   /// Errors: unsupported without root or iproute2; io with the command of `ip` or `tc` that failed and its words.

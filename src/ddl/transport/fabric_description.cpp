@@ -78,7 +78,8 @@ std::string to_string(const FabricDescription& description) {
   std::string text = fmt::format("hosts={}", description.hosts);
   // {} prints the shortest number that reads back as the same.
   if (description.bandwidth.value > 0) text += fmt::format(",bandwidth={}Mbps", description.bandwidth.value / 1e6);
-  if (description.latency.value > 0) text += fmt::format(",latency={}us", std::round(description.latency.value * 1e9) / 1e3);
+  if (description.latency.value > 0)
+    text += fmt::format(",latency={}us", std::round(description.latency.value * 1e9) / 1e3);
   return text;
 }
 

@@ -25,9 +25,9 @@ struct FabricDescription {
 /// Errors: invalid_argument: an unknown key with the nearest known, one given twice, or a value that cannot be.
 FabricDescription parse_fabric(std::string_view text);
 
-/// Of `bandwidth`, what TCP's payload can have at most: 1448 of every 1514 bytes. A full frame is 1500 bytes of IPv4 packet,
-/// 20 of them its header and 32 TCP's with time stamps, behind 14 of Ethernet. That is also what tc counts: no preamble,
-/// check sum or gap, the further 24 bytes of a real Ethernet. 0 where the bandwidth is.
+/// Of `bandwidth`, what TCP's payload can have at most: 1448 of every 1514 bytes. A full frame is 1500 bytes of IPv4
+/// packet, 20 of them its header and 32 TCP's with time stamps, behind 14 of Ethernet. That is also what tc counts: no
+/// preamble, check sum or gap, the further 24 bytes of a real Ethernet. 0 where the bandwidth is.
 BitsPerSecond payload_bandwidth(const FabricDescription& description);
 
 /// What no all-reduce on so many hosts can beat, each of which sends and receives at payload_bandwidth():

@@ -30,7 +30,8 @@ TEST(FabricDescription, ReadsBackWhatItWrites) {
     const auto description = parse_fabric(text);
     EXPECT_EQ(parse_fabric(to_string(description)), description) << to_string(description);
   }
-  EXPECT_EQ(to_string(parse_fabric("latency=100us,bandwidth=1Gbps,hosts=4")), "hosts=4,bandwidth=1000Mbps,latency=100us");
+  EXPECT_EQ(to_string(parse_fabric("latency=100us,bandwidth=1Gbps,hosts=4")),
+            "hosts=4,bandwidth=1000Mbps,latency=100us");
 }
 
 TEST(FabricDescription, BoundsAnAllReduceByPayload) {
@@ -42,8 +43,9 @@ TEST(FabricDescription, BoundsAnAllReduceByPayload) {
 }
 
 TEST(FabricDescription, SaysWhatIsWrong) {
-  EXPECT_EQ(failure_of("hosts=4,bandwith=1Gbps"),
-            "[fabric] unknown key 'bandwith' (did you mean 'bandwidth'?); expected hosts=N,bandwidth=RATE,latency=TIME");
+  EXPECT_EQ(
+      failure_of("hosts=4,bandwith=1Gbps"),
+      "[fabric] unknown key 'bandwith' (did you mean 'bandwidth'?); expected hosts=N,bandwidth=RATE,latency=TIME");
   EXPECT_EQ(failure_of("hosts=1"), "[fabric] hosts; got '1', expected 2 to 64");
   EXPECT_EQ(failure_of("hosts=2x"), "[fabric] hosts; got '2x', expected 2 to 64");
   EXPECT_EQ(failure_of("hosts"), "[fabric] a key without a value; got 'hosts', expected hosts=VALUE");

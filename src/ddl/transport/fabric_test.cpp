@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -15,8 +16,6 @@
 #include <fstream>
 #include <set>
 
-#include <gtest/gtest.h>
-
 #include "ddl/core/statistics.h"
 #include "ddl/transport/fabric_testing.h"
 #include "ddl/transport/tcp.h"
@@ -26,8 +25,8 @@
 namespace ddl {
 namespace {
 
-using testing::ForkedTable;
 using testing::fork_rank;
+using testing::ForkedTable;
 using testing::left_by;
 using testing::network_state;
 using testing::status_of;
@@ -103,7 +102,8 @@ TEST(FreeNetwork, AvoidsEveryRoute) {
   EXPECT_EQ(free_network(""), "10.77.0.0/24");
   EXPECT_EQ(free_network("default via 192.0.2.1 dev eth0\nlocal 127.0.0.0/8 dev lo table local\n"), "10.77.0.0/24");
   EXPECT_EQ(free_network("10.77.0.128/25 dev eth0\nlocal 10.77.1.9 dev eth0 table local\n"), "10.77.2.0/24");
-  EXPECT_EQ(free_network("10.77.0.0/23 via 192.0.2.1\nunreachable 10.77.2.0/24\nbroadcast 10.77.3.255 dev x\n"), "10.77.4.0/24");
+  EXPECT_EQ(free_network("10.77.0.0/23 via 192.0.2.1\nunreachable 10.77.2.0/24\nbroadcast 10.77.3.255 dev x\n"),
+            "10.77.4.0/24");
   const auto failed = failure_of([] { free_network("10.0.0.0/8 via 192.0.2.1 dev eth0\n"); });
   ASSERT_TRUE(failed);
   EXPECT_EQ(failed->code(), Code::io);
@@ -115,7 +115,8 @@ TEST(Fabric, NeedsRoot) {
     const auto failed = failure_of([] { Fabric("hosts=2"); });
     require(failed.has_value(), "made without root");
     require(failed->code() == Code::unsupported, std::string(name(failed->code())));
-    require(std::string(failed->what()).starts_with("[fabric] network namespaces need root; got user id "), failed->what());
+    require(std::string(failed->what()).starts_with("[fabric] network namespaces need root; got user id "),
+            failed->what());
     require(left_by(::getpid()).empty(), "left behind");
   });
   EXPECT_EQ(status_of(child), 0);
@@ -144,7 +145,8 @@ TEST_F(FabricAsRoot, IsThereAsLongAsItsObject) {
       EXPECT_NE(queue.find("tbf"), std::string::npos) << queue;
       EXPECT_NE(queue.find("rate 1Gbit"), std::string::npos) << queue;
     }
-    EXPECT_EQ(run_iproute2({"tc", "-n", another.namespace_name(0), "qdisc", "show", "dev", "eth0"}).find("tbf"), std::string::npos);
+    EXPECT_EQ(run_iproute2({"tc", "-n", another.namespace_name(0), "qdisc", "show", "dev", "eth0"}).find("tbf"),
+              std::string::npos);
   }
   EXPECT_EQ(left_by(::getpid()).size(), 0U);
 }
@@ -163,7 +165,8 @@ TEST_F(FabricAsRoot, LeavesNothingWhenACommandFails) {
   const auto folder = std::filesystem::temp_directory_path() / fmt::format("ddlbench-fabric-{}", ::getpid());
   std::filesystem::create_directory(folder);
   // A tc that works once, so that a host with half of its queues is there when it fails.
-  std::ofstream(folder / "tc") << "#!/bin/sh\n[ -e \"$0.used\" ] && { echo 'no such luck' >&2; exit 7; }\n: > \"$0.used\"\n";
+  std::ofstream(folder / "tc")
+      << "#!/bin/sh\n[ -e \"$0.used\" ] && { echo 'no such luck' >&2; exit 7; }\n: > \"$0.used\"\n";
   std::filesystem::permissions(folder / "tc", std::filesystem::perms::owner_all);
   {
     const Path path(folder.string() + ":" + std::getenv("PATH"));
@@ -283,7 +286,8 @@ struct Findings {
 };
 class SharedFindings {
  public:
-  SharedFindings() : at_(::mmap(nullptr, sizeof(Findings), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
+  SharedFindings()
+      : at_(::mmap(nullptr, sizeof(Findings), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
   ~SharedFindings() { ::munmap(at_, sizeof(Findings)); }
   double& operator[](int rank) const { return static_cast<Findings*>(at_)->value[rank]; }
 
@@ -357,13 +361,15 @@ TEST_F(FabricAsRoot, BandwidthIsAsAsked) {
     const double expected = payload_bandwidth(parse_fabric(description)).value;
     const double rate = rate_into_host_0(description, message, messages);
     RecordProperty(description, fmt::format("{:.3f}", rate / expected));
-    std::printf("%s: %.1f Mbit/s of payload, %.3f of what is possible\n", description.c_str(), rate / 1e6, rate / expected);
+    std::printf("%s: %.1f Mbit/s of payload, %.3f of what is possible\n", description.c_str(), rate / 1e6,
+                rate / expected);
     EXPECT_GT(rate / expected, 0.9) << description;
     EXPECT_LT(rate / expected, 1.1) << description;
   }
 }
 
-/// A message's way there and back: a quick one (a tenth are quicker) and the median, since others may be using the cores.
+/// A message's way there and back: a quick one (a tenth are quicker) and the median, since others may be using the
+/// cores.
 struct RoundTrip {
   double fast = 0, median = 0;
 };
@@ -392,7 +398,8 @@ TEST_F(FabricAsRoot, ARoundTripTakesTwiceTheLatency) {
   const auto base = round_trip("hosts=2,bandwidth=1Gbps", 500);
   std::printf("round trip without latency %.1f us, median %.1f us\n", base.fast * 1e6, base.median * 1e6);
   for (const double latency : {100e-6, 1e-3, 10e-3}) {
-    const auto took = round_trip(fmt::format("hosts=2,bandwidth=1Gbps,latency={:.0f}us", latency * 1e6), latency < 5e-3 ? 300 : 50);
+    const auto took =
+        round_trip(fmt::format("hosts=2,bandwidth=1Gbps,latency={:.0f}us", latency * 1e6), latency < 5e-3 ? 300 : 50);
     std::printf("latency %.0f us: round trip 2L + %.1f us, median 2L + %.1f us\n", latency * 1e6,
                 (took.fast - 2 * latency) * 1e6, (took.median - 2 * latency) * 1e6);
     EXPECT_GE(took.fast, 2 * latency);

@@ -1,10 +1,10 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <filesystem>
 #include <set>
 #include <string>
-
-#include <gtest/gtest.h>
 
 #include "ddl/core/error.h"
 #include "ddl/transport/network_namespace.h"
@@ -32,7 +32,8 @@ inline std::set<std::string> left_by(pid_t pid) {
   std::set<std::string> names;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator("/run/netns", none))
-    if (const auto name = entry.path().filename().string(); name.starts_with(fmt::format("ddlbench-{}-", pid))) names.insert(name);
+    if (const auto name = entry.path().filename().string(); name.starts_with(fmt::format("ddlbench-{}-", pid)))
+      names.insert(name);
   return names;
 }
 

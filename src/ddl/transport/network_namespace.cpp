@@ -137,8 +137,10 @@ void require_namespaces() {
     const auto powers = std::stoull(line.substr(7), nullptr, 16);
     if ((powers >> kNetAdmin & 1) != 0 && (powers >> kSysAdmin & 1) != 0) return;
   }
-  throw Error(Code::unsupported, fmt::format("[fabric] network namespaces need root; got user id {} without CAP_NET_ADMIN "
-                                             "and CAP_SYS_ADMIN, expected both", ::geteuid()));
+  throw Error(Code::unsupported,
+              fmt::format("[fabric] network namespaces need root; got user id {} without CAP_NET_ADMIN "
+                          "and CAP_SYS_ADMIN, expected both",
+                          ::geteuid()));
 }
 
 }  // namespace ddl

@@ -10,8 +10,8 @@
 
 namespace ddl {
 
-/// A network namespace with a name for `ip netns`, made by the constructor and removed by the destructor: everything in it
-/// (devices, addresses, queues) goes with it, once no process is left inside.
+/// A network namespace with a name for `ip netns`, made by the constructor and removed by the destructor: everything in
+/// it (devices, addresses, queues) goes with it, once no process is left inside.
 ///
 /// The name carries its maker: `ddlbench-PID-STARTED-…`, where STARTED (the process's start in clock ticks since boot)
 /// tells it from a later process with the same id. So sweep_namespaces() can remove what a killed maker left.
@@ -34,12 +34,12 @@ class NetworkNamespace {
   UniqueFd fd_;
 };
 
-/// Takes the calling thread, and whatever it starts, into the namespace behind `fd`. Meant for a forked child, before it
-/// executes a program or starts threads. Errors: io.
+/// Takes the calling thread, and whatever it starts, into the namespace behind `fd`. Meant for a forked child, before
+/// it executes a program or starts threads. Errors: io.
 void enter_namespace(int fd);
 
-/// Writes a setting of the network's, a file under /proc/sys/net, in the namespace behind `fd`; on a thread of its own, since
-/// whose setting it is depends on who opens it. Errors: io.
+/// Writes a setting of the network's, a file under /proc/sys/net, in the namespace behind `fd`; on a thread of its own,
+/// since whose setting it is depends on who opens it. Errors: io.
 void set_in_namespace(int fd, const std::string& setting, const std::string& value);
 
 /// Removes the namespaces whose maker is dead and returns their names. Errors: io, unsupported without iproute2.
