@@ -53,13 +53,9 @@ std::vector<int> rank_counts(const std::string& text) {
 CommunicationProbe asked(const Options& options) {
   CommunicationProbe probe;
   probe.transports = of_flag("--transport", [&] {
-    auto chosen = words(options.transports);
-    const auto all = builtin_transports();
-    for (const auto& name : chosen) all.at(name);
-    if (chosen.empty())
-      for (const auto& entry : all.entries())
-        if (entry.missing.empty()) chosen.push_back(entry.name);
-    return chosen;
+    const auto chosen = words(options.transports);
+    for (const auto& text : chosen) choose_transport(text, {});
+    return chosen.empty() ? self_standing_transports() : chosen;
   });
   of_flag("--collective", [&] {
     for (const auto& word : words(options.collectives)) probe.goals.push_back(goal_from_name(word));

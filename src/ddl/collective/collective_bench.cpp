@@ -9,6 +9,7 @@
 #include "ddl/core/statistics.h"
 #include "ddl/core/units.h"
 #include "ddl/transport/cores.h"
+#include "ddl/transport/fabric.h"
 #include "ddl/transport/mpi/implementations.h"
 #include "ddl/transport/mpi/mpi.h"
 #include "ddl/transport/testing.h"
@@ -21,9 +22,13 @@
 // blocks, as the peers' programs in bench/peers do it; the median over blocks. Sums are checked before.
 //
 // usage: collective_bench [transport=shm|tcp[sockets=N]|inproc|limit] [ranks=2] [algorithm=auto] [memory=own|outside] [samples=N]
-//                         [sockets=1] BYTES…
+//                         [sockets=1] [fabric=hosts=4,bandwidth=1Gbps,latency=100us] BYTES…
 //        mpirun -n P collective_bench transport=mpi[implementation=NAME]|tcp|shm algorithm=native|native[meet=off]|ring|… BYTES…
 // prints: transport,algorithm,memory,ranks,bytes,median_us,low_us,high_us
+//         and, with a fabric, bound_us,share: its all_reduce_bound() and that over the median
+//
+// With a fabric, ranks are on its hosts, in blocks of neighbours where they outnumber them; `ranks` is the number of hosts
+// where it is not given. Takes root.
 //
 // `limit` is what the machine allows two ranks that share memory: each reads half of both buffers and writes the sum to
 // both, in AVX-512, between two meetings on two cache lines.
@@ -32,9 +37,12 @@ namespace ddl {
 namespace {
 
 struct Options {
-  std::map<std::string, std::string> words{{"transport", "shm"}, {"ranks", "2"}, {"algorithm", "auto"}, {"memory", "own"}, {"samples", "0"}, {"sockets", "1"}};
+  std::map<std::string, std::string> words{{"transport", "shm"}, {"ranks", "2"}, {"algorithm", "auto"}, {"memory", "own"}, {"samples", "0"}, {"sockets", "1"}, {"fabric", ""}};
   std::vector<std::size_t> sizes;
+  const Fabric* fabric = nullptr;
 };
+
+int host_of(const Options& options, int rank, int ranks) { return rank * options.fabric->hosts() / ranks; }
 
 /// Where ranks meet without the transport's help: a line for each.
 struct alignas(128) Flag {
@@ -98,14 +106,24 @@ void measure(const Options& options, int rank, int ranks, Meeting& meeting, floa
   }
   if (rank != 0) return;
   const auto summary = median_interval(times);
-  std::printf("%s,%s,%s,%d,%zu,%.3f,%.3f,%.3f\n", options.words.at("transport").c_str(), options.words.at("algorithm").c_str(),
+  std::printf("%s,%s,%s,%d,%zu,%.3f,%.3f,%.3f", options.words.at("transport").c_str(), options.words.at("algorithm").c_str(),
               options.words.at("memory").c_str(), ranks, bytes, summary.median, summary.low, summary.high);
+  if (options.fabric != nullptr) {
+    const double bound = all_reduce_bound(options.fabric->description(), {static_cast<std::int64_t>(bytes)}).value * 1e6;
+    std::printf(",%.3f,%.4f", bound, bound / summary.median);
+  }
+  std::printf("\n");
   std::fflush(stdout);
 }
 
 void run_rank(const Options& options, Rendezvous& rendezvous, Flag* flags) {
   const int rank = rendezvous.rank(), ranks = rendezvous.size();
   TransportOptions wire{Seconds{30}, "bench"};
+  if (options.fabric != nullptr) {
+    const int host = host_of(options, rank, ranks);
+    options.fabric->enter(host);
+    wire = options.fabric->options(host, wire);
+  }
   wire.sockets = std::stoi(options.words.at("sockets"));
   const auto chosen = choose_transport(options.words.at("transport"), wire);
   Communicator group(chosen.make(rendezvous, chosen.options), Seconds{60});
@@ -156,9 +174,11 @@ void run_limit(const Options& options, Rendezvous& rendezvous, Flag* flags) {
 
 int run(int argc, char** argv) {
   Options options;
+  bool ranks_given = false;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const auto equals = word.find('=');
+    ranks_given |= word.starts_with("ranks=");
     if (equals == std::string::npos)
       options.sizes.push_back(static_cast<std::size_t>(std::stoull(word)));
     else if (options.words.contains(word.substr(0, equals)))
@@ -172,6 +192,12 @@ int run(int argc, char** argv) {
     run_rank(options, *mpi_rendezvous(implementation), nullptr);
     return 0;
   }
+  std::optional<Fabric> fabric;
+  if (const auto& description = options.words["fabric"]; !description.empty()) {
+    if (options.words["transport"] != "tcp") throw Error(Code::invalid_argument, "a fabric carries transport=tcp alone");
+    options.fabric = &fabric.emplace(description);
+    if (!ranks_given) options.words["ranks"] = std::to_string(fabric->hosts());
+  }
   const int ranks = std::stoi(options.words["ranks"]);
   auto* flags = static_cast<Flag*>(::mmap(nullptr, sizeof(Flag) * 64, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const auto body = options.words["transport"] == "limit" ? run_limit : run_rank;
@@ -182,13 +208,16 @@ int run(int argc, char** argv) {
   }
   testing::ForkedTable table;
   std::vector<pid_t> others;
-  for (int rank = 1; rank < ranks; ++rank)
+  // On a fabric nobody stays here: who has gone to a host does not come back to remove it.
+  for (int rank = fabric ? 0 : 1; rank < ranks; ++rank)
     others.push_back(testing::fork_rank([&] {
       testing::ForkedTable::Seat seat(table, rank, ranks);
       body(options, seat, flags);
     }));
-  testing::ForkedTable::Seat seat(table, 0, ranks);
-  body(options, seat, flags);
+  if (!fabric) {
+    testing::ForkedTable::Seat seat(table, 0, ranks);
+    body(options, seat, flags);
+  }
   int failed = 0;
   for (const pid_t other : others) failed |= testing::status_of(other);
   return failed == 0 ? 0 : 1;

@@ -203,8 +203,7 @@ Json probe_communication(const CommunicationProbe& probe, const RunEvents& event
   Json document{{"schema", "ddlbench.probe/1"}, {"kind", "comm"}, {"state", "ok"}, {"started", utc_now()}, {"environment", capture_environment()},
                 {"results", Json::array()}, {"fit", Json::array()}, {"best", Json::array()}, {"limits", Json::array()},
                 {"failed", Json::array()}, {"machine_parts", Json::array()}};
-  const auto transports = builtin_transports();
-  for (const auto& transport : probe.transports) transports.at(transport);
+  for (const auto& transport : probe.transports) choose_transport(transport, {});
   for (const int ranks : probe.ranks) cases_of(probe, ranks);
   for (const auto& transport : probe.transports)
     for (const int ranks : probe.ranks) {

@@ -19,7 +19,7 @@ class RankProbe {
  public:
   RankProbe(Rendezvous& rendezvous, const ProbeSettings& settings, const ProbeEvents& events)
       : settings_(settings), events_(events),
-        group_(builtin_transports().at(settings.transport).make(rendezvous, settings.options), {settings.timeout, settings.hosts, {}}) {
+        group_(made(settings, rendezvous), {settings.timeout, settings.hosts, {}}) {
     std::size_t largest = 64;
     for (const auto& each : settings.cases) largest = std::max(largest, each.bytes);
     auto& transport = group_.transport();
@@ -51,6 +51,10 @@ class RankProbe {
   }
 
  private:
+  static std::unique_ptr<Transport> made(const ProbeSettings& settings, Rendezvous& rendezvous) {
+    const auto chosen = choose_transport(settings.transport, settings.options);
+    return chosen.make(rendezvous, chosen.options);
+  }
   static std::span<float> as_floats(std::span<std::byte> bytes) { return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)}; }
 
   Collective asked(const ProbeCase& which, int root) const {

@@ -29,7 +29,7 @@ auto of_key(const char* key, const Body& body) {
 void check_job(const Job& job, const ImageShape& shape, std::int64_t samples) {
   const auto workers = static_cast<std::int64_t>(job.workers.size());
   const auto strategy = of_key("strategy", [&] { return builtin_strategies().at(job.strategy.name); });
-  of_key("transport", [&] { return builtin_transports().at(job.transport); });
+  of_key("transport", [&] { return choose_transport(job.transport, {}); });
   if (job.collective != "auto") of_key("collective", [&] { return choose_algorithm(Goal::all_reduce, job.collective); });
   if (const auto own = job.strategy.options.find("collective"); own != job.strategy.options.end() && own->second != "auto")
     of_key("strategy", [&] { return choose_algorithm(Goal::all_reduce, own->second); });

@@ -105,7 +105,8 @@ std::unique_ptr<Communicator> connect(const Job& job, int rank, int ranks, Contr
   ControlRendezvous rendezvous(control, rank, ranks);
   TransportOptions options;
   options.secret = job.secret;
-  auto transport = builtin_transports().at(job.transport).make(rendezvous, options);
+  const auto chosen = choose_transport(job.transport, options);
+  auto transport = chosen.make(rendezvous, chosen.options);
   const bool shares = transport->shares_memory();
   CommunicatorOptions how{job.collective_timeout};
   how.automatic = [&job, ranks, shares](Goal goal, std::size_t bytes) { return automatic_algorithm(job, goal, bytes, ranks, shares); };

@@ -21,6 +21,9 @@ struct TransportOptions {
   int sockets = 1;
   /// mpi: openmpi, mpich or intel; empty: the one whose launcher started this process, or else the first that is here.
   std::string implementation;
+  /// tcp: a message is complete at its receiver no earlier than so long after the kernel got its last byte there, as if
+  /// the wire were longer. Messages under way at once are late together, not one after the other. 0: as it comes.
+  Seconds latency{0};
 };
 
 /// Blocks until every rank is connected. Errors: timeout (which ranks are missing), io, peer_lost.

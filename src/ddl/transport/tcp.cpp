@@ -3,17 +3,20 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <optional>
 
 #include "ddl/core/error.h"
+#include "ddl/transport/arrival.h"
 #include "ddl/transport/check.h"
 #include "ddl/transport/cores.h"
 #include "ddl/transport/deadline.h"
@@ -89,7 +92,8 @@ struct Peer {
 class TcpTransport final : public Transport {
  public:
   TcpTransport(int rank, std::vector<std::vector<UniqueFd>> sockets, TransportOptions options)
-      : rank_(rank), options_(std::move(options)), spin_(spin_for(static_cast<int>(sockets.size()))), peers_(sockets.size()),
+      : rank_(rank), options_(std::move(options)), spin_(spin_for(static_cast<int>(sockets.size()))),
+        latency_(std::llround(options_.latency.value * 1e9)), peers_(sockets.size()),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!wake_.valid()) throw system_error("[tcp] cannot make an event", errno);
     for (std::size_t peer = 0; peer < sockets.size(); ++peer) {
@@ -97,6 +101,7 @@ class TcpTransport final : public Transport {
       peers_[peer].control = std::move(sockets[peer].front());
       for (std::size_t i = 1; i < sockets[peer].size(); ++i) peers_[peer].lines.emplace_back().fd = std::move(sockets[peer][i]);
     }
+    if (latency_ > 0) start_to_hold();
   }
 
   ~TcpTransport() override { hang_up(nullptr); }
@@ -137,8 +142,10 @@ class TcpTransport final : public Transport {
     for (const auto& message : outgoing) post(message, signature);
     for (const auto& message : incoming) expect(message);
     signature_ = signature;
+    visible_ = 0;
     try {
       run(timeout);
+      if (visible_ > 0) hold();
     } catch (const Error& error) {
       // That we were interrupted is no news to the others: for them we left.
       if (error.code() == Code::interrupted) hang_up(nullptr);
@@ -199,6 +206,26 @@ class TcpTransport final : public Transport {
         throw Error(Code::timeout, fmt::format("[tcp] rank {} waited {}; rank {} did not come", rank_,
                                                to_string(timeout), late()));
     }
+  }
+
+  void start_to_hold() {
+    alarm_.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    if (!alarm_.valid()) throw system_error("[tcp] cannot make a timer", errno);
+    for (const auto& each : peers_)
+      for (const auto& line : each.lines) note_arrivals(line.fd.get());
+  }
+
+  /// Until all that has come may be seen. By a timer of its own, since what poll() waits at most is cut to 50 us.
+  void hold() {
+    while (visible_ - now() > spin_) {
+      const Nanoseconds wake_up = visible_ - spin_;
+      const itimerspec at{{}, {wake_up / 1'000'000'000, wake_up % 1'000'000'000}};
+      ::timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+      std::array<pollfd, 2> ready{{{alarm_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
+      ::poll(ready.data(), ready.size(), -1);
+      if (interrupted_) throw_interrupted("tcp", rank_);
+    }
+    while (now() < visible_) pause();
   }
 
   /// Moves what can be moved; true when every message is complete.
@@ -303,7 +330,9 @@ class TcpTransport final : public Transport {
         parts[count++] = {line.staging.get() + line.held, std::min(rest, kStaging - line.held)};
       else if (rest != 0)
         parts[count++] = {message.into + payload, std::min(rest, kAtOnce)};
-      const auto moved = ::readv(line.fd.get(), parts.data(), static_cast<int>(count));
+      Nanoseconds arrived = 0;
+      const auto moved = latency_ == 0 ? ::readv(line.fd.get(), parts.data(), static_cast<int>(count))
+                                       : read_with_arrival(line.fd.get(), std::span(parts).first(count), arrived);
       if (moved < 0 && errno == EINTR) continue;
       if (moved < 0 && errno == EAGAIN) return false;
       if (moved <= 0) lost(from, moved == 0 ? 0 : errno);
@@ -314,6 +343,7 @@ class TcpTransport final : public Transport {
       if (receiving.done()) {
         received_.fetch_add(static_cast<std::int64_t>(message.bytes), std::memory_order_relaxed);
         ++line.next_in;
+        if (latency_ > 0) visible_ = std::max(visible_, arrived + latency_);
       } else if (message.bytes > kAtOnce) {
         return false;  // now the other direction
       }
@@ -397,8 +427,11 @@ class TcpTransport final : public Transport {
   int rank_;
   TransportOptions options_;
   Nanoseconds spin_;
+  Nanoseconds latency_;
   std::vector<Peer> peers_;
   UniqueFd wake_;
+  UniqueFd alarm_;            // with a latency
+  Nanoseconds visible_ = 0;   // when all messages of this exchange are
   HeapBlocks blocks_;
   Signature signature_;
   std::vector<pollfd> polled_;
@@ -415,6 +448,10 @@ class TcpTransport final : public Transport {
 std::unique_ptr<Transport> make_tcp(Rendezvous& rendezvous, const TransportOptions& options) {
   if (options.sockets < 1 || options.sockets > 64)
     throw Error(Code::invalid_argument, fmt::format("[tcp] sockets per peer; got {}, expected 1 to 64", options.sockets));
+  if (!(options.latency.value >= 0 && options.latency.value <= 60))
+    throw Error(Code::invalid_argument, fmt::format("[tcp] latency; got {}, expected 0 s to 60 s", to_string(options.latency)));
+  // Before anybody can send us something.
+  const UniqueFd noting = options.latency.value > 0 ? begin_to_note_arrivals() : UniqueFd();
   return std::make_unique<TcpTransport>(rendezvous.rank(), connect_all(rendezvous, options, 1 + options.sockets), options);
 }
 

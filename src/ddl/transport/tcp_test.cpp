@@ -106,6 +106,7 @@ TEST(Tcp, RefusesAHostOrSecretThatCannotBe) {
   EXPECT_EQ(code({Seconds{1}, std::string(65, 'x')}), Code::invalid_argument);
   EXPECT_EQ(code({Seconds{1}, "", "somewhere"}), Code::invalid_argument);
   EXPECT_EQ(code({Seconds{1}, "", "192.0.2.1"}), Code::io);
+  EXPECT_EQ(code({Seconds{1}, "", "127.0.0.1", 1, Seconds{-1e-3}}), Code::invalid_argument);
 }
 
 TEST(Tcp, LeaksNoDescriptor) {
@@ -116,6 +117,107 @@ TEST(Tcp, LeaksNoDescriptor) {
   });
   run_ranks(3, [](Rendezvous& meeting) { make_tcp(meeting, {}); });
   EXPECT_EQ(open_fds(), before);
+}
+
+/// Rank 0 sends `messages`, each with the moment in it; rank 1 takes them from `start` on.
+void send_moments(Transport& transport, int messages, Seconds start, const std::function<void(Nanoseconds sent)>& look) {
+  if (transport.rank() == 1) std::this_thread::sleep_for(std::chrono::duration<double>(start.value));
+  for (int i = 0; i < messages; ++i) {
+    Nanoseconds moment = now();
+    const std::span<std::byte> bytes{reinterpret_cast<std::byte*>(&moment), sizeof moment};
+    if (transport.rank() == 0) {
+      const Outgoing out{1, bytes};
+      transport.exchange({&out, 1}, {}, Seconds{20});
+    } else {
+      const Incoming in{0, bytes.size(), bytes.data(), {}};
+      transport.exchange({}, {&in, 1}, Seconds{20});
+      look(moment);
+    }
+  }
+}
+
+TransportOptions late(Seconds latency) {
+  TransportOptions options{Seconds{20}, "secret"};
+  options.latency = latency;
+  return options;
+}
+
+TEST(TcpLatency, NothingIsSeenBeforeItsTime) {
+  for (const double latency : {100e-6, 3e-3, 50e-3}) {
+    const auto outcomes = run_ranks(2, [&](Rendezvous& meeting) {
+      send_moments(*make_tcp(meeting, late({latency})), 20, {0}, [&](Nanoseconds sent) {
+        if (const double span = seconds(now() - sent); span < latency)
+          throw Error(Code::corrupt, fmt::format("seen after {}", to_string(Seconds{span})));
+      });
+    });
+    EXPECT_EQ(failure(outcomes), "") << latency;
+  }
+}
+
+TEST(TcpLatency, MessagesAreLateTogether) {
+  double span = 0;
+  const auto outcomes = run_ranks(2, [&](Rendezvous& meeting) {
+    const auto transport = make_tcp(meeting, late({0.1}));
+    const auto begin = now();
+    send_moments(*transport, 20, {0}, [&](Nanoseconds) { span = seconds(now() - begin); });
+  });
+  EXPECT_EQ(failure(outcomes), "");
+  EXPECT_GE(span, 0.09) << "the other one may have sent before we began";
+  EXPECT_LT(span, 1.0) << "one after the other they take 2 s";
+}
+
+TEST(TcpLatency, WhoComesLateDoesNotWaitAgain) {
+  double span = 0;
+  const auto outcomes = run_ranks(2, [&](Rendezvous& meeting) {
+    const auto transport = make_tcp(meeting, late({0.5}));
+    Nanoseconds begin = 0;
+    if (transport->rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));  // the message is there and could be seen
+      begin = now();
+    }
+    send_moments(*transport, 1, {0}, [&](Nanoseconds) { span = seconds(now() - begin); });
+    if (transport->rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+  });
+  EXPECT_EQ(failure(outcomes), "");
+  EXPECT_LT(span, 0.25);
+}
+
+TEST(TcpLatency, LargeMessagesComeWholeOverSeveralSockets) {
+  const auto outcomes = run_ranks(3, [&](Rendezvous& meeting) {
+    auto options = late({200e-6});
+    options.sockets = 3;
+    const auto transport = make_tcp(meeting, options);
+    const int rank = transport->rank(), next = (rank + 1) % 3, previous = (rank + 2) % 3;
+    const auto mine = testing::pattern(5'000'003, rank);
+    std::vector<std::byte> got(mine.size());
+    const Outgoing out{next, mine};
+    const Incoming in{previous, got.size(), got.data(), {}};
+    for (int i = 0; i < 3; ++i) transport->exchange({&out, 1}, {&in, 1}, Seconds{20});
+    if (got != testing::pattern(got.size(), previous)) throw Error(Code::corrupt, "content");
+  });
+  EXPECT_EQ(failure(outcomes), "");
+}
+
+TEST(TcpLatency, IsInterruptedWhileItHolds) {
+  const auto outcomes = run_ranks(2, [&](Rendezvous& meeting) {
+    const auto transport = make_tcp(meeting, late({30}));
+    std::thread nudge([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      transport->interrupt();
+    });
+    const auto begin = now();
+    try {
+      send_moments(*transport, 1, {0}, [](Nanoseconds) {});
+    } catch (const Error& error) {
+      nudge.join();
+      if (seconds(now() - begin) > 10) throw Error(Code::timeout, "held on");
+      throw;
+    }
+    nudge.join();
+  });
+  EXPECT_FALSE(outcomes[0]);
+  ASSERT_TRUE(outcomes[1]);
+  EXPECT_EQ(outcomes[1]->code(), Code::interrupted) << outcomes[1]->what();
 }
 
 TEST(Tcp, NoticesAKilledPeer) {
