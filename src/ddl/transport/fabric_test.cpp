@@ -403,8 +403,8 @@ TEST_F(FabricAsRoot, ARoundTripTakesTwiceTheLatency) {
     std::printf("latency %.0f us: round trip 2L + %.1f us, median 2L + %.1f us\n", latency * 1e6,
                 (took.fast - 2 * latency) * 1e6, (took.median - 2 * latency) * 1e6);
     EXPECT_GE(took.fast, 2 * latency);
-    // What two wake-ups may take here.
-    EXPECT_LT(took.fast, 2 * latency + base.fast + 300e-6);
+    // What two wake-ups may take here; the longer a core has slept the longer.
+    EXPECT_LT(took.fast, 2 * latency + base.fast + 300e-6 + latency / 20);
   }
 }
 
