@@ -67,28 +67,30 @@ FitSample sample_of(const ProbeCase& which, int ranks, bool shared, double secon
 }
 
 /// Between what was measured, linearly; the ends go on level below and in proportion above.
-double exchange_time(const std::map<std::size_t, std::pair<double, double>>& limits, double bytes) {
-  const std::pair<const std::size_t, std::pair<double, double>>* before = nullptr;
+double between(const std::map<std::size_t, ProbeLimits>& limits, double ProbeLimits::*part, double bytes) {
+  const std::pair<const std::size_t, ProbeLimits>* before = nullptr;
   for (const auto& point : limits) {
+    const double time = point.second.*part;
     if (static_cast<double>(point.first) >= bytes) {
-      if (before == nullptr) return point.second.first;
+      if (before == nullptr) return time;
       const double along = (bytes - static_cast<double>(before->first)) / static_cast<double>(point.first - before->first);
-      return before->second.first + along * (point.second.first - before->second.first);
+      return before->second.*part + along * (time - before->second.*part);
     }
     before = &point;
   }
-  return before == nullptr ? 0 : before->second.first * bytes / static_cast<double>(before->first);
+  return before == nullptr ? 0 : before->second.*part * bytes / static_cast<double>(std::max<std::size_t>(1, before->first));
 }
 
-/// s that hardware and wire allow at best: the measured bound of shared memory for an all-reduce; otherwise one neighbourly
-/// exchange of the bytes that must pass, and no fewer rounds than it takes to hear of everyone.
+/// s that hardware and wire allow at best: the measured bound of shared memory for an all-reduce; otherwise one exchange of the
+/// bytes that must pass, and no fewer rounds than it takes to hear of everyone.
 std::optional<double> limit_of(const ProbedGroup& group, const ProbeCase& which) {
   if (which.goal == Goal::barrier || group.limits.empty()) return std::nullopt;
-  if (const auto found = group.limits.find(which.bytes); which.goal == Goal::all_reduce && found != group.limits.end() && found->second.second > 0)
-    return found->second.second;
+  if (const auto found = group.limits.find(which.bytes); which.goal == Goal::all_reduce && found != group.limits.end() && found->second.reduce > 0)
+    return found->second.reduce;
+  const auto part = has_root(which.goal) ? &ProbeLimits::one_way : &ProbeLimits::exchange;
   const double rounds = which.goal == Goal::point_to_point ? 1 : std::ceil(std::log2(group.ranks));
-  return std::max(exchange_time(group.limits, bus_factor(which.goal, group.ranks) * static_cast<double>(which.bytes)),
-                  rounds * exchange_time(group.limits, 0));
+  return std::max(between(group.limits, part, bus_factor(which.goal, group.ranks) * static_cast<double>(which.bytes)),
+                  rounds * between(group.limits, part, 0));
 }
 
 struct Row {
@@ -190,8 +192,9 @@ void conclude(const ProbedGroup& group, bool own_memory, Json& document) {
   }
   for (const auto& row : rows) document["results"].push_back(row_json(group, row));
   Json limits = Json::array();
-  for (const auto& [bytes, both] : group.limits)
-    limits.push_back({{"bytes", bytes}, {"exchange_us", both.first * 1e6}, {"reduce_us", both.second > 0 ? Json(both.second * 1e6) : Json()}});
+  const auto micros = [](double time) { return time > 0 ? Json(time * 1e6) : Json(); };
+  for (const auto& [bytes, limit] : group.limits)
+    limits.push_back({{"bytes", bytes}, {"exchange_us", micros(limit.exchange)}, {"one_way_us", micros(limit.one_way)}, {"reduce_us", micros(limit.reduce)}});
   document["limits"].push_back({{"transport", group.transport}, {"ranks", group.ranks}, {"points", limits}});
   document["machine_parts"].push_back({{"transport", part.transport}, {"ranks", part.ranks}, {"memory", part.memory}, {"rounds", to_json(part.rounds)},
                                        {"one_shot", to_json(part.one_shot)}, {"best", part.best}, {"measured", part.measured}});

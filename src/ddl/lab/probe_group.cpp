@@ -1,6 +1,7 @@
 #include "ddl/lab/probe_group.h"
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -22,7 +23,9 @@ class Teller {
     ProbeEvents told;
     told.joined = [this](bool shares_memory) { tell({{"shares_memory", shares_memory}}); };
     told.timed = [this](std::size_t number, const ProbeTimes& times) { tell({{"rank", rank_}, {"case", number}, {"times", times}}); };
-    told.limit = [this](std::size_t bytes, double exchange, double reduce) { tell({{"limit", bytes}, {"exchange", exchange}, {"reduce", reduce}}); };
+    told.limit = [this](std::size_t bytes, const ProbeLimits& limit) {
+      tell({{"limit", bytes}, {"exchange", limit.exchange}, {"one_way", limit.one_way}, {"reduce", limit.reduce}});
+    };
     told.sent = [this](std::size_t number, std::int64_t bytes) { tell({{"rank", rank_}, {"case", number}, {"sent", bytes}}); };
     return told;
   }
@@ -132,9 +135,10 @@ class Collecting {
       return;
     }
     if (said.contains("limit")) {
-      auto& [exchange, reduce] = group_.limits.try_emplace(said.at("limit").get<std::size_t>(), 0.0, -1.0).first->second;
-      exchange = std::max(exchange, said.at("exchange").get<double>());
-      reduce = std::max(reduce, said.at("reduce").get<double>());
+      auto& limit = group_.limits[said.at("limit").get<std::size_t>()];
+      limit.exchange = std::max(limit.exchange, said.at("exchange").get<double>());
+      limit.one_way = std::max(limit.one_way, said.at("one_way").get<double>());
+      limit.reduce = std::max(limit.reduce, said.at("reduce").get<double>());
       return;
     }
     const auto number = said.at("case").get<std::size_t>(), rank = said.at("rank").get<std::size_t>();
@@ -145,6 +149,7 @@ class Collecting {
     Progress progress;
     progress.name = fmt::format("{}, {} ranks", group_.transport, group_.ranks);
     progress.step = timed_;
+    progress.loss = std::numeric_limits<double>::quiet_NaN();
     progress.steps = static_cast<std::int64_t>(group_.cases.size());
     if (events_.progress) events_.progress(progress);
   }

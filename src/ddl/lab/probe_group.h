@@ -18,7 +18,7 @@ struct ProbedGroup {
   bool shares_memory = false;
   std::vector<std::vector<ProbeTimes>> times;         ///< by case and rank; empty where it did not come to that
   std::vector<std::vector<std::int64_t>> sent;        ///< by case and rank, bytes; -1: not counted
-  std::map<std::size_t, std::pair<double, double>> limits;  ///< by size: s of an exchange, and of a reduction (< 0: none)
+  std::map<std::size_t, ProbeLimits> limits;          ///< by size; the slowest rank's
   std::string failed;                                 ///< why; empty where it is complete
   bool interrupted = false;
 

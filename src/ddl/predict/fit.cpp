@@ -11,11 +11,11 @@
 namespace ddl {
 namespace {
 
-constexpr int kUnknowns = 5;
+constexpr int kUnknowns = 6;
 constexpr int kTurns = 6;
 using Row = std::array<double, kUnknowns>;
 
-Row row_of(const Counts& counts) { return {counts.rounds, counts.messages, counts.bytes, counts.handled, counts.reduced}; }
+Row row_of(const Counts& counts) { return {counts.rounds, counts.messages, counts.bytes, counts.handled, counts.reduced, counts.local}; }
 
 /// Solves the normal equations of the chosen columns by elimination with pivots; false where they are singular.
 bool solve(const std::vector<Row>& rows, const std::vector<int>& columns, Row& x) {
@@ -80,7 +80,7 @@ UnitCosts least_squares(const std::vector<Row>& rows) {
       best = x;
     }
   }
-  return {best[0], best[1], best[2], best[3], best[4]};
+  return {best[0], best[1], best[2], best[3], best[4], best[5]};
 }
 
 UnitCosts fit_piece(const std::vector<const FitSample*>& samples) {
@@ -118,13 +118,17 @@ Fit fit(const std::vector<FitSample>& samples) {
   }
   const std::vector<std::size_t> sizes(distinct.begin(), distinct.end());
   Fit result;
-  for (std::size_t i = 0; i < std::max<std::size_t>(1, sizes.size() - 1); ++i) {
-    const std::size_t low = sizes[i], high = sizes[std::min(i + 1, sizes.size() - 1)];
+  std::size_t from = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const bool last = i + 1 == sizes.size();
+    const auto middle = [&] { return std::sqrt(static_cast<double>(std::max<std::size_t>(1, sizes[i])) * static_cast<double>(sizes[i + 1])); };
+    const std::size_t to = last ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(middle());
     std::vector<const FitSample*> inside;
     for (const auto& sample : samples)
-      if (sample.bytes == low || sample.bytes == high) inside.push_back(&sample);
-    const bool last = i + 2 >= sizes.size();
-    result.cost.pieces.push_back({i == 0 ? 0 : low, last ? std::numeric_limits<std::size_t>::max() : high, fit_piece(inside)});
+      if (sample.bytes >= from && sample.bytes < to) inside.push_back(&sample);
+    if (inside.empty()) continue;  // sizes next to each other
+    result.cost.pieces.push_back({from, to, fit_piece(inside)});
+    from = to;
   }
   for (const auto& sample : samples) {
     result.seconds.push_back(price(sample, result.cost.at(sample.bytes)).seconds);

@@ -24,9 +24,10 @@ struct Fit {
 /// What a sample costs at these unit costs.
 Price price(const FitSample& sample, const UnitCosts& costs);
 
-/// Unit costs by non-negative least squares of relative errors (Lawson & Hanson 1974; with five unknowns every subset
-/// is tried). Pieces run from each measured size to the next, and each is fitted to the samples of both, so that neighbours
-/// meet; the first reaches down to 0 and the last up without end. Which chain of rounds decides a collective's time hangs
+/// Unit costs by non-negative least squares of relative errors (Lawson & Hanson 1974; with six unknowns every subset
+/// is tried). Each measured size has a piece of its own, which reaches to the geometric mean with its neighbours, the first down to
+/// 0 and the last up without end: caches and protocols change within a factor of eight, and many algorithms at one size tell
+/// the unit costs apart better than one algorithm at many. Which chain of rounds decides a collective's time hangs
 /// on the costs, hence a few turns of pricing and fitting.
 /// Errors: invalid_argument without samples, or for a time that is not positive.
 Fit fit(const std::vector<FitSample>& samples);

@@ -11,7 +11,7 @@
 namespace ddl {
 namespace {
 
-constexpr UnitCosts kCosts{5e-6, 1e-6, 1e-9, 0, 4e-10};
+constexpr UnitCosts kCosts{5e-6, 1e-6, 1e-9, 0, 4e-10, 3e-10};
 constexpr std::size_t kElement = 4;
 
 ScheduleGroup grouped(Goal goal, const std::string& word, int ranks, std::size_t elements) {
@@ -35,16 +35,16 @@ TEST(Price, IsThePublishedFormulaWhereThereIsOne) {
       const char* algorithm;
       Counts counts;
     } published[] = {
-        {Goal::all_reduce, "ring", {2.0 * (p - 1), 2.0 * (p - 1), 2 * share * n, 0, share * n}},                    // Patarasuk & Yuan 2009
-        {Goal::all_reduce, "direct", {2.0 * (p - 1), 2.0 * (p - 1), 2 * share * n, 0, share * n}},                  // Thakur et al. 2005, pairwise
-        {Goal::all_reduce, "recursive-doubling", {lg, lg, lg * n, 0, lg * n}},                                      // Thakur et al. 2005
-        {Goal::all_reduce, "halving-doubling", {2 * lg, 2 * lg, 2 * share * n, 0, share * n}},                      // Rabenseifner, in Thakur et al. 2005
+        {Goal::all_reduce, "ring", {2.0 * (p - 1), 4.0 * (p - 1), 2 * share * n, 0, share * n}},                    // Patarasuk & Yuan 2009
+        {Goal::all_reduce, "direct", {2.0 * (p - 1), 4.0 * (p - 1), 2 * share * n, 0, share * n}},                  // Thakur et al. 2005, pairwise
+        {Goal::all_reduce, "recursive-doubling", {lg, 2 * lg, lg * n, 0, 0, lg * n}},                                   // Thakur et al. 2005; in place, through scratch
+        {Goal::all_reduce, "halving-doubling", {2 * lg, 4 * lg, 2 * share * n, 0, share * n}},                      // Rabenseifner, in Thakur et al. 2005
         {Goal::broadcast, "binomial", {lg, lg, lg * n, 0, 0}},                                                      // Thakur et al. 2005
         {Goal::reduce, "binomial", {lg, lg, lg * n, 0, lg * n}},                                                    // Thakur et al. 2005
-        {Goal::reduce_scatter, "ring", {p - 1.0, p - 1.0, share * n, 0, share * n}},                                // Patarasuk & Yuan 2009
-        {Goal::all_gather, "ring", {p - 1.0, p - 1.0, share * n, 0, 0}},                                            // Thakur et al. 2005
-        {Goal::all_to_all, "direct", {p - 1.0, p - 1.0, share * n, 0, share * n}},                                  // the same, and copied once: it is in place
-        {Goal::barrier, "dissemination", {lg, lg, 0, 0, 0}},                                                        // Hensgen, Finkel & Manber 1988
+        {Goal::reduce_scatter, "ring", {p - 1.0, 2 * (p - 1.0), share * n, 0, share * n}},                                // Patarasuk & Yuan 2009
+        {Goal::all_gather, "ring", {p - 1.0, 2 * (p - 1.0), share * n, 0, 0}},                                            // Thakur et al. 2005
+        {Goal::all_to_all, "direct", {p - 1.0, 2 * (p - 1.0), share * n, 0, 0, share * n}},                               // the same, and copied once: it is in place
+        {Goal::barrier, "dissemination", {lg, 2 * lg, 0, 0, 0}},                                                        // Hensgen, Finkel & Manber 1988
     };
     for (const auto& [goal, algorithm, counts] : published) {
       const auto priced = price(grouped(goal, algorithm, p, elements), kCosts);

@@ -23,7 +23,7 @@ ScheduleGroup group_schedules(const Algorithm& algorithm, const CollectiveShape&
     std::vector<RoundWork> rounds(schedule.rounds.size());
     std::size_t sent_in_all = 0;
     for (std::size_t number = 0; number < rounds.size(); ++number) {
-      std::size_t sent = 0, taken = 0, sends = 0, takes = 0, reduced = 0;
+      std::size_t sent = 0, taken = 0, sends = 0, takes = 0, reduced = 0, local = 0;
       for (const auto& step : schedule.rounds[number]) {
         const std::size_t bytes = step.range.size() * element;
         const RoundOf here{rank, static_cast<int>(number), bytes};
@@ -39,13 +39,12 @@ ScheduleGroup group_schedules(const Algorithm& algorithm, const CollectiveShape&
             ++takes;
             ends[{step.peer, rank}].takers.push_back(here);
             break;
-          // Beside the wire they cost what a reduction costs; a copy a little less.
           case StepKind::copy:
-          case StepKind::combine: reduced += bytes; break;
+          case StepKind::combine: local += bytes; break;
         }
       }
-      rounds[number].counts = {sends + takes > 0 ? 1.0 : 0.0, static_cast<double>(std::max(sends, takes)),
-                               static_cast<double>(std::max(sent, taken)), static_cast<double>(sent + taken), static_cast<double>(reduced)};
+      rounds[number].counts = {sends + takes > 0 ? 1.0 : 0.0, static_cast<double>(sends + takes),
+                               static_cast<double>(std::max(sent, taken)), static_cast<double>(sent + taken), static_cast<double>(reduced), static_cast<double>(local)};
       sent_in_all += sent;
     }
     group.ranks.push_back(std::move(rounds));

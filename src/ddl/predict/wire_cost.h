@@ -11,10 +11,11 @@ namespace ddl {
 /// What a collective asks of one rank, or of the chain of ranks that decides its time, in countable units.
 struct Counts {
   double rounds = 0;    ///< in which messages pass
-  double messages = 0;  ///< sent or taken; in a round both ways count once
+  double messages = 0;  ///< sent and taken
   double bytes = 0;     ///< moved; in a round the larger of what is sent and what is taken: both ways of a wire are busy at once
   double handled = 0;   ///< bytes sent and bytes taken: what the rank's own processor copies, one after the other
-  double reduced = 0;   ///< bytes combined with bytes that came
+  double reduced = 0;   ///< bytes that came and were combined on the way in
+  double local = 0;     ///< bytes copied or combined beside the wire
 
   Counts& operator+=(const Counts& other);
   friend Counts operator+(Counts a, const Counts& b) { return a += b; }
@@ -29,6 +30,7 @@ struct UnitCosts {
   double beta = 0;      ///< s/byte moved
   double copy = 0;      ///< s/byte handled: LogGP's o grows with the message where a processor copies it (LoGPC, LogGPS)
   double gamma = 0;     ///< s/byte reduced
+  double local = 0;     ///< s/byte copied or combined beside the wire
 
   double seconds(const Counts& counts) const;
 };

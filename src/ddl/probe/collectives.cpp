@@ -100,16 +100,30 @@ class RankProbe {
 
   void limits(std::size_t bytes) {
     constexpr int kTries = 7;
-    const auto from = std::as_bytes(data_);
-    const auto to = std::as_writable_bytes(other_);
+    const auto data = std::as_writable_bytes(data_).first(bytes);
+    const auto other = std::as_writable_bytes(other_).first(bytes);
+    const bool fresh = bytes >= kFreshFrom;
     std::fill(data_.begin(), data_.end(), 0.0F);
     group_.barrier().wait();
-    const double exchange = exchange_limit(group_, from, to, bytes, kTries);
-    const double reduce = settings_.own_memory ? reduce_limit(group_, std::as_writable_bytes(data_), words_, bytes, kTries) : -1;
-    if (events_.limit) events_.limit(bytes, exchange, reduce);
+    ProbeLimits measured;
+    measured.exchange = exchange_limit(group_, data, other, fresh, kTries);
+    measured.one_way = one_way_limit(group_, data, other, fresh, kTries);
+    if (settings_.own_memory) measured.reduce = reduce_limit(group_, data, words_, fresh, kTries);
+    if (events_.limit) events_.limit(bytes, measured);
   }
 
   double block(const ProbeCase& which, int repetitions) {
+    if (which.bytes >= kFreshFrom) {
+      double spent = 0;
+      for (int k = 0; k < repetitions; ++k) {
+        std::fill_n(data_.begin(), which.bytes / sizeof(float), 0.0F);
+        group_.run({Goal::barrier}, {});
+        const auto begin = now();
+        once(which, root_of(which, k));
+        spent += seconds(now() - begin);
+      }
+      return spent / repetitions;
+    }
     group_.barrier().wait();
     const auto begin = now();
     for (int k = 0; k < repetitions; ++k) once(which, root_of(which, k));

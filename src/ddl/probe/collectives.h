@@ -30,16 +30,28 @@ struct ProbeSettings {
 /// Times of one rank: seconds of one collective in each block of repetitions.
 using ProbeTimes = std::vector<double>;
 
-/// What a rank learns. `limit` of a size: what hardware and wire allow (limits.h), where it was measured.
+/// Bounds of a size, s (limits.h); below 0: not measured.
+struct ProbeLimits {
+  double exchange = -1;  ///< every rank to its neighbour at once
+  double one_way = -1;   ///< one rank to another
+  double reduce = -1;    ///< an all-reduce in shared memory
+};
+
+/// From so many bytes on each rank writes its buffer anew before each repetition, as training does with gradients: what a core
+/// read of another's unchanged buffer, or wrote itself, would otherwise still lie in its own cache.
+inline constexpr std::size_t kFreshFrom = std::size_t{64} << 10;
+
+/// What a rank learns.
 struct ProbeEvents {
   std::function<void(bool shares_memory)> joined;                                         ///< before anything is measured
   std::function<void(std::size_t number, const ProbeTimes& times)> timed;                 ///< case by case
-  std::function<void(std::size_t bytes, double exchange, double reduce)> limit;           ///< s; reduce < 0: not measured
+  std::function<void(std::size_t bytes, const ProbeLimits& limits)> limit;
   std::function<void(std::size_t number, std::int64_t bytes)> sent;                       ///< by this rank in one collective, where checked
 };
 
-/// A rank's part of the whole probe. Cases of one size are timed by turns (A B B A), so that drift hits all alike; repetitions
-/// follow each other without a barrier between them, rooted ones with a root that wanders, so that none can run ahead.
+/// A rank's part of the whole probe. Cases of one size are timed by turns (A B B A), so that drift hits all alike. Small
+/// repetitions follow each other without a barrier between them, rooted ones with a root that wanders, so that none can run ahead;
+/// from kFreshFrom on each is timed alone, after a barrier.
 /// Errors: those of collectives; corrupt where the data check fails (which case, element, got, expected).
 void probe_rank(Rendezvous& rendezvous, const ProbeSettings& settings, const ProbeEvents& events);
 

@@ -39,11 +39,11 @@ TEST(Probe, TimesAndChecksEveryAlgorithmOnEveryTransport) {
         EXPECT_GE(times.size(), 7U);
         for (const double time : times) EXPECT_GT(time, 0);
       };
-      events.limit = [&](std::size_t, double exchange, double reduce) {
+      events.limit = [&](std::size_t, const ProbeLimits& limit) {
         const std::lock_guard lock(mutex);
         ++limits;
-        EXPECT_GT(exchange, 0);
-        EXPECT_EQ(reduce > 0, std::string(transport) != "tcp");
+        EXPECT_GT(limit.exchange, 0);
+        EXPECT_EQ(limit.reduce > 0, std::string(transport) != "tcp");
       };
       const auto outcomes = testing::run_ranks(ranks, [&](Rendezvous& meeting) { probe_rank(meeting, settings, events); });
       EXPECT_EQ(testing::failure(outcomes), "") << transport << " " << ranks;

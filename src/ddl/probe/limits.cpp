@@ -44,47 +44,65 @@ class LookingBarrier {
   bool yields_ = false;
 };
 
-}  // namespace
-
-double exchange_limit(Communicator& group, std::span<const std::byte> from, std::span<std::byte> to, std::size_t bytes, int tries) {
-  auto& transport = group.transport();
-  const int ranks = transport.size(), right = (transport.rank() + 1) % ranks, left = (transport.rank() + ranks - 1) % ranks;
+/// Times `once` on ranks that have met through `meet`: `repetitions` in a row, or one by one on data written anew.
+template <typename Meet, typename Once>
+double least_of(std::span<std::byte> data, bool fresh, int tries, const Meet& meet, const Once& once) {
+  const int repetitions = fresh ? 1 : 100;
   double least = std::numeric_limits<double>::infinity();
-  const Outgoing outgoing{right, from.first(bytes)};
-  const Incoming incoming{left, bytes, to.data(), {}};
-  const int repetitions = bytes <= (std::size_t{64} << 10) ? 100 : 1;
   for (int i = 0; i < tries; ++i) {
+    if (fresh) std::fill(data.begin(), data.end(), std::byte{0});
+    meet();
     const auto begin = now();
-    for (int k = 0; k < repetitions; ++k) transport.exchange({&outgoing, 1}, {&incoming, 1}, kTimeout);
+    for (int k = 0; k < repetitions; ++k) once();
     least = std::min(least, seconds(now() - begin) / repetitions);
   }
   return least;
 }
 
-double reduce_limit(Communicator& group, std::span<std::byte> data, std::span<std::byte> words, std::size_t bytes, int tries) {
+}  // namespace
+
+double exchange_limit(Communicator& group, std::span<std::byte> data, std::span<std::byte> into, bool fresh, int tries) {
+  auto& transport = group.transport();
+  const int ranks = transport.size(), right = (transport.rank() + 1) % ranks, left = (transport.rank() + ranks - 1) % ranks;
+  const Outgoing outgoing{right, data};
+  const Incoming incoming{left, data.size(), into.data(), {}};
+  return least_of(data, fresh, tries, [&] { group.run({Goal::barrier}, {}); },
+                  [&] { transport.exchange({&outgoing, 1}, {&incoming, 1}, kTimeout); });
+}
+
+double one_way_limit(Communicator& group, std::span<std::byte> data, std::span<std::byte> into, bool fresh, int tries) {
+  auto& transport = group.transport();
+  const int rank = transport.rank();
+  const Outgoing outgoing{1 - rank, data};
+  const Incoming incoming{1 - rank, data.size(), into.data(), {}};
+  const double both = least_of(data, fresh, tries, [&] { group.run({Goal::barrier}, {}); }, [&] {
+    for (const int from : {0, 1}) {
+      if (rank > 1) continue;
+      if (rank == from)
+        transport.exchange({&outgoing, 1}, {}, kTimeout);
+      else
+        transport.exchange({}, {&incoming, 1}, kTimeout);
+    }
+  });
+  return rank > 1 ? -1 : both / 2;
+}
+
+double reduce_limit(Communicator& group, std::span<std::byte> data, std::span<std::byte> words, bool fresh, int tries) {
   auto& transport = group.transport();
   if (!transport.shares_memory()) return -1;
   const auto ranks = static_cast<std::size_t>(transport.size());
   std::vector<Shared> all(ranks);
   transport.share(data, 1, all, kTimeout, {});
   std::vector<std::byte*> places;
-  const Range mine = part_of(bytes / 4, transport.size(), transport.rank());
+  const Range mine = part_of(data.size() / 4, transport.size(), transport.rank());
   for (const auto& each : all) places.push_back(each.data + mine.begin * 4);
   transport.unshare(kTimeout);
   LookingBarrier barrier(transport, words);
-  const int repetitions = bytes <= (std::size_t{64} << 10) ? 100 : 1;
-  double least = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < tries; ++i) {
+  return least_of(data, fresh, tries, [&] { barrier.meet(); }, [&] {
     barrier.meet();
-    const auto begin = now();
-    for (int k = 0; k < repetitions; ++k) {
-      barrier.meet();
-      reduce_all(ReduceOp::sum, ElementType::fp32, places.data(), nullptr, static_cast<int>(ranks), nullptr, mine.size(), 1);
-      barrier.meet();
-    }
-    least = std::min(least, seconds(now() - begin) / repetitions);
-  }
-  return least;
+    reduce_all(ReduceOp::sum, ElementType::fp32, places.data(), nullptr, static_cast<int>(ranks), nullptr, mine.size(), 1);
+    barrier.meet();
+  });
 }
 
 }  // namespace ddl

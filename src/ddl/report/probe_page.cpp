@@ -128,11 +128,11 @@ std::string costs(const Json& document) {
                             {micros(piece.at("overhead_us")), true}, {fmt::format("{:.3f}", piece.at("beta_ns_per_byte").get<double>()), true},
                             {fmt::format("{:.3f}", piece.at("copy_ns_per_byte").get<double>()), true},
                             {fmt::format("{:.3f}", piece.at("gamma_ns_per_byte").get<double>()), true},
-                            {fmt::format("{:.1f} %", piece.at("mean_error_pct").get<double>()), true}}, "td") + "</tr>\n";
+                            {fmt::format("{:.3f}", piece.at("local_ns_per_byte").get<double>()), true}, {fmt::format("{:.1f} %", piece.at("mean_error_pct").get<double>()), true}}, "td") + "</tr>\n";
   }
-  return table("fit-table", "time = alpha x rounds + overhead x messages + beta x bytes moved + copy x bytes handled + gamma x bytes reduced, along the longest chain of rounds",
+  return table("fit-table", "time = alpha x rounds + overhead x messages + beta x bytes moved + copy x bytes handled + gamma x bytes reduced + local x bytes worked on, along the longest chain of rounds",
                {{"transport", false}, {"ranks", true}, {"path", false}, {"from", true}, {"to", true}, {"alpha us", true}, {"overhead us", true}, {"beta ns/byte", true}, {"copy ns/byte", true},
-                {"gamma ns/byte", true}, {"mean error", true}}, rows);
+                {"gamma ns/byte", true}, {"local ns/byte", true}, {"mean error", true}}, rows);
 }
 
 std::string header(const Json& document) {

@@ -15,7 +15,7 @@ Json document() {
   return {{"schema", "ddlbench.probe/1"}, {"started", "2026-11-21T10:00:00Z"}, {"environment", {{"cpu", {{"model", "Fast <3000>"}}}}},
           {"results", {row("ring", 1024, 10), row("ring", 4096, 12), row("tree", 1024, 9), row("tree", 4096, 15)}},
           {"fit", {{{"transport", "tcp"}, {"ranks", 2}, {"path", "rounds"}, {"from_bytes", 0}, {"to_bytes", ~std::uint64_t{0}}, {"alpha_us", 4.0}, {"overhead_us", 1.0},
-                    {"beta_ns_per_byte", 0.2}, {"copy_ns_per_byte", 0.0}, {"gamma_ns_per_byte", 0.1}, {"mean_error_pct", 3.21}}}},
+                    {"beta_ns_per_byte", 0.2}, {"copy_ns_per_byte", 0.0}, {"gamma_ns_per_byte", 0.1}, {"local_ns_per_byte", 0.0}, {"mean_error_pct", 3.21}}}},
           {"failed", Json::array()}};
 }
 
