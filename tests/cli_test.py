@@ -16,14 +16,16 @@ import unittest
 
 BINARY = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "ddlbench"
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-COMMANDS = "run sweep status resume list doctor env report export selftest completion man".split()
-KINDS = "models datasets strategies collectives transports storages formats devices subjects studies machines".split()
+COMMANDS = "run sweep probe status resume list doctor env report export selftest completion man".split()
+KINDS = "models datasets strategies collectives compressions transports storages formats devices subjects studies machines".split()
 
 
 class CommandLine(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="ddlbench-cli-test-")
         self.addCleanup(shutil.rmtree, self.folder)
+        # What this machine's user has measured is none of a test's business.
+        os.environ["DDLBENCH_MACHINE"] = os.path.join(self.folder, "machine.json")
         os.symlink(os.path.join(SOURCE, "studies"), os.path.join(self.folder, "studies"))
 
     def run_it(self, *arguments, **options):
@@ -74,6 +76,8 @@ class Help(CommandLine):
                     self.assertEqual(self.run_it(*example).returncode, 0, example)
                 elif command == "doctor":
                     self.assertIn(self.run_it(*example).returncode, (0, 6), example)
+                elif command == "probe":
+                    self.assertEqual(self.run_it(*example).returncode, 0, example)
                 elif command in ("run", "sweep"):
                     done = self.run_it(*example, *([] if "--dry-run" in example else ["--dry-run"]))
                     self.assertEqual(done.returncode, 0, (example, done.stderr))

@@ -62,6 +62,8 @@ class Case(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="ddlbench-test-")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        # What this machine's user has measured is none of a test's business.
+        os.environ["DDLBENCH_MACHINE"] = str(pathlib.Path(self.folder) / "machine.json")
         self.shm_before = set(os.listdir("/dev/shm"))
         self.ports_before = listening_ports()
 
@@ -533,6 +535,7 @@ class Output(Case):
         schemas = {"sweep small.yaml": "sweep", "sweep small.yaml --dry-run": "study", "run --dry-run": "config", "resume": "sweep",
                    "status": "status", "list models": "list", "doctor": "doctor", "env": "env", "report -o r.html": "report",
                    "export latest": "run", "export latest --format csv -o r.csv": "export", "selftest --workers 1 --steps 20": "selftest",
+                   "probe comm --transport shm --collective broadcast --sizes 1KiB --budget 1ms --machine none": "probe",
                    "completion bash": "completion", "man": "man", "man --out man1": "man",
                    "run --synthetic --train-samples 64 --batch 32 --steps 2 --no-evaluate": "run",
                    "run --synthetic --train-samples 64 --batch 32 --steps 2 --no-evaluate --repeat 2": "runs"}

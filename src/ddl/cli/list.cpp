@@ -3,6 +3,7 @@
 #include "ddl/cli/command.h"
 #include "ddl/cli/plan.h"
 #include "ddl/collective/communicator.h"
+#include "ddl/collective/compression.h"
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/data/dataset.h"
@@ -91,6 +92,7 @@ std::vector<std::pair<std::string, Lister>> kinds() {
           {"datasets", datasets},
           {"strategies", [] { return items(builtin_strategies()); }},
           {"collectives", [] { return items(builtin_collectives()); }},
+          {"compressions", [] { return items(builtin_compressions()); }},
           {"transports", [] { return items(builtin_transports()); }},
           {"storages", nothing},
           {"formats", [] { return Json{item("idx", "MNIST's image and label files, plain or gzip")}; }},

@@ -14,6 +14,7 @@
 #include "ddl/predict/machine.h"
 #include "ddl/report/report.h"
 #include "ddl/transport/builtin.h"
+#include "ddl/transport/fabric_description.h"
 
 namespace ddl {
 namespace {
@@ -21,7 +22,7 @@ namespace {
 struct Options {
   Output output;
   std::string what = "comm";
-  std::string transports, collectives, algorithms, ranks = "2", sizes = "1KiB,8KiB,64KiB,512KiB,4MiB,32MiB", memory = "own", machine, report;
+  std::string transports, collectives, algorithms, ranks = "2", sizes = "1KiB,8KiB,64KiB,512KiB,4MiB,32MiB", memory = "own", machine, report, fabric;
   std::string budget = "100ms", timeout = "60s";
   bool unchecked = false, keep = true;
 };
@@ -81,6 +82,8 @@ CommunicationProbe asked(const Options& options) {
   });
   if (options.memory != "own" && options.memory != "outside")
     throw Error(Code::invalid_argument, fmt::format("--memory: got '{}', expected own (the transport's) or outside (the caller's)", options.memory));
+  if (!options.fabric.empty()) of_flag("--fabric", [&] { return parse_fabric(options.fabric); });
+  probe.fabric = options.fabric;
   probe.own_memory = options.memory == "own";
   probe.check = !options.unchecked;
   probe.budget = of_flag("--budget", [&] { return parse_seconds(options.budget); });
@@ -146,7 +149,8 @@ Exit act(const Options& options) {
   }
   // What only the profile needs.
   const bool whole = document["state"] == "ok" || document["state"] == "partial";
-  if (options.keep && whole && !path.empty() && path != "none") {
+  // A test network is no property of this machine, unless a file of its own was asked for.
+  if (options.keep && whole && !path.empty() && path != "none" && (options.fabric.empty() || !options.machine.empty())) {
     keep(path, document);
     document["machine"] = path;
   }
@@ -170,8 +174,8 @@ Exit act(const Options& options) {
 Command add_probe(CLI::App& root) {
   auto options = std::make_shared<Options>();
   auto* app = add_command(root, "probe", "Measure this machine: what collectives cost, by transport, algorithm and size.", options->output,
-                          {"ddlbench probe comm", "ddlbench probe comm --transport tcp --collective all-reduce --sizes 64KiB,4MiB --machine none --json",
-                           "ddlbench probe comm --ranks 2,4 --report comm.html"});
+                          {"ddlbench probe comm --collective all-reduce", "ddlbench probe comm --transport tcp --collective all-reduce --sizes 64KiB,4MiB --machine none --json",
+                           "ddlbench probe comm --ranks 2,4 --collective broadcast,reduce --report comm.html"});
   app->add_option("what", options->what, "What to measure: comm.")->type_name("comm")->capture_default_str();
   app->add_option("--transport", options->transports, "Transports, by commas; all that are here unless given.")->type_name("LIST");
   app->add_option("--collective", options->collectives, "Collectives, by commas; all unless given.")->type_name("LIST");
@@ -182,6 +186,7 @@ Command add_probe(CLI::App& root) {
   app->add_option("--budget", options->budget, "Time for each line of the table.")->type_name("TIME")->capture_default_str();
   app->add_option("--timeout", options->timeout, "Time after which a collective is given up.")->type_name("TIME")->capture_default_str();
   app->add_option("--machine", options->machine, "Machine profile to add to; none: write none. By default this machine's own.")->type_name("FILE");
+  app->add_option("--fabric", options->fabric, "Test network of several hosts on this machine, for tcp; takes root. As in hosts=4,bandwidth=1Gbps,latency=100us.")->type_name("FABRIC");
   app->add_option("--report", options->report, "Also write a page with plots of fit over measurement.")->type_name("FILE");
   app->add_flag("--no-check", options->unchecked, "Do not compare results with what they must be.");
   return {app, [options] { return act(*options); }};

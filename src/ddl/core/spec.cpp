@@ -37,9 +37,15 @@ Spec parse_spec(std::string_view text) {
   if (open == std::string_view::npos) return spec;
   if (text.back() != ']') throw fail("'[' without ']' at the end", open);
   const auto inside = text.substr(open + 1, text.size() - open - 2);
-  if (inside.find_first_of("[]") != std::string_view::npos) throw fail("bracket inside brackets", open + 1 + inside.find_first_of("[]"));
+  int depth = 0;
+  for (std::size_t i = 0; i < inside.size(); ++i) {
+    if (inside[i] == '[') ++depth;
+    if (inside[i] == ']' && --depth < 0) throw fail("']' without '['", open + 1 + i);
+  }
+  if (depth != 0) throw fail("'[' without ']'", open);
   if (trim(inside).empty()) return spec;
-  for (const auto& part : split(inside, ',')) {
+  for (const auto& part : split_outside_brackets(inside)) {
+    if (const auto bracket = part.find('['); bracket < part.find('=')) throw fail("bracket in an option's name", open);
     const auto equals = part.find('=');
     const auto key = std::string(trim(std::string_view(part).substr(0, equals)));
     const auto value = equals == std::string::npos ? "on" : std::string(trim(std::string_view(part).substr(equals + 1)));

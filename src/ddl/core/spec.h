@@ -8,7 +8,8 @@
 namespace ddl {
 
 /// A name with options in brackets, as users write strategies, workers and networks:
-/// `data[collective=ring,bucket=25MiB]`, `cpu[threads=1]`, `parameter-server[async]` (a bare word is `word=on`).
+/// `data[collective=ring,bucket=25MiB]`, `cpu[threads=1]`, `parameter-server[async]` (a bare word is `word=on`). A value
+/// may have brackets of its own: `data[compress=top-k[ratio=0.01]]`.
 struct Spec {
   std::string name;
   std::map<std::string, std::string> options;

@@ -99,6 +99,9 @@ std::vector<Binding> make() {
            [](E& e) -> std::string& { return e.job.transport; }));
   add(text("collective", "auto", "Algorithm of the all-reduce. auto: by size and number of workers.",
            [](E& e) -> std::string& { return e.job.collective; }));
+  add(text("fabric", "", "Test network of several hosts on this machine, for transport tcp; takes root. As in "
+                         "hosts=4,bandwidth=1Gbps,latency=100us.",
+           [](E& e) -> std::string& { return e.job.fabric; }));
   add(integer("batch", "64", "Global batch, in samples of all workers together.", 1, kMany,
               [](E& e, std::int64_t v) { e.job.batch = v; }));
   add(choice("precision", "Number format of the computation.", {"fp32", "bf16", "fp16", "tf32", "fp64"}, "fp32",

@@ -4,6 +4,7 @@
 
 #include "ddl/data/dataset.h"
 #include "ddl/lab/coordinator.h"
+#include "ddl/transport/fabric.h"
 
 namespace ddl {
 
@@ -15,10 +16,11 @@ struct LaunchTimes {
 /// How the experiment's subject starts its workers. All are kept by reference.
 /// Errors: not_found for an unknown subject, unsupported where it cannot run here.
 std::unique_ptr<Launch> make_launch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events,
-                                    Observed& observed, LaunchTimes& times);
+                                    Observed& observed, LaunchTimes& times, const Fabric* fabric);
 
+/// `fabric`: where the workers go, by experiment.job.hosts; null: nowhere.
 std::unique_ptr<Launch> worker_launch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events,
-                                      Observed& observed, LaunchTimes& times);
+                                      Observed& observed, LaunchTimes& times, const Fabric* fabric);
 std::unique_ptr<Launch> peer_launch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events,
                                     Observed& observed, LaunchTimes& times);
 

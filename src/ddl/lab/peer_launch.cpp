@@ -182,9 +182,9 @@ std::unique_ptr<Launch> peer_launch(const Experiment& experiment, const DatasetP
 }
 
 std::unique_ptr<Launch> make_launch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events,
-                                    Observed& observed, LaunchTimes& times) {
-  const bool ours = experiment.subject == "ddlbench";
-  return (ours ? worker_launch : peer_launch)(experiment, data, events, observed, times);
+                                    Observed& observed, LaunchTimes& times, const Fabric* fabric) {
+  return experiment.subject == "ddlbench" ? worker_launch(experiment, data, events, observed, times, fabric)
+                                          : peer_launch(experiment, data, events, observed, times);
 }
 
 }  // namespace ddl

@@ -13,6 +13,7 @@
 #include "ddl/lab/record.h"
 #include "ddl/measure/environment.h"
 #include "ddl/predict/fit.h"
+#include "ddl/transport/fabric.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/simulate.h"
 
@@ -203,7 +204,7 @@ void conclude(const ProbedGroup& group, bool own_memory, Json& document) {
 }  // namespace
 
 Json probe_communication(const CommunicationProbe& probe, const RunEvents& events) {
-  Json document{{"schema", "ddlbench.probe/1"}, {"kind", "comm"}, {"state", "ok"}, {"started", utc_now()}, {"environment", capture_environment()},
+  Json document{{"schema", "ddlbench.probe/1"}, {"kind", "comm"}, {"fabric", probe.fabric.empty() ? Json() : Json(probe.fabric)}, {"state", "ok"}, {"started", utc_now()}, {"environment", capture_environment()},
                 {"results", Json::array()}, {"fit", Json::array()}, {"best", Json::array()}, {"limits", Json::array()},
                 {"failed", Json::array()}, {"machine_parts", Json::array()}};
   for (const auto& transport : probe.transports) choose_transport(transport, {});
@@ -214,6 +215,18 @@ Json probe_communication(const CommunicationProbe& probe, const RunEvents& event
       ProbeSettings settings;
       settings.transport = transport;
       settings.options.secret = new_secret();
+      std::optional<Fabric> fabric;
+      if (!probe.fabric.empty()) {
+        if (parse_spec(transport).name != "tcp")
+          throw Error(Code::invalid_argument, fmt::format("--fabric: a fabric carries tcp alone; got transport {}, expected --transport tcp", transport));
+        fabric.emplace(probe.fabric);
+        const auto host_of = [&fabric, ranks](int rank) { return ranks >= fabric->hosts() ? rank * fabric->hosts() / ranks : rank; };
+        for (int rank = 0; rank < ranks; ++rank) settings.hosts.push_back(host_of(rank));
+        settings.enter = [&fabric, &settings, host_of](int rank) {
+          fabric->enter(host_of(rank));
+          return fabric->options(host_of(rank), settings.options);
+        };
+      }
       settings.own_memory = probe.own_memory;
       settings.check = probe.check;
       settings.budget = probe.budget;

@@ -16,6 +16,7 @@ struct CommunicationProbe {
   std::vector<std::string> algorithms;      ///< as users write them; empty: all
   std::vector<int> ranks{2};
   std::vector<std::size_t> sizes;           ///< bytes of a rank's buffer; rounded down to what the goal can cut
+  std::string fabric;                       ///< a test network, for tcp (transport/fabric_description.h); empty: none
   bool own_memory = true;
   bool check = true;
   Seconds budget{0.1};                      ///< for one case

@@ -1,5 +1,7 @@
 #include "ddl/lab/probe_group.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <limits>
 #include <mutex>
@@ -96,7 +98,8 @@ class Collecting {
     switch (event.kind) {
       case ProcessEvent::Kind::signal: group_.interrupted = true; kill_at_ = now(); break;
       case ProcessEvent::Kind::exited:
-        if (event.status != 0) fail(event.rank, describe_status(event.status), 1);
+        // A signal of somebody else's says most; an exit says less than the rank's own last words.
+        if (event.status != 0 && !patience_is_over()) fail(event.rank, describe_status(event.status), WIFSIGNALED(event.status) ? 4 : 1);
         break;
       case ProcessEvent::Kind::line:
         if (event.is_error_line) last_line_ = event.line;
@@ -159,7 +162,7 @@ class Collecting {
     if (weight <= weight_ || group_.interrupted) return;
     weight_ = weight;
     group_.failed = fmt::format("{} with {} ranks: rank {}: {}{}", group_.transport, group_.ranks, rank, why,
-                                weight == 1 && !last_line_.empty() ? "; its last line: " + last_line_ : "");
+                                (weight == 1 || weight == 4) && !last_line_.empty() ? "; its last line: " + last_line_ : "");
   }
 
   ProbedGroup& group_;

@@ -105,7 +105,7 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
     const auto peak = [&](const char* key) { return memory.contains(key) ? memory.at(key).get<std::int64_t>() : std::int64_t{0}; };
     json["peak_memory_bytes"] = std::max(peak("allocator_peak"), peak("kernel_peak"));
     json["memory_bytes"] = memory;
-    for (const auto* key : {"bytes_sent", "bytes_received"}) json[key] = done.contains(key) ? done.at(key) : Json(nullptr);
+    for (const auto* key : {"bytes_sent", "bytes_received", "compression"}) json[key] = done.contains(key) ? done.at(key) : Json(nullptr);
   }
   const auto measured = observed.book.complete() - static_cast<std::int64_t>(skipped);
   if (measured > 0) {

@@ -10,6 +10,7 @@
 
 #include "ddl/collective/algorithms.h"
 #include "ddl/core/error.h"
+#include "ddl/lab/config_values.h"
 #include "ddl/lab/launches.h"
 #include "ddl/lab/record.h"
 #include "ddl/nn/builtin.h"
@@ -39,6 +40,26 @@ Json launch_json(const LaunchTimes& times) {
             {"network", span(times.started, times.network_built)},
             {"connect", span(times.network_built, times.connected)},
             {"first_step", span(times.connected, times.first_step)}}}};
+}
+
+/// The test network that it asks for, and where its workers are on it: neighbours share a host where they outnumber them.
+std::unique_ptr<Fabric> make_fabric(Experiment& experiment) {
+  auto& job = experiment.job;
+  if (job.fabric.empty()) return nullptr;
+  if (experiment.subject != "ddlbench")
+    throw Error(Code::unsupported, fmt::format("{}: unsupported: {} cannot be put on a fabric yet", origin_of(experiment, "fabric"), experiment.subject));
+  try {
+    auto fabric = std::make_unique<Fabric>(job.fabric);
+    const auto ranks = static_cast<int>(job.workers.size());
+    for (int rank = 0; rank < ranks; ++rank) {
+      job.hosts.push_back(ranks >= fabric->hosts() ? rank * fabric->hosts() / ranks : rank);
+      job.addresses.push_back(fabric->address(job.hosts.back()));
+    }
+    job.latency = fabric->description().latency;
+    return fabric;
+  } catch (const Error& error) {
+    throw prefixed(origin_of(experiment, "fabric"), error);
+  }
 }
 
 /// Lets "auto" follow what was measured of this machine. A profile that cannot be read is told of and left alone.
@@ -97,8 +118,9 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events) {
   auto record = new_record(experiment, data.train->digest() + data.test->digest());
 
   follow_machine_profile(experiment, record);
+  const auto fabric = make_fabric(experiment);
   Observed observed(static_cast<int>(experiment.job.workers.size()), experiment.job.trace);
-  const auto launch = make_launch(experiment, data, events, observed, times);
+  const auto launch = make_launch(experiment, data, events, observed, times, fabric.get());
   times.started = now();
   supervise(*launch, experiment, events, observed);
 

@@ -11,13 +11,16 @@ namespace {
 /// Our own workers: forks of this process, which share the data set that it has opened.
 class WorkerLaunch final : public Launch {
  public:
-  WorkerLaunch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events, Observed& observed, LaunchTimes& times)
-      : experiment_(experiment), data_(data), events_(events), observed_(observed), times_(times), ranks_(static_cast<int>(observed.done.size())) {}
+  WorkerLaunch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events, Observed& observed, LaunchTimes& times, const Fabric* fabric)
+      : experiment_(experiment), data_(data), events_(events), observed_(observed), times_(times), fabric_(fabric), ranks_(static_cast<int>(observed.done.size())) {}
 
   void start(ProcessGroup& processes) override {
     tell("starting");
     for (int rank = 0; rank < ranks_; ++rank)
-      processes.start(rank, [&, rank](Control control) { return run_worker(experiment_.job, rank, data_, std::move(control)); });
+      processes.start(rank, [&, rank](Control control) {
+        if (fabric_ != nullptr) fabric_->enter(experiment_.job.hosts.at(static_cast<std::size_t>(rank)));
+        return run_worker(experiment_.job, rank, data_, std::move(control));
+      });
   }
 
   void take(const ProcessEvent& event, ProcessGroup& processes) override {
@@ -123,6 +126,7 @@ class WorkerLaunch final : public Launch {
   const RunEvents& events_;
   Observed& observed_;
   LaunchTimes& times_;
+  const Fabric* fabric_;
   int ranks_;
   std::int64_t total_steps_ = 0;
   std::map<int, std::string> texts_;
@@ -132,8 +136,8 @@ class WorkerLaunch final : public Launch {
 }  // namespace
 
 std::unique_ptr<Launch> worker_launch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events,
-                                      Observed& observed, LaunchTimes& times) {
-  return std::make_unique<WorkerLaunch>(experiment, data, events, observed, times);
+                                      Observed& observed, LaunchTimes& times, const Fabric* fabric) {
+  return std::make_unique<WorkerLaunch>(experiment, data, events, observed, times, fabric);
 }
 
 }  // namespace ddl

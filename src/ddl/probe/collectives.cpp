@@ -52,7 +52,7 @@ class RankProbe {
 
  private:
   static std::unique_ptr<Transport> made(const ProbeSettings& settings, Rendezvous& rendezvous) {
-    const auto chosen = choose_transport(settings.transport, settings.options);
+    const auto chosen = choose_transport(settings.transport, settings.enter ? settings.enter(rendezvous.rank()) : settings.options);
     return chosen.make(rendezvous, chosen.options);
   }
   static std::span<float> as_floats(std::span<std::byte> bytes) { return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)}; }

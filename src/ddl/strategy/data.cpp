@@ -49,10 +49,10 @@ std::vector<Bucket> assign_buckets(const std::vector<std::int64_t>& bytes, const
 
 /// Every worker has the whole network and a part of the batch; gradients are summed in buckets, each as soon as
 /// backward has completed it (or after backward, with overlap=off), and updated bucket by bucket as sums arrive.
-/// Options: bucket=25MiB, first-bucket=1MiB, overlap=on|off, collective=… (read by the executor).
+/// Options: bucket=25MiB, first-bucket=1MiB, overlap=on|off, collective=…, compress=… (read by the executor).
 /// Source:  Li et al., PyTorch Distributed, VLDB 2020.
 Plan data_parallel(const StrategyInput& input) {
-  require_options(input.spec, {"bucket", "first-bucket", "overlap", "collective"});
+  require_options(input.spec, {"bucket", "first-bucket", "overlap", "collective", "compress"});
   const bool overlap = overlap_option(input.spec);
   std::vector<std::int64_t> bytes;
   for (const auto& spec : input.graph.parameter_specs()) bytes.push_back(spec.elements() * input.element_bytes);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ddl/collective/algorithms.h"
+#include "ddl/collective/compression.h"
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/nn/builtin.h"
@@ -8,6 +9,7 @@
 #include "ddl/train/precision.h"
 #include "ddl/train/worker.h"
 #include "ddl/transport/builtin.h"
+#include "ddl/transport/fabric_description.h"
 
 namespace ddl {
 namespace {
@@ -33,6 +35,12 @@ void check_job(const Job& job, const ImageShape& shape, std::int64_t samples) {
   if (job.collective != "auto") of_key("collective", [&] { return choose_algorithm(Goal::all_reduce, job.collective); });
   if (const auto own = job.strategy.options.find("collective"); own != job.strategy.options.end() && own->second != "auto")
     of_key("strategy", [&] { return choose_algorithm(Goal::all_reduce, own->second); });
+  if (const auto own = job.strategy.options.find("compress"); own != job.strategy.options.end())
+    of_key("strategy", [&] { return choose_compression(own->second); });
+  if (!job.fabric.empty()) {
+    of_key("fabric", [&] { return parse_fabric(job.fabric); });
+    if (parse_spec(job.transport).name != "tcp") refuse("fabric", fmt::format("a fabric carries tcp alone; got transport {}, expected tcp", job.transport));
+  }
   const auto bytes = of_key("precision", [&] { return element_bytes(job.precision); });
   for (const auto& worker : job.workers)
     if (worker.device != "cpu")

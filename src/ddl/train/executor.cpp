@@ -1,6 +1,7 @@
 #include "ddl/train/executor.h"
 
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include <torch/csrc/autograd/autograd.h>
@@ -24,8 +25,8 @@ struct Executor::Step {
   std::size_t next_collective = 0;
 };
 
-Executor::Executor(Network& network, Sgd& optimizer, Communicator* communicator, int worker, std::string collective)
-    : network_(network), optimizer_(optimizer), communicator_(communicator), worker_(worker), collective_(std::move(collective)) {}
+Executor::Executor(Network& network, Sgd& optimizer, Communicator* communicator, int worker, Exchange exchange)
+    : network_(network), optimizer_(optimizer), communicator_(communicator), worker_(worker), exchange_(std::move(exchange)) {}
 
 void Executor::adopt(Plan plan) {
   const auto findings = verify(plan, static_cast<int>(network_.parameters().size()));
@@ -44,7 +45,37 @@ void Executor::adopt(Plan plan) {
   invariant(communicator_ != nullptr, "a plan with buckets has a communicator");
   if (!buckets_) buckets_ = std::make_unique<GradientBuckets>(network_.parameters(), communicator_->transport());
   buckets_->arrange(plan_.buckets);
+  adopt_compression();
 }
+
+/// Collective: a compression works in a group of its own, and forgets what it kept of buckets that are cut anew.
+void Executor::adopt_compression() {
+  if (exchange_.compression == "none") return;
+  layouts_.clear();
+  for (const auto& bucket : plan_.buckets) {
+    BucketLayout layout;
+    for (const int parameter : bucket.parameters) {
+      const auto& tensor = network_.parameters()[static_cast<std::size_t>(parameter)];
+      const auto all = static_cast<std::size_t>(tensor.numel());
+      const auto rows = tensor.dim() > 0 ? static_cast<std::size_t>(tensor.size(0)) : 1;
+      layout.tensors.push_back({rows, rows == 0 ? 0 : all / rows});
+    }
+    layouts_.push_back(std::move(layout));
+  }
+  layouts_.back().exact = 1;  // the vote
+  if (compressed_) return compressed_->forget();
+  std::vector<int> everyone(static_cast<std::size_t>(communicator_->size()));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  compressed_group_ = communicator_->group(everyone);
+  compressed_ = std::make_unique<CompressedAllReduce>(*compressed_group_, exchange_.compression, CompressedAllReduceOptions{exchange_.collective, exchange_.seed});
+}
+
+std::optional<CompressionReport> Executor::compression() const {
+  if (!compressed_) return std::nullopt;
+  return compressed_->total();
+}
+
+Traffic Executor::compressed_traffic() const { return compressed_group_ ? compressed_group_->transport().traffic() : Traffic{}; }
 
 Span Executor::span(std::int64_t step, int task, Cause cause, Nanoseconds begin, Nanoseconds end) const {
   return {begin, end, static_cast<std::int32_t>(step), task, static_cast<std::int16_t>(worker_), Stream::compute, cause};
@@ -168,8 +199,10 @@ void Executor::start_collectives(Step& step) {
     const int number = collective_tasks_[step.next_collective];
     const auto& task = step.tasks[static_cast<std::size_t>(number)];
     if (!may_start(step, task)) return;
+    const auto bucket = static_cast<std::size_t>(task.bucket);
     step.handles[static_cast<std::size_t>(number)] =
-        communicator_->all_reduce(buckets_->buffer(task.bucket), ReduceOp::sum, collective_);
+        compressed_ ? compressed_->start(bucket, buckets_->buffer(task.bucket), ReduceOp::sum, 1, layouts_[bucket])
+                    : communicator_->all_reduce(buckets_->buffer(task.bucket), ReduceOp::sum, exchange_.collective);
   }
 }
 

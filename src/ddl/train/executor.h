@@ -2,11 +2,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
 
 #include "ddl/collective/communicator.h"
+#include "ddl/collective/compressed_all_reduce.h"
 #include "ddl/data/loader.h"
 #include "ddl/measure/trace.h"
 #include "ddl/nn/network.h"
@@ -25,6 +28,13 @@ struct StepResult {
   bool stop = false;
 };
 
+/// How gradients are exchanged.
+struct Exchange {
+  std::string collective = "auto";    ///< all-reduce algorithm
+  std::string compression = "none";   ///< of builtin_compressions(), with options
+  std::uint64_t seed = 1;             ///< of what a compression draws
+};
+
 /// Runs one worker's tasks of a plan, step after step.
 ///
 /// Tasks of the compute stream run in order on the calling thread. Collectives run on the communicator's thread: one is
@@ -35,7 +45,7 @@ class Executor {
   using NextBatch = std::function<std::shared_ptr<const Batch>()>;
 
   /// `communicator` may be null where the plan has no collectives. All are kept by reference and outlive this object.
-  Executor(Network& network, Sgd& optimizer, Communicator* communicator, int worker, std::string collective);
+  Executor(Network& network, Sgd& optimizer, Communicator* communicator, int worker, Exchange exchange);
 
   /// Takes a plan, and lays the gradient buckets out as it says. Errors: invalid_argument where verify() finds fault.
   void adopt(Plan plan);
@@ -50,10 +60,15 @@ class Executor {
   /// What the steps since the last call left.
   Trace take_trace();
   void record(const Span& span) { trace_.push_back(span); }
+  /// What compression sent and lost since it began; nothing without one.
+  std::optional<CompressionReport> compression() const;
+  /// Of the group that compression works in, beside the communicator's own.
+  Traffic compressed_traffic() const;
   std::int64_t bucket_bytes() const { return buckets_ ? buckets_->bytes() : 0; }
 
  private:
   struct Step;
+  void adopt_compression();
   void run(Step& step, int number);
   void forward(Step& step);
   void backward(Step& step);
@@ -67,7 +82,10 @@ class Executor {
   Sgd& optimizer_;
   Communicator* communicator_;
   int worker_;
-  std::string collective_;
+  Exchange exchange_;
+  std::unique_ptr<Communicator> compressed_group_;
+  std::unique_ptr<CompressedAllReduce> compressed_;
+  std::vector<BucketLayout> layouts_;   ///< of the buckets, for the compression
   Plan plan_;
   std::vector<int> compute_tasks_, collective_tasks_;
   std::unique_ptr<GradientBuckets> buckets_;

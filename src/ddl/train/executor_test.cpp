@@ -54,7 +54,7 @@ Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator* commun
   const Waves data;
   Network network(builtin_models().at(trial.model).make({trial.model, {}}, data.shape()), {trial.type, at::kCPU, trial.kernels, 7});
   Sgd optimizer(network.parameters(), {0.9, 0.01});
-  Executor executor(network, optimizer, communicator, rank, "auto");
+  Executor executor(network, optimizer, communicator, rank, {});
   const auto spec = parse_spec(ranks == 1 && communicator == nullptr ? "single" : trial.strategy);
   const auto plan = [&](std::vector<int> order) {
     return builtin_strategies().at(spec.name).make({network.graph(), ranks, trial.batch, 8, spec, std::move(order)});
@@ -206,7 +206,7 @@ TEST(Executor, OneVoteStopsAllWorkers) {
       const Waves data;
       Network network(builtin_models().at("lenet").make({"lenet", {}}, data.shape()), {});
       Sgd optimizer(network.parameters(), {});
-      Executor executor(network, optimizer, &communicator, rank, "auto");
+      Executor executor(network, optimizer, &communicator, rank, {});
       executor.adopt(builtin_strategies().at("data").make({network.graph(), 2, 3, 4, {"data", {}}, {}}));
       const Sampler sampler(data.size(), 6, 2, true, 3);
       Loader loader(data, [&](std::int64_t step) { return sampler.share(step, rank); }, 0, 2, {0, 1});
@@ -224,7 +224,7 @@ TEST(Executor, SaysWhenTheLossIsNotFinite) {
   Network network(builtin_models().at("lenet").make({"lenet", {}}, data.shape()), {});
   { const c10::NoGradGuard guard; network.parameters()[0].fill_(std::nanf("")); }
   Sgd optimizer(network.parameters(), {});
-  Executor executor(network, optimizer, nullptr, 0, "auto");
+  Executor executor(network, optimizer, nullptr, 0, {});
   executor.adopt(builtin_strategies().at("single").make({network.graph(), 1, 6, 4, {"single", {}}, {}}));
   const Sampler sampler(data.size(), 6, 1, true, 3);
   Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, 1, {0, 1});

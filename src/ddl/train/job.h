@@ -40,6 +40,11 @@ struct Job {
   std::vector<WorkerSpec> workers{WorkerSpec{}};
   std::string transport = "shm";
   std::string collective = "auto";
+  std::string fabric;          ///< a test network for it, as transport/fabric_description.h has it; empty: this host's own
+  /// Where the ranks are on it: host, its address, and what its wires add one way. Filled when it has been made.
+  std::vector<int> hosts = {};
+  std::vector<std::string> addresses = {};
+  Seconds latency{0};
   std::vector<MeasuredChoice> measured;  ///< what "auto" stands for here, by a machine profile; empty: the built-in rule
 
   std::int64_t batch = 64;    ///< global: of all workers together

@@ -86,11 +86,13 @@ class Worker {
   std::int64_t static_bytes_ = 0;
 };
 
-/// The strategy's own word wins over the job's.
-std::string collective_of(const Job& job) {
-  const auto found = job.strategy.options.find("collective");
-  return found == job.strategy.options.end() ? job.collective : found->second;
+std::string option_of(const Job& job, const std::string& name, const std::string& otherwise) {
+  const auto found = job.strategy.options.find(name);
+  return found == job.strategy.options.end() ? otherwise : found->second;
 }
+
+/// The strategy's own word wins over the job's.
+std::string collective_of(const Job& job) { return option_of(job, "collective", job.collective); }
 
 /// What "auto" stands for: what was measured here, or else the built-in rule.
 std::string automatic_algorithm(const Job& job, Goal goal, std::size_t bytes, int ranks, bool shares_memory) {
@@ -105,10 +107,14 @@ std::unique_ptr<Communicator> connect(const Job& job, int rank, int ranks, Contr
   ControlRendezvous rendezvous(control, rank, ranks);
   TransportOptions options;
   options.secret = job.secret;
+  if (!job.addresses.empty()) {
+    options.host = job.addresses.at(static_cast<std::size_t>(rank));
+    options.latency = job.latency;
+  }
   const auto chosen = choose_transport(job.transport, options);
   auto transport = chosen.make(rendezvous, chosen.options);
   const bool shares = transport->shares_memory();
-  CommunicatorOptions how{job.collective_timeout};
+  CommunicatorOptions how{job.collective_timeout, job.hosts, {}};
   how.automatic = [&job, ranks, shares](Goal goal, std::size_t bytes) { return automatic_algorithm(job, goal, bytes, ranks, shares); };
   return std::make_unique<Communicator>(std::move(transport), std::move(how));
 }
@@ -124,7 +130,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       network_built_(now()),
       communicator_(connect(job, rank, ranks_, control)),
       optimizer_(network_.parameters(), {job.momentum, job.weight_decay}),
-      executor_(network_, optimizer_, communicator_.get(), rank, collective_of(job)),
+      executor_(network_, optimizer_, communicator_.get(), rank, {collective_of(job), option_of(job, "compress", "none"), job.seed}),
       sampler_(data.train->size(), job.batch, ranks_, job.shuffle, job.seed),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()) {
   executor_.adopt(builtin_strategies().at(job.strategy.name).make(strategy_input({})));
@@ -238,6 +244,11 @@ void Worker::train() {
   finish(stopped);
 }
 
+Json compression_json(const std::optional<CompressionReport>& report) {
+  if (!report) return nullptr;
+  return {{"sent_bytes", report->sent.value}, {"uncompressed_bytes", report->uncompressed.value}, {"relative_error", report->relative_error()}};
+}
+
 Json Worker::buckets_json() const {
   const auto names = network_.parameter_names();
   Json buckets = Json::array();
@@ -258,7 +269,9 @@ void Worker::finish(bool stopped) {
   const auto allocator = allocator_use();
   const auto parameters = bytes_of(network_.parameters()) + bytes_of(network_.buffers());
   const auto optimizer = optimizer_.state_bytes();
-  const auto traffic = communicator_ ? communicator_->transport().traffic() : Traffic{};
+  auto traffic = communicator_ ? communicator_->transport().traffic() : Traffic{};
+  traffic.sent += executor_.compressed_traffic().sent;
+  traffic.received += executor_.compressed_traffic().received;
   const bool bucketed = !executor_.plan().buckets.empty();
   Json memory{{"parameters", parameters},
               {"gradients", bucketed ? 0 : bytes_of(network_.parameters())},
@@ -273,7 +286,8 @@ void Worker::finish(bool stopped) {
                                         {"memory_bytes", memory},
                                         {"bytes_sent", traffic.sent},
                                         {"bytes_received", traffic.received},
-                                        {"buckets", buckets_json()}}.dump());
+                                        {"buckets", buckets_json()},
+                                        {"compression", compression_json(executor_.compression())}}.dump());
   // Nobody tears its transport down while a peer still reads from it.
   if (communicator_) communicator_->barrier().wait();
 }
