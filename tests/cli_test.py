@@ -133,6 +133,7 @@ class BadInput(CommandLine):
 
     def test_what_a_job_cannot_do_says_where_it_was_asked_for(self):
         self.refused(["run", "--workers", "2", "--transport", "inproc"], 2, "--transport: transport:", "got inproc with 2 workers", "expected shm or tcp")
+        self.refused(["run", "--workers", "2", "--transport", "tcp[sockets=many]"], 2, "--transport: transport:", "got 'many', expected 1 to 64")
         self.refused(["run", "--workers", "64", "--batch", "32"], 2, "--workers: workers:", "got 64 workers, expected at most 32")
         self.refused(["run", "--strategy", "single", "--workers", "2"], 2, "--strategy: strategy:", "2")
         self.refused(["run", "--strategy", "data[bukcet=1MiB]"], 2, "--strategy: strategy:", "bukcet", "bucket")

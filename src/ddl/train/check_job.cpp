@@ -48,6 +48,12 @@ void check_job(const Job& job, const ImageShape& shape, std::int64_t samples) {
   if (job.transport == "inproc" && workers > 1)
     refuse("transport", fmt::format("inproc joins threads of one process, and workers are processes; got inproc with {} workers, "
                                     "expected shm or tcp", workers));
+  if (const auto name = parse_spec(job.transport).name; name != "inproc" && workers > 1) {
+    const auto standing = self_standing_transports();
+    if (std::find(standing.begin(), standing.end(), name) == standing.end())
+      throw JobFault("transport", Code::unsupported, fmt::format("unsupported: {} joins processes that a launcher started, and training under one is not in this "
+                                                                 "version; got {}, expected shm or tcp", name, job.transport));
+  }
   if (job.batch < 1) refuse("batch", fmt::format("a batch has samples; got {}, expected 1 or more", job.batch));
   if (samples > 0 && workers > samples)
     refuse("workers", fmt::format("more workers than samples; got {} workers, expected at most {}, one a sample", workers, samples));

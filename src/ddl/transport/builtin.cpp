@@ -1,6 +1,6 @@
 #include "ddl/transport/builtin.h"
 
-#include <cstdlib>
+#include <charconv>
 
 #include "ddl/core/spec.h"
 #include "ddl/transport/gloo.h"
@@ -27,6 +27,15 @@ Registry<TransportFactory> builtin_transports() {
 
 std::vector<std::string> self_standing_transports() { return {"inproc", "shm", "tcp"}; }
 
+static int sockets(const std::string& text) {
+  constexpr int kMost = 64;
+  int number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failed != std::errc{} || end != text.data() + text.size() || number < 1 || number > kMost)
+    throw Error(Code::invalid_argument, fmt::format("[tcp] sockets per peer; got '{}', expected 1 to {}", text, kMost));
+  return number;
+}
+
 ChosenTransport choose_transport(std::string_view text, TransportOptions options) {
   const Spec spec = parse_spec(text);
   const auto entry = builtin_transports().at(spec.name);
@@ -35,7 +44,7 @@ ChosenTransport choose_transport(std::string_view text, TransportOptions options
   for (const auto& [name, value] : spec.options) {
     if (name == "implementation") options.implementation = value;
     if (name == "host") options.host = value;
-    if (name == "sockets") options.sockets = std::atoi(value.c_str());  // a word is 0, which the transport refuses
+    if (name == "sockets") options.sockets = sockets(value);
   }
   return {spec.name, entry.make, std::move(options)};
 }
