@@ -4,10 +4,10 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 PYTHON := .deps/venv/bin/python
 
-.PHONY: demo test check build setup install bench clean help
+.PHONY: demo test test-mpi check build setup install bench clean help
 
 help:            ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 setup:           ## Debian packages, Python wheels (seconds when already done)
 	@tools/setup.sh
@@ -24,10 +24,14 @@ demo: build      ## the first study: Fashion-MNIST, two networks, one and two wo
 	./ddlbench sweep studies/first.yaml --fresh --report report.html
 
 test: build      ## every test, through the binary and the browser too
-	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
+	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE mpi
+	@ctest --test-dir $(BUILD) -N -L mpi | grep -q 'Total Tests: 0' || echo "Tests under MPI's launchers and SLURM, minutes more: make test-mpi"
+
+test-mpi: build  ## the same ranks under mpirun and srun, for each MPI that was found (5 minutes)
+	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L mpi
 
 check: build     ## the inner loop: tests that take seconds
-	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE slow -j $(JOBS)
+	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE "slow|mpi" -j $(JOBS)
 
 install: build   ## a ddlbench that stands by itself under PREFIX
 	cmake --install $(BUILD) --prefix $(PREFIX)

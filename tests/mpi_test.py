@@ -121,8 +121,9 @@ def main():
     if not shutil.which(command[0], path=environment.get("PATH", os.environ["PATH"])):
         skip(f"{command[0]} is missing ({package})")
 
-    many = [5] if KIND != "mpich" or CORES >= 4 else [5]
-    check(lambda ranks: [*command, "-n", str(ranks)], environment, KIND, [1, 2, 3, 4, 5], limit=600)
+    # MPICH's own collectives do not yield: with more ranks than cores each waits for its time slice, minutes in all.
+    numbers = [ranks for ranks in range(1, 6) if KIND != "mpich" or ranks <= max(3, CORES)]
+    check(lambda ranks: [*command, "-n", str(ranks)], environment, KIND, numbers, limit=600)
     check_failures(lambda ranks: [*command, "-n", str(ranks)], environment)
 
 main()

@@ -167,7 +167,6 @@ class Training(Case):
             for rank in theirs["ranks"]:
                 self.assertIsNone(rank["ledger_ms"]["communication"])
                 self.assertGreater(rank["ledger_ms"]["backward"], 0)
-            self.assertIsNone(theirs["config"]["transport"])
             for a, b in zip(ours["loss"]["steps"]["value"], theirs["loss"]["steps"]["value"]):
                 self.assertAlmostEqual(a, b, delta=2e-4)
             self.assertAlmostEqual(ours["accuracy"]["top1"], theirs["accuracy"]["top1"], delta=0.03)

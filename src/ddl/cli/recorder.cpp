@@ -123,7 +123,7 @@ Json planned_record(const Experiment& experiment, const std::string& identity, c
           {"repeat", repeat},
           {"started", nullptr},
           {"finished", nullptr},
-          {"config", recorded_config(experiment)},
+          {"config", experiment.config},
           {"provenance", experiment.provenance},
           {"build", build_info()},
           {"dataset_digest", or_null(dataset_digest)}};

@@ -6,6 +6,7 @@
 #include "ddl/cli/sweep.h"
 #include "ddl/core/error.h"
 #include "ddl/lab/build_info.h"
+#include "ddl/lab/signals.h"
 
 namespace ddl {
 namespace {
@@ -33,6 +34,7 @@ void refuse_other_build(const Json& record) {
 }
 
 Exit act(const Options& options) {
+  const SignalsHeld held;
   open_existing(options.store);
   Recorder recorder(options.store, options.output);
   auto& store = *recorder.store();

@@ -30,13 +30,14 @@ Exit dry_run(const Experiment& experiment, const Output& output) {
 }
 
 Exit act(const Options& options) {
+  // From the first line on: a Ctrl-C is an exit code, never a death.
+  const SignalsHeld held;
   const auto& output = options.output;
   auto settings = options.file.empty() ? Settings{} : read_experiment(options.file);
   const auto experiment = resolve(merge(std::move(settings), options.flags->settings()));
   check_names(experiment);
   if (options.dry) return dry_run(experiment, output);
 
-  const SignalsHeld held;
   Recorder recorder(experiment.store, output);
   Exit code = Exit::ok;
   Json records = Json::array();

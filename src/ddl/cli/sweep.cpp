@@ -6,6 +6,7 @@
 #include "ddl/cli/experiment_flags.h"
 #include "ddl/cli/plan.h"
 #include "ddl/core/error.h"
+#include "ddl/lab/signals.h"
 #include "ddl/report/report.h"
 
 namespace ddl {
@@ -42,6 +43,8 @@ Exit dry_run(const Study& study, const Output& output) {
 }
 
 Exit act(const Options& options) {
+  // From the first line on: a Ctrl-C is an exit code, never a death.
+  const SignalsHeld held;
   refuse_what_is_not_here(options);
   const auto study = read_study(find_study(options.file), options.flags->settings());
   const auto& store = study.experiments.front().store;

@@ -95,14 +95,6 @@ std::string identity(const Experiment& experiment, const std::string& build, con
   return digest(Json{{"config", kept}, {"build", build}, {"dataset", dataset_digest}}.dump());
 }
 
-Json recorded_config(const Experiment& experiment) {
-  auto config = experiment.config;
-  if (experiment.subject != "ddlbench")
-    for (const auto* key : {"transport", "collective", "kernels", "strategy"})
-      if (config.contains(key)) config[key] = nullptr;
-  return config;
-}
-
 std::string origin_of(const Experiment& experiment, const std::string& key) {
   const auto origin = experiment.provenance.is_object() ? experiment.provenance.value(key, "") : "";
   return origin.empty() || origin == kDefault ? key : origin + ": " + key;

@@ -69,9 +69,6 @@ Experiment resolve(const Settings& settings);
 /// measurement is left out: store, repeat, trace, the time limits, and what a study calls it.
 std::string identity(const Experiment& experiment, const std::string& build, const std::string& dataset_digest);
 
-/// The configuration as records keep it: null for what another package has no use for (how we move gradients, our kernels).
-Json recorded_config(const Experiment& experiment);
-
 /// Where the key's value was given, and its name: "studies/first.yaml:12:5: batch"; the name alone for a default.
 std::string origin_of(const Experiment& experiment, const std::string& key);
 

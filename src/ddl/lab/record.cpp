@@ -174,7 +174,7 @@ Json new_record(const Experiment& experiment, const std::string& dataset_digest)
   record["repeat"] = 0;
   record["started"] = utc_now();
   record["finished"] = nullptr;
-  record["config"] = recorded_config(experiment);
+  record["config"] = experiment.config;
   record["provenance"] = experiment.provenance;
   record["build"] = build_info();
   record["dataset_digest"] = dataset_digest;
