@@ -145,6 +145,17 @@ class Training(Case):
         self.assertEqual(len(record["accuracy"]["epochs"]), 3)
         self.assertLess(record["loss"]["final"], record["loss"]["first"] / 2)
 
+    def test_the_demos_lenet_reaches_90_percent_on_the_real_data(self):
+        """studies/first.yaml's own LeNet, two workers over shm, as the study has it: 60,000 real images, 10 epochs."""
+        plan = json.loads(run("sweep", "first", "--dry-run", "--json", cwd=self.folder).stdout)
+        config = next(each["config"] for each in plan["experiments"] if each["case"] == "lenet, 2 workers, shm")
+        words = [f"--set={key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in config.items()
+                 if value not in (None, "") and key != "store"]
+        record = self.record(*words, "--store", "none")
+        self.assertEqual(record["state"], "ok", record["reason"])
+        self.assertEqual(len(record["accuracy"]["epochs"]), 10)
+        self.assertGreaterEqual(record["accuracy"]["top1"], 0.9)
+
     def test_resnet_trains_in_two_workers(self):
         record = self.record("--synthetic", "--train-samples", 64, "--test-samples", 20, "--model", "resnet18",
                              "--batch", 8, "--steps", 3, "--workers", 2)
