@@ -174,7 +174,7 @@ TEST_F(FabricAsRoot, LeavesNothingWhenACommandFails) {
     ASSERT_TRUE(failed);
     EXPECT_EQ(failed->code(), Code::io);
     const std::string words = failed->what();
-    EXPECT_TRUE(words.starts_with("[command] 'tc -n ddlbench-")) << words;
+    EXPECT_TRUE(words.starts_with("[command] 'nsenter --net=/run/netns/ddlbench-")) << words;
     EXPECT_TRUE(words.ends_with("' ended with status 7: no such luck")) << words;
   }
   std::filesystem::remove_all(folder);

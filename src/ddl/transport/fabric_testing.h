@@ -18,7 +18,13 @@ inline const std::string& fabric_lacks() {
       require_namespaces();
       run_iproute2({"ip", "-V"});
       run_iproute2({"tc", "-V"});
-      NetworkNamespace("probe");
+      // What a fabric is made of, one by one: a kernel or a sandbox may lack any.
+      const NetworkNamespace space("probe");
+      run_iproute2({"ip", "-n", space.name(), "link", "set", "lo", "up"});
+      run_iproute2({"ip", "-n", space.name(), "link", "add", "here", "type", "veth", "peer", "name", "there"});
+      run_iproute2({"ip", "-n", space.name(), "link", "add", "between", "type", "bridge"});
+      run_iproute2({"ip", "-n", space.name(), "link", "set", "here", "gso_max_size", "32768"});
+      run_iproute2({"tc", "-n", space.name(), "qdisc", "add", "dev", "here", "root", "tbf", "rate", "1mbit", "burst", "10kb", "latency", "10ms"});
     } catch (const Error& error) {
       return error.what();
     }

@@ -66,6 +66,13 @@ void remove_name(const std::string& name) { run_iproute2({"ip", "netns", "del", 
 }  // namespace
 
 std::string run_iproute2(const std::vector<std::string>& command) {
+  // `ip -n` also makes a mount namespace, to show the space's own /sys, which fails where / is no mount point (chroot, some
+  // containers). The network is all that is wanted.
+  if (command.size() > 2 && command[1] == "-n") {
+    std::vector<std::string> inside{"nsenter", "--net=" + path_of(command[2]), command[0]};
+    inside.insert(inside.end(), command.begin() + 3, command.end());
+    return run_command(inside, "it from Debian's package util-linux");
+  }
   return run_command(command, "it from Debian's package iproute2");
 }
 
