@@ -23,7 +23,7 @@ BINARY = pathlib.Path(sys.argv[1]).resolve()
 QUICK = ["--synthetic", "--train-samples", "640", "--test-samples", "200", "--model", "lenet", "--batch", "64"]
 
 
-def run(*arguments, cwd, timeout=300, env=None):
+def run(*arguments, cwd, timeout=600, env=None):
     return subprocess.run([BINARY, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=timeout,
                           env={**os.environ, **(env or {})})
 

@@ -98,6 +98,7 @@ class MailboxTransport final : public Transport {
   std::unique_ptr<SharedMemory> memory_;
   Desk& mine_;
   Nanoseconds spin_;
+  bool crowded_;  ///< there are more ranks than cores
   Signature signature_;     // of what is under way
   Phase phase_;
   bool light_;
