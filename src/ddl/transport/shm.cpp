@@ -127,6 +127,17 @@ class Arenas final : public SharedMemory {
   Seconds timeout_;
 };
 
+/// Errors: peer_lost where its owner has ended; io.
+std::shared_ptr<ShmArena> arena_of(int rank, int peer, const Card& card, const Process& owner) {
+  try {
+    return std::make_shared<ShmArena>(peer, card.pid, card.fd, card.capacity);
+  } catch (const Error&) {
+    if (owner.alive()) throw;
+    throw Error(Code::peer_lost, fmt::format("[shm] rank {} lost rank {}: process {} does not run, or not on this host, in this "
+                                             "process namespace", rank, peer, card.pid));
+  }
+}
+
 /// Makes this rank's arena and maps those of the others.
 std::vector<Segment> meet(Rendezvous& rendezvous, Seconds timeout) {
   const auto arena = std::make_shared<ShmArena>(rendezvous.rank());
@@ -140,8 +151,7 @@ std::vector<Segment> meet(Rendezvous& rendezvous, Seconds timeout) {
     const Card theirs = read(number, cards[rank]);
     auto& segment = segments.emplace_back();
     segment.process = std::make_shared<Process>(theirs.pid);
-    segment.arena = number == rendezvous.rank() ? arena
-                                                : std::make_shared<ShmArena>(number, theirs.pid, theirs.fd, theirs.capacity);
+    segment.arena = number == rendezvous.rank() ? arena : arena_of(rendezvous.rank(), number, theirs, *segment.process);
     const auto* header = reinterpret_cast<const Header*>(segment.arena->base());
     if (theirs.capacity < sizeof(Header) || header->nonce != theirs.nonce)
       throw Error(Code::io, fmt::format("[shm] process {} here is not rank {}; expected all ranks on one host", theirs.pid, rank));
