@@ -306,7 +306,7 @@ void MailboxTransport::look_around(const std::vector<int>& awaited) {
     const auto theirs = current.read();
     if (contradict(theirs, signature_)) disagree(peer, theirs);
     const std::uint32_t beats = current.beats.load(std::memory_order_acquire);
-    if (beats != std::exchange(beats_[at(peer)], beats) && theirs == signature_) chain_.hear(peer, current.awaits.load(std::memory_order_relaxed));
+    if (beats != std::exchange(beats_[at(peer)], beats)) chain_.hear(peer, current.awaits.load(std::memory_order_relaxed));
   }
 }
 

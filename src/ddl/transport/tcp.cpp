@@ -208,10 +208,17 @@ class TcpTransport final : public Transport {
       sleep(deadline);
       if (advance()) return;
       if (interrupted_) throw_interrupted("tcp", rank_);
-      if (left_until(deadline).value == 0)
-        throw Error(Code::timeout, fmt::format("[tcp] rank {} waited {}; rank {} did not come", rank_, to_string(timeout),
-                                               list_of_ranks(chain_.culprits(late(), timeout))));
+      if (left_until(deadline).value == 0) give_up(timeout);
     }
+  }
+
+  [[noreturn]] void give_up(Seconds timeout) {
+    // A message of one collective that nobody takes can let its sender go on to the next.
+    for (const int rank : chain_.circle(late(), timeout))
+      if (const auto& theirs = peer(rank).waits_at; rank != rank_ && theirs != signature_)
+        throw_disagreement("tcp", rank, describe(theirs), rank_, describe(signature_));
+    throw Error(Code::timeout, fmt::format("[tcp] rank {} waited {}; rank {} did not come", rank_, to_string(timeout),
+                                           list_of_ranks(chain_.culprits(late(), timeout))));
   }
 
   void start_to_hold() {
@@ -271,6 +278,7 @@ class TcpTransport final : public Transport {
   void say_what_we_wait_at() {
     said_at_ = now();
     const auto awaited = late();
+    if (!awaited.empty()) chain_.hear(rank_, awaited.front());
     tell_all(wire::encode({wire::Note::Kind::waiting, Code::timeout, signature_, awaited.empty() ? -1 : awaited.front(), {}}));
   }
 
@@ -400,7 +408,7 @@ class TcpTransport final : public Transport {
 
   void hear(int rank, const wire::Note& note) {
     peer(rank).waits_at = note.signature;
-    if (note.signature == signature_) chain_.hear(rank, note.awaits);
+    chain_.hear(rank, note.awaits);
   }
 
   [[noreturn]] void lost(int rank, int number) {

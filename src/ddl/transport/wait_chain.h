@@ -25,8 +25,18 @@ class WaitChain {
     const auto recent = static_cast<Nanoseconds>(std::min(timeout.value / 2, 1.0) * 1e9);
     // Too short to tell who is silent.
     if (recent < 2 * kPeriod) return late;
-    for (int& rank : late) rank = beginning(rank, now() - recent);
+    for (int& rank : late)
+      // Schedules do not wait in circles. If somebody says so nevertheless, what this rank has seen itself counts.
+      if (const int first = beginning(rank, now() - recent, nullptr); first >= 0) rank = first;
     return late;
+  }
+
+  /// Where all wait in a circle, which ranks at different things do: those in it, and on the way to it.
+  std::vector<int> circle(const std::vector<int>& late, Seconds timeout) const {
+    std::vector<int> met;
+    const auto since = now() - static_cast<Nanoseconds>(std::min(timeout.value / 2, 1.0) * 1e9);
+    if (late.empty() || beginning(late.front(), since, &met) >= 0) met.clear();
+    return met;
   }
 
  private:
@@ -35,16 +45,16 @@ class WaitChain {
     Nanoseconds when = 0;
   };
 
-  int beginning(int rank, Nanoseconds since) const {
-    int at = rank;
-    // Schedules do not wait in circles; if somebody says so nevertheless, what this rank has seen itself counts.
+  /// Negative where there is none.
+  int beginning(int rank, Nanoseconds since, std::vector<int>* met) const {
     for (std::size_t steps = 0; steps < said_.size(); ++steps) {
-      const auto& said = said_[static_cast<std::size_t>(at)];
+      const auto& said = said_[static_cast<std::size_t>(rank)];
       const bool waits = said.when >= since && said.awaits >= 0 && static_cast<std::size_t>(said.awaits) < said_.size();
-      if (!waits) return at;
-      at = said.awaits;
+      if (!waits) return rank;
+      if (met != nullptr) met->push_back(rank);
+      rank = said.awaits;
     }
-    return rank;
+    return -1;
   }
 
   std::vector<Said> said_;

@@ -163,10 +163,16 @@ void MpiTransport::wait(Seconds timeout) {
       // Ranks that wait in a circle hear that they are not at the same, and those who wait for us, for whom we wait.
       said = at;
       const auto awaited = late();
+      if (!awaited.empty()) chain_.hear(rank_, awaited.front());
       tell_all(wire::encode({wire::Note::Kind::waiting, Code::timeout, signature_, awaited.empty() ? -1 : awaited.front(), {}}));
     }
-    if (left_until(deadline).value == 0)
+    if (left_until(deadline).value == 0) {
+      // A message of one collective that nobody takes can let its sender go on to the next.
+      for (const int each : chain_.circle(late(), timeout))
+        if (const auto& theirs = peer(each).waits_at; each != rank_ && theirs != signature_)
+          throw_disagreement("mpi", each, describe(theirs), rank_, describe(signature_));
       throw Error(Code::timeout, fmt::format("[mpi] rank {} waited {}; rank {} did not come", rank_, to_string(timeout), list_of_ranks(chain_.culprits(late(), timeout))));
+    }
     if (at - begin < kYield)
       ::sched_yield();
     else
@@ -328,7 +334,7 @@ void MpiTransport::read_notes() {
         from.words = Error(said->code, said->text);
       } else {
         from.waits_at = said->signature;
-        if (said->signature == signature_) chain_.hear(what.source, said->awaits);
+        chain_.hear(what.source, said->awaits);
       }
   }
 }

@@ -1,0 +1,104 @@
+#include "ddl/transport/wire.h"
+
+#include <gtest/gtest.h>
+
+#include "ddl/transport/wait_chain.h"
+#include "ddl/transport/wire_fuzz.h"
+
+namespace ddl::wire {
+namespace {
+
+std::vector<Note> notes_in(const std::string& bytes, std::size_t piece) {
+  NoteReader reader;
+  std::vector<Note> notes;
+  for (std::size_t at = 0; at < bytes.size(); at += piece) {
+    reader.feed(std::as_bytes(std::span(bytes)).subspan(at, std::min(piece, bytes.size() - at)));
+    while (auto note = reader.next()) notes.push_back(std::move(*note));
+  }
+  return notes;
+}
+
+template <typename Body>
+std::string error_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return fmt::format("{}: {}", name(error.code()), error.what());
+  }
+  return "none";
+}
+
+TEST(Wire, PutsNotesTogetherFromAnyPieces) {
+  const auto bytes = encode({Note::Kind::waiting, Code::timeout, {1, 2, 3}, 4, {}}) +
+                     encode({Note::Kind::farewell, Code::peer_lost, {5, 6, 7}, -1, "why"}) +
+                     encode({Note::Kind::farewell, Code::interrupted, {}, -1, std::string(kMostWords + 1, 'x')});
+  for (const std::size_t piece : {1UL, 3UL, 48UL, 1000UL, bytes.size()}) {
+    const auto notes = notes_in(bytes, piece);
+    ASSERT_EQ(notes.size(), 3U) << piece;
+    EXPECT_EQ(notes[0].kind, Note::Kind::waiting);
+    EXPECT_EQ(notes[0].signature, (Signature{1, 2, 3}));
+    EXPECT_EQ(notes[0].awaits, 4);
+    EXPECT_EQ(notes[1].code, Code::peer_lost);
+    EXPECT_EQ(notes[1].text, "why");
+    EXPECT_EQ(notes[2].text, std::string(kMostWords, 'x'));
+  }
+}
+
+TEST(Wire, RefusesWhatIsNoNoteThenAndFromThenOn) {
+  auto bytes = encode({Note::Kind::waiting, Code::timeout, {}, -1, {}});
+  bytes[0] = 9;
+  NoteReader reader;
+  reader.feed(std::as_bytes(std::span(bytes)));
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(error_of([&] { reader.next(); }), "corrupt: [tcp] no note; got kind 9, code 5, 0 bytes");
+}
+
+TEST(Wire, SaysWhyAStrangerIsOne) {
+  const auto ours = make_hello(0, 0, 2, "secret");
+  EXPECT_EQ(complaint(make_hello(1, 1, 2, "secret"), ours), "");
+  EXPECT_EQ(complaint(make_hello(1, 1, 2, "secre"), ours), "wrong secret");
+  EXPECT_EQ(complaint(make_hello(1, 1, 3, "secret"), ours), "3 connections per peer, expected 2");
+  EXPECT_EQ(complaint(object_of<Hello>({}), ours), "it does not speak ddlbench's protocol");
+}
+
+TEST(Wire, ReadsPlacesAndNothingElse) {
+  const auto place = parse_place(1, to_string({"127.0.0.1", 65535}));
+  EXPECT_EQ(place.host, "127.0.0.1");
+  EXPECT_EQ(place.port, 65535);
+  for (const char* text : {"", ":", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:80x", "a:1:2", "a: 80"})
+    EXPECT_EQ(error_of([&] { parse_place(3, text); }), fmt::format("corrupt: [tcp] rank 3 says no address; got '{}', expected HOST:PORT", text));
+}
+
+TEST(Wire, TakesAnyBytes) {
+  const auto with = [](Parser parser, std::string bytes) { return static_cast<char>(parser) + std::move(bytes); };
+  const auto waiting = encode({Note::Kind::waiting, Code::timeout, {1, 2, 3}, 4, {}});
+  std::vector<std::string> inputs{""};
+  for (const auto parser : {Parser::hello, Parser::frame, Parser::note, Parser::place})
+    for (const std::size_t length : {0UL, 1UL, 7UL, 8UL, 100UL, 5000UL})
+      for (const char filling : {'\0', '\1', '\xff', ':'}) inputs.push_back(with(parser, std::string(length, filling)));
+  // One byte of a note changed at a time.
+  for (std::size_t at = 0; at < waiting.size(); ++at)
+    for (const char other : {'\0', '\2', '\x7f', '\xff'}) {
+      auto changed = waiting;
+      changed[at] = other;
+      inputs.push_back(with(Parser::note, static_cast<char>(changed.size()) + changed));
+    }
+  for (const auto& input : inputs) parse_anything({reinterpret_cast<const std::uint8_t*>(input.data()), input.size()});
+}
+
+TEST(WaitChain, FollowsThoseWhoWaitToTheOneWhoDoesNot) {
+  WaitChain chain(4);
+  EXPECT_EQ(chain.culprits({1}, Seconds{1}), (std::vector{1}));
+  chain.hear(1, 2);
+  chain.hear(2, 3);
+  EXPECT_EQ(chain.culprits({1}, Seconds{1}), (std::vector{3}));
+  EXPECT_EQ(chain.culprits({1}, Seconds{0.1}), (std::vector{1})) << "too short to tell";
+  chain.hear(3, 1);
+  EXPECT_EQ(chain.culprits({1}, Seconds{1}), (std::vector{1})) << "a circle";
+  EXPECT_EQ(chain.circle({1}, Seconds{1}).size(), 4U);
+  chain.hear(1, 400);
+  EXPECT_EQ(chain.culprits({1}, Seconds{1}), (std::vector{1})) << "no such rank";
+}
+
+}  // namespace
+}  // namespace ddl::wire
