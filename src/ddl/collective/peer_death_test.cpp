@@ -229,6 +229,21 @@ TEST_P(PeerDeath, WhileAGroupIsMade) {
       [](const Testimony&) { return "[making the group of ranks 2, 0, 1] "; });
 }
 
+TEST_P(PeerDeath, WhileAGroupConnects) {
+  const bool shared = death().transport == "shm";  // then there is nothing to connect, and its first collective notices
+  expect(
+      [&](ForkedTable::Seat& seat, Scene& scene, Testimony&) {
+        const auto wire = builtin_transports().at(death().transport).make(seat, {kTimeout, "secret"});
+        testing::Watched watched(seat, [&](const std::vector<std::string>&) {
+          if (seat.rank() == death().victim) scene.die_here();
+          while (death().fate == Fate::killed && scene.struck == 0) ::usleep(500);
+        });
+        Communicator group(wire->subgroup({0, 1, 2}, watched), kTimeout);
+        group.barrier().wait();
+      },
+      [&](const Testimony&) { return shared ? "[#1 barrier (dissemination) of 0 fp32] [shm] rank " : "[tcp] rank "; }, true);
+}
+
 TEST_P(PeerDeath, InTheLastBarrier) {
   expect(
       [](Communicator& group, int victim, Scene& scene, Testimony&) {
