@@ -65,7 +65,8 @@ bool names(const std::string& said, int rank, bool others_too) {
   if (says(fmt::format(" lost rank {}:", rank)) || says(fmt::format("cannot reach rank {} ", rank)) ||
       says(fmt::format("; rank {} did not come", rank)))
     return true;
-  return others_too && (says(fmt::format(", {} did not come", rank)) || says(fmt::format("; rank {}, ", rank)));
+  return others_too && (says(fmt::format(", {} did not come", rank)) || says(fmt::format("; rank {}, ", rank)) ||
+                        says(fmt::format(" lost rank {}, ", rank)) || says(fmt::format(", {}: no such process", rank)));
 }
 
 class PeerDeath : public ::testing::TestWithParam<std::tuple<std::string, int, Fate>> {
