@@ -22,7 +22,7 @@ template <typename T>
 T object_of(std::span<const std::uint8_t> bytes) {
   T object;
   std::memset(static_cast<void*>(&object), 0, sizeof object);
-  std::memcpy(static_cast<void*>(&object), bytes.data(), std::min(bytes.size(), sizeof object));
+  if (!bytes.empty()) std::memcpy(static_cast<void*>(&object), bytes.data(), std::min(bytes.size(), sizeof object));
   return object;
 }
 
