@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 PYTHON := .deps/venv/bin/python
 
-.PHONY: demo test test-mpi check build setup install bench clean help
+.PHONY: demo test test-mpi check sanitize sanitize-asan sanitize-tsan fuzz build setup install bench clean help
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -32,6 +32,28 @@ test-mpi: build  ## the same ranks under mpirun and srun, for each MPI that was 
 
 check: build     ## the inner loop: tests that take seconds
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE "slow|mpi" -j $(JOBS)
+
+# What needs no LibTorch, which is not built with sanitizers.
+PLAIN := core measure plan transport collective predict probe data
+PLAIN_TESTS := $(PLAIN:%=%_test) collective_slow_test
+LLVM ?= 19
+SECONDS ?= 60
+
+sanitize: sanitize-asan sanitize-tsan ## those tests under AddressSanitizer and UBSan, and under ThreadSanitizer
+
+sanitize-asan: SANITIZERS := address,undefined
+sanitize-tsan: SANITIZERS := thread
+sanitize-asan sanitize-tsan: sanitize-%: setup
+	cmake -S . -B build/$* -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DDDL_PYTHON=$(CURDIR)/$(PYTHON) \
+	  -DDDL_SANITIZE=$(SANITIZERS)
+	cmake --build build/$* -j $(JOBS) --target $(PLAIN_TESTS)
+	tools/sanitized.sh build/$* $(PLAIN_TESTS)
+
+fuzz: setup      ## libFuzzer (clang) on every parser of bytes from outside, SECONDS each
+	cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DDDL_PYTHON=$(CURDIR)/$(PYTHON) -DDDL_FUZZ=ON \
+	  -DCMAKE_C_COMPILER=clang-$(LLVM) -DCMAKE_CXX_COMPILER=clang++-$(LLVM) -DDDL_SANITIZE=fuzzer-no-link,address,undefined
+	cmake --build build/fuzz -j $(JOBS) --target wire_fuzz wire_seeds operation_fuzz
+	tools/fuzz.sh build/fuzz $(SECONDS)
 
 install: build   ## a ddlbench that stands by itself under PREFIX
 	cmake --install $(BUILD) --prefix $(PREFIX)

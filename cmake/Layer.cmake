@@ -26,9 +26,18 @@ function(ddl_warnings target)
   # g++ 12 reports these inside the standard library's and LibTorch's own inlined code.
   target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
     -Wno-stringop-overread -Wno-restrict -Wno-dangling-pointer)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    # It does not know some of those above.
+    target_compile_options(${target} PRIVATE -Wno-unknown-warning-option)
+  endif()
   if(DDL_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${DDL_SANITIZE} -fno-omit-frame-pointer)
+    # What UBSan finds ends the program, as what the others find does.
+    target_compile_options(${target} PRIVATE -fsanitize=${DDL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
     target_link_options(${target} PUBLIC -fsanitize=${DDL_SANITIZE})
+    if(DDL_SANITIZE MATCHES thread AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # ThreadSanitizer knows no fences. Ours stand between atomics, so no race is hidden or invented by that.
+      target_compile_options(${target} PRIVATE -Wno-tsan)
+    endif()
   endif()
 endfunction()
 

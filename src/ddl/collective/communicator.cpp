@@ -5,6 +5,8 @@
 #include <thread>
 #include <tuple>
 
+#include <fmt/ranges.h>
+
 #include "ddl/collective/native.h"
 #include "ddl/collective/queue.h"
 #include "ddl/transport/rendezvous.h"
@@ -112,8 +114,12 @@ struct Communicator::Impl {
   Signature sign(const Planned& planned, const Collective& what, const Buffer& buffer);
   void execute(const Planned& planned, const Collective& what, const Buffer& buffer, const Signature& signature);
 
+  /// " in the group of ranks 2, 0": messages count ranks as the group does.
+  std::string whose() const;
+
   std::unique_ptr<Transport> transport;
   CommunicatorOptions options;
+  std::vector<int> members;  // of a group, as its ranks are called outside; empty where this is everyone
   ScheduleExecutor executor;
   // Pointers into it stay; a run has some tens of shapes.
   std::map<std::tuple<Goal, std::string, std::size_t, ElementType, int, int>, std::unique_ptr<Planned>> plans;
@@ -178,8 +184,12 @@ void Communicator::Impl::execute(const Planned& planned, const Collective& what,
     else
       executor.run(planned.prepared, what, buffer, signature, options.timeout);
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("[{}] {}", describe_operation(signature), error.what()));
+    throw Error(error.code(), fmt::format("[{}{}] {}", describe_operation(signature), whose(), error.what()));
   }
+}
+
+std::string Communicator::Impl::whose() const {
+  return members.empty() ? "" : fmt::format(" in the group of ranks {}", fmt::join(members, ", "));
 }
 
 Communicator::Communicator(std::unique_ptr<Transport> transport, CommunicatorOptions options)
@@ -244,12 +254,20 @@ std::unique_ptr<Communicator> Communicator::group(const std::vector<int>& ranks)
     options.hosts.clear();
     for (const int member : ranks) options.hosts.push_back(impl_->options.hosts.at(static_cast<std::size_t>(member)));
   }
+  std::vector<int> members;
+  for (const int member : ranks) members.push_back(impl_->members.empty() ? member : impl_->members[static_cast<std::size_t>(member)]);
   std::unique_ptr<Transport> transport;
-  impl_->queue->run_now([&] {
-    MembersMeeting meeting(*impl_->transport, ranks, static_cast<int>(me - ranks.begin()));
-    transport = impl_->transport->subgroup(ranks, meeting);
-  });
-  return std::make_unique<Communicator>(std::move(transport), std::move(options));
+  try {
+    impl_->queue->run_now([&] {
+      MembersMeeting meeting(*impl_->transport, ranks, static_cast<int>(me - ranks.begin()));
+      transport = impl_->transport->subgroup(ranks, meeting);
+    });
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("[making the group of ranks {}{}] {}", fmt::join(ranks, ", "), impl_->whose(), error.what()));
+  }
+  auto group = std::make_unique<Communicator>(std::move(transport), std::move(options));
+  group->impl_->members = std::move(members);
+  return group;
 }
 
 bool Handle::done() const { return state_->queue->done(*state_); }

@@ -39,7 +39,7 @@ enum class Start : std::uint8_t {
 };
 
 struct CommunicatorOptions {
-  /// Bounds each collective from the moment this rank enters it.
+  /// How long a collective waits for a rank that does not move it on: the others fail so long after it stopped, or sooner.
   Seconds timeout{60};
   /// The host of every rank, for hierarchical; empty: all on one.
   std::vector<int> hosts = {};
@@ -73,6 +73,7 @@ class Communicator {
   /// Errors: not_found, invalid_argument for an algorithm, root or shape that cannot be, unsupported.
   /// Errors (from the handle): invalid_argument when ranks are not at the same collective, plus those of
   /// Transport::exchange(); each names the operation and its number.
+  /// A group's errors count ranks as the group does, and name its members.
   Handle start(const Collective& what, const Buffer& buffer, Start start = Start::now);
   /// The same, on this thread, until complete; after what was started before. Costs no hand-over and no allocation.
   void run(const Collective& what, const Buffer& buffer);

@@ -296,42 +296,6 @@ TEST_P(CollectiveConformance, KeepsSeveralInFlight) {
   EXPECT_EQ(failure(outcomes), "");
 }
 
-/// Rank 1 asks for `other`, the rest for `usual`; every rank must say both, and which rank asks for what.
-void expect_disagreement(const std::string& transport, int ranks, const std::function<void(Communicator&)>& usual,
-                         const std::function<void(Communicator&)>& other, const std::string& usual_words, const std::string& other_words) {
-  const auto begin = now();
-  const auto outcomes = run_group(transport, ranks, [&](Communicator& group) { (group.rank() == 1 ? other : usual)(group); });
-  EXPECT_LT(seconds(now() - begin), 5);
-  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
-    ASSERT_TRUE(outcomes[rank]) << transport << " rank " << rank << " of " << ranks << ": " << usual_words << " and " << other_words;
-    EXPECT_EQ(outcomes[rank]->code(), Code::invalid_argument) << outcomes[rank]->what();
-    const std::string said = outcomes[rank]->what();
-    for (const auto& words : {other_words + " on rank 1", usual_words + " on rank "})
-      EXPECT_NE(said.find(words), std::string::npos) << transport << " rank " << rank << " of " << ranks << ": " << said << "\n expected " << words;
-  }
-}
-
-TEST_P(CollectiveConformance, SaysOnEveryRankThatRanksDisagree) {
-  const auto reduce = [](std::size_t elements, ElementType type, ReduceOp op, std::string algorithm) {
-    return [=](Communicator& group) {
-      std::vector<std::byte> data(elements * size_of(type));
-      group.run({Goal::all_reduce, op, algorithm}, {data.data(), elements, type});
-    };
-  };
-  for (const int ranks : testing::possible({2, 3, 5}))
-    for (const auto& algorithm : all_reduces()) {
-      const auto usual = reduce(400, ElementType::fp32, ReduceOp::sum, algorithm);
-      const std::string word = algorithm == "auto" ? "" : algorithm.substr(0, algorithm.find('['));
-      const auto words = [&](const char* op, const char* rest) { return word.empty() ? std::string(rest) : fmt::format("#1 all-reduce ({}, {}) of {}", word, op, rest); };
-      const auto size = words("sum", "400 fp32");
-      expect_disagreement(GetParam(), ranks, usual, reduce(300, ElementType::fp32, ReduceOp::sum, algorithm), size, words("sum", "300 fp32"));
-      expect_disagreement(GetParam(), ranks, usual, reduce(400, ElementType::int32, ReduceOp::sum, algorithm), size, words("sum", "400 int32"));
-      expect_disagreement(GetParam(), ranks, usual, reduce(400, ElementType::fp32, ReduceOp::max, algorithm), size, words("max", "400 fp32"));
-      // Another collective altogether, and another order.
-      expect_disagreement(GetParam(), ranks, usual, [](Communicator& group) { group.barrier().wait(); }, size, "#1 barrier (dissemination) of 0 fp32");
-    }
-}
-
 INSTANTIATE_TEST_SUITE_P(Builtin, CollectiveConformance, ::testing::ValuesIn(testing::transports_under_test()),
                          [](const auto& test) { return test.param; });
 

@@ -82,7 +82,7 @@ void ScheduleExecutor::run_rounds(const Prepared& prepared, const Collective& wh
           incoming_.push_back({step.peer, bytes, nullptr, {Reduction::take, &reductions_.back()}});
           break;
         case StepKind::copy:
-          std::memcpy(ours, place(step.source), bytes);
+          if (bytes != 0) std::memcpy(ours, place(step.source), bytes);
           local = true;
           break;
         case StepKind::combine:

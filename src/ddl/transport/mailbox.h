@@ -77,8 +77,10 @@ struct alignas(kApart) Card {
   bool operator==(const Card&) const = default;
 };
 
-/// What a rank is at, for those who wait long. `order` is cleared while the rest changes.
+/// What a rank is at, for those who wait long. `order` is cleared while the rest of the signature changes.
 struct alignas(kApart) Current {
+  std::atomic<std::uint32_t> beats{0};  ///< rises every while as long as it waits
+  std::atomic<std::int32_t> awaits{-1};  ///< for whom, at the last beat
   std::atomic<std::uint64_t> order{0};
   std::atomic<std::uint64_t> what{0};
   std::atomic<std::uint64_t> size{0};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ddl/core/text.h"
 #include "ddl/transport/check.h"
@@ -22,7 +23,7 @@ constexpr std::size_t kBounceSlot = std::size_t{256} << 10;
 constexpr Nanoseconds kYield = 300'000;
 
 /// How often a sleeper looks whether the others still run.
-constexpr Nanoseconds kLook = 100'000'000;
+constexpr Nanoseconds kLook = WaitChain::kPeriod;
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
@@ -33,8 +34,9 @@ std::uint16_t next(std::uint16_t version) { return version == 0xffff ? 1 : stati
 
 MailboxTransport::MailboxTransport(std::string name, int rank, int size, std::unique_ptr<SharedMemory> memory)
     : name_(std::move(name)), rank_(rank), size_(size), memory_(std::move(memory)), mine_(memory_->desk(rank)),
-      spin_(spin_for(size)), crowded_(spin_ < 10'000), light_(light_posts()), posted_(at(size), 0), taken_(at(size), 0), bounce_(at(size), nullptr),
-      busy_sending_(at(size), 0), busy_receiving_(at(size), 0), cards_(at(size)) {
+      spin_(spin_for(size)), crowded_(spin_ < 10'000), light_(light_posts()), posted_(at(size), 0), taken_(at(size), 0),
+      bounce_(at(size), nullptr), busy_sending_(at(size), 0), busy_receiving_(at(size), 0), cards_(at(size)), beats_(at(size), 0),
+      chain_(size) {
   for (int peer = 0; peer < size; ++peer) desks_.push_back(&memory_->desk(peer));
 }
 
@@ -147,6 +149,7 @@ void MailboxTransport::wait(const Complete& complete, const Late& late, Seconds 
     pause();
   }
   const Nanoseconds deadline = deadline_after(timeout);
+  Nanoseconds looked = now();
   for (;;) {
     for (const Nanoseconds until = now() + (crowded_ ? kYield : spin_); now() < until;)
       for (int i = 0; i < 16; ++i) {
@@ -166,13 +169,18 @@ void MailboxTransport::wait(const Complete& complete, const Late& late, Seconds 
     if (interrupted_) continue;
     hear_farewells();
     const auto awaited = late();
-    const Nanoseconds begin = now();
-    futex_wait(mine_.bell, seen, std::min(kLook, deadline - begin));
-    if (now() - begin >= kLook / 2) look_around(awaited);
+    futex_wait(mine_.bell, seen, std::min(kLook, deadline - now()));
+    if (now() - looked >= kLook / 2) {
+      look_around(awaited);
+      looked = now();
+    }
     if (complete()) return;
-    if (now() >= deadline)
-      throw Error(Code::timeout, fmt::format("[{}] rank {} waited {}; rank {} did not come", name_, rank_,
-                                             to_string(timeout), list_of_ranks(late())));
+    if (now() >= deadline) {
+      // Who gave up just before us may know better.
+      hear_farewells();
+      throw Error(Code::timeout, fmt::format("[{}] rank {} waited {}; rank {} did not come", name_, rank_, to_string(timeout),
+                                             list_of_ranks(chain_.culprits(late(), timeout))));
+    }
   }
 }
 
@@ -291,12 +299,19 @@ void MailboxTransport::hear_farewells() {
     if (Desk& desk = *desks_[at(peer)]; desk.gone.load() != 0 && desk.last_words.size != 0) lost(peer);
 }
 
-/// After a while without news: whether the others still run, and are at the same thing.
+/// After a while without news: whether the others still run, are at the same thing, and wait themselves.
 void MailboxTransport::look_around(const std::vector<int>& awaited) {
   for (const int peer : awaited)
     if (!memory_->alive(peer)) lost(peer);
-  for (int peer = 0; peer < size_; ++peer)
-    if (const auto theirs = desks_[at(peer)]->current.read(); contradict(theirs, signature_)) disagree(peer, theirs);
+  if (!awaited.empty()) mine_.current.awaits.store(awaited.front(), std::memory_order_relaxed);
+  mine_.current.beats.fetch_add(1, std::memory_order_release);
+  for (int peer = 0; peer < size_; ++peer) {
+    const Current& current = desks_[at(peer)]->current;
+    const auto theirs = current.read();
+    if (contradict(theirs, signature_)) disagree(peer, theirs);
+    const std::uint32_t beats = current.beats.load(std::memory_order_acquire);
+    if (beats != std::exchange(beats_[at(peer)], beats)) chain_.hear(peer, current.awaits.load(std::memory_order_relaxed));
+  }
 }
 
 /// Tells everyone, and lets those finish who are at our memory (invariants 3 and 4), where it goes with us.

@@ -9,6 +9,7 @@
 #include "ddl/core/error.h"
 #include "ddl/transport/mailbox.h"
 #include "ddl/transport/transport.h"
+#include "ddl/transport/wait_chain.h"
 
 namespace ddl {
 
@@ -117,6 +118,8 @@ class MailboxTransport final : public Transport {
   };
   std::vector<KnownCard> cards_;  // as last seen, our own among them
   std::vector<Desk*> desks_;
+  std::vector<std::uint32_t> beats_;  // of each, as last seen
+  WaitChain chain_;
   int gone_ = -1;  // a peer that is gone and still needed, found in this pass
   std::atomic<bool> interrupted_{false};
   std::atomic<std::int64_t> sent_{0};

@@ -9,6 +9,7 @@
 #include <charconv>
 
 #include "ddl/core/text.h"
+#include "ddl/transport/check.h"
 #include "ddl/transport/mailbox_transport.h"
 #include "ddl/transport/shm_arena.h"
 
@@ -127,6 +128,18 @@ class Arenas final : public SharedMemory {
   Seconds timeout_;
 };
 
+constexpr Nanoseconds kEnding = 200'000'000;
+
+/// Whoever found out before us that a rank is lost may have ended as well: all that have are named.
+void require_all_alive(int rank, const std::vector<Segment>& segments) {
+  std::vector<int> ended;
+  for (std::size_t peer = 0; peer < segments.size(); ++peer)
+    if (!segments[peer].process->alive()) ended.push_back(static_cast<int>(peer));
+  if (!ended.empty())
+    throw Error(Code::peer_lost, fmt::format("[shm] rank {} lost rank {}: no such process runs, or not on this host, in this process "
+                                             "namespace", rank, list_of_ranks(std::move(ended))));
+}
+
 /// Makes this rank's arena and maps those of the others.
 std::vector<Segment> meet(Rendezvous& rendezvous, Seconds timeout) {
   const auto arena = std::make_shared<ShmArena>(rendezvous.rank());
@@ -135,16 +148,24 @@ std::vector<Segment> meet(Rendezvous& rendezvous, Seconds timeout) {
   new (arena->allocate(sizeof(Header)).data()) Header{card.nonce};
   std::vector<Segment> segments;
   const auto cards = rendezvous.exchange(write(card), timeout);
+  std::vector<Card> theirs;
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    theirs.push_back(read(static_cast<int>(rank), cards[rank]));
+    segments.push_back({nullptr, std::make_shared<Process>(theirs.back().pid)});
+  }
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
     const int number = static_cast<int>(rank);
-    const Card theirs = read(number, cards[rank]);
-    auto& segment = segments.emplace_back();
-    segment.process = std::make_shared<Process>(theirs.pid);
-    segment.arena = number == rendezvous.rank() ? arena
-                                                : std::make_shared<ShmArena>(number, theirs.pid, theirs.fd, theirs.capacity);
-    const auto* header = reinterpret_cast<const Header*>(segment.arena->base());
-    if (theirs.capacity < sizeof(Header) || header->nonce != theirs.nonce)
-      throw Error(Code::io, fmt::format("[shm] process {} here is not rank {}; expected all ranks on one host", theirs.pid, rank));
+    auto& mapped = segments[rank].arena;
+    try {
+      mapped = number == rendezvous.rank() ? arena : std::make_shared<ShmArena>(number, theirs[rank].pid, theirs[rank].fd, theirs[rank].capacity);
+    } catch (const Error&) {
+      // A process that ends loses its files a moment before it has ended.
+      for (const auto until = now() + kEnding; now() < until; ::usleep(1'000)) require_all_alive(rendezvous.rank(), segments);
+      throw;
+    }
+    const auto* header = reinterpret_cast<const Header*>(mapped->base());
+    if (theirs[rank].capacity < sizeof(Header) || header->nonce != theirs[rank].nonce)
+      throw Error(Code::io, fmt::format("[shm] process {} here is not rank {}; expected all ranks on one host", theirs[rank].pid, rank));
   }
   return segments;
 }

@@ -22,6 +22,7 @@
 #include "ddl/transport/deadline.h"
 #include "ddl/transport/heap_blocks.h"
 #include "ddl/transport/tcp_connect.h"
+#include "ddl/transport/wait_chain.h"
 #include "ddl/transport/wire.h"
 
 namespace ddl {
@@ -43,7 +44,10 @@ constexpr std::size_t kWhole = 8;
 constexpr std::size_t kStripe = std::size_t{1} << 20;
 
 /// How often a sleeper says what it waits at.
-constexpr Nanoseconds kLook = 100'000'000;
+constexpr Nanoseconds kLook = WaitChain::kPeriod;
+
+/// Notes that wait for room in a socket. More are left out: who does not read these does not read those either.
+constexpr std::size_t kMostUnsaid = std::size_t{64} << 10;
 
 /// How long a rank that lost its peer waits for that one's last words, which come on a connection of their own.
 constexpr int kWordsMs = 200;
@@ -85,6 +89,7 @@ struct Peer {
   std::vector<Line> lines;
   UniqueFd control;
   wire::NoteReader notes;
+  std::string unsaid;          // of notes to it
   Signature waits_at;          // by its last note
   std::optional<Error> words;  // why it gave up
 };
@@ -94,7 +99,7 @@ class TcpTransport final : public Transport {
   TcpTransport(int rank, std::vector<std::vector<UniqueFd>> sockets, TransportOptions options)
       : rank_(rank), options_(std::move(options)), spin_(spin_for(static_cast<int>(sockets.size()))),
         latency_(std::llround(options_.latency.value * 1e9)), peers_(sockets.size()),
-        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+        chain_(static_cast<int>(sockets.size())), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!wake_.valid()) throw system_error("[tcp] cannot make an event", errno);
     for (std::size_t peer = 0; peer < sockets.size(); ++peer) {
       if (static_cast<int>(peer) == rank) continue;
@@ -195,6 +200,7 @@ class TcpTransport final : public Transport {
   void run(Seconds timeout) {
     if (advance()) return;
     const Nanoseconds deadline = deadline_after(timeout);
+    said_at_ = now();
     for (;;) {
       for (const Nanoseconds until = now() + spin_; now() < until;)
         if (advance()) return;
@@ -202,10 +208,17 @@ class TcpTransport final : public Transport {
       sleep(deadline);
       if (advance()) return;
       if (interrupted_) throw_interrupted("tcp", rank_);
-      if (left_until(deadline).value == 0)
-        throw Error(Code::timeout, fmt::format("[tcp] rank {} waited {}; rank {} did not come", rank_,
-                                               to_string(timeout), late()));
+      if (left_until(deadline).value == 0) give_up(timeout);
     }
+  }
+
+  [[noreturn]] void give_up(Seconds timeout) {
+    // A message of one collective that nobody takes can let its sender go on to the next.
+    for (const int rank : chain_.circle(late(), timeout))
+      if (const auto& theirs = peer(rank).waits_at; rank != rank_ && theirs != signature_)
+        throw_disagreement("tcp", rank, describe(theirs), rank_, describe(signature_));
+    throw Error(Code::timeout, fmt::format("[tcp] rank {} waited {}; rank {} did not come", rank_, to_string(timeout),
+                                           list_of_ranks(chain_.culprits(late(), timeout))));
   }
 
   void start_to_hold() {
@@ -241,7 +254,6 @@ class TcpTransport final : public Transport {
 
   /// Until something can be moved, somebody gives up, or the deadline.
   void sleep(Nanoseconds deadline) {
-    const Nanoseconds begin = now();
     polled_.assign(1, {wake_.get(), POLLIN, 0});
     for (auto& each : peers_) {
       if (each.control.valid()) polled_.push_back({each.control.get(), POLLIN, 0});
@@ -249,31 +261,34 @@ class TcpTransport final : public Transport {
         if (const auto events = (line.sends() ? POLLOUT : 0) | (line.receives() ? POLLIN : 0); events != 0)
           polled_.push_back({line.fd.get(), static_cast<short>(events), 0});
     }
-    const double most = std::min<double>(static_cast<double>(deadline - begin), kLook);
+    const double most = std::min<double>(static_cast<double>(deadline - now()), kLook);
     ::poll(polled_.data(), polled_.size(), static_cast<int>(most / 1e6) + 1);
     // What has come counts before what was said: a peer that is done leaves, too.
     if (advance()) return;
-    if (now() - begin >= kLook / 2) say_what_we_wait_at();
+    if (now() - said_at_ >= kLook / 2) say_what_we_wait_at();
     for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
-      read_notes(peers_[rank]);
+      read_notes(static_cast<int>(rank));
       if (peers_[rank].words) throw Error(*peers_[rank].words);
       if (contradict(peers_[rank].waits_at, signature_))
         throw_disagreement("tcp", static_cast<int>(rank), describe(peers_[rank].waits_at), rank_, describe(signature_));
     }
   }
 
-  /// Once for each thing: ranks that wait in a circle hear that they are not at the same.
+  /// Ranks that wait in a circle hear that they are not at the same, and those who wait for us, for whom we wait.
   void say_what_we_wait_at() {
-    if (signature_.order == 0 || signature_ == said_) return;
-    said_ = signature_;
-    tell_all(wire::encode({wire::Note::Kind::waiting, Code::timeout, signature_, {}}));
+    said_at_ = now();
+    const auto awaited = late();
+    if (!awaited.empty()) chain_.hear(rank_, awaited.front());
+    tell_all(wire::encode({wire::Note::Kind::waiting, Code::timeout, signature_, awaited.empty() ? -1 : awaited.front(), {}}));
   }
 
-  /// A note that a full socket does not take is lost; then the others say theirs, or time out.
-  void tell_all(const std::string& note) noexcept {
-    for (auto& each : peers_)
-      if (each.control.valid())
-        [[maybe_unused]] const auto sent = ::send(each.control.get(), note.data(), note.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  void tell_all(const std::string& note) {
+    for (auto& each : peers_) {
+      if (!each.control.valid()) continue;
+      if (each.unsaid.size() < kMostUnsaid) each.unsaid += note;
+      const auto sent = ::send(each.control.get(), each.unsaid.data(), each.unsaid.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent > 0) each.unsaid.erase(0, static_cast<std::size_t>(sent));
+    }
   }
 
   /// Writes what the socket takes; whether all is written.
@@ -372,7 +387,8 @@ class TcpTransport final : public Transport {
     if (line.held != 0) std::memmove(line.staging.get(), line.staging.get() + whole, line.held);
   }
 
-  static void read_notes(Peer& from) {
+  void read_notes(int rank) {
+    auto& from = peer(rank);
     while (from.control.valid()) {
       std::array<std::byte, 512> piece;
       const auto got = ::recv(from.control.get(), piece.data(), piece.size(), MSG_DONTWAIT);
@@ -386,8 +402,13 @@ class TcpTransport final : public Transport {
         if (note->kind == wire::Note::Kind::farewell)
           from.words = Error(note->code, note->text);
         else
-          from.waits_at = note->signature;
+          hear(rank, *note);
     }
+  }
+
+  void hear(int rank, const wire::Note& note) {
+    peer(rank).waits_at = note.signature;
+    chain_.hear(rank, note.awaits);
   }
 
   [[noreturn]] void lost(int rank, int number) {
@@ -396,18 +417,18 @@ class TcpTransport final : public Transport {
       pollfd words{from.control.get(), POLLIN, 0};
       ::poll(&words, 1, kWordsMs);
     }
-    read_notes(from);
+    read_notes(rank);
     if (from.words) throw Error(*from.words);
     throw Error(Code::peer_lost, fmt::format("[tcp] rank {} lost rank {}: {}", rank_, rank,
                                              number == 0 ? "it closed the connection" : std::strerror(number)));
   }
 
-  std::string late() const {
+  std::vector<int> late() const {
     std::vector<int> ranks;
     for (std::size_t rank = 0; rank < peers_.size(); ++rank)
       for (const auto& line : peers_[rank].lines)
         if (line.sends() || line.receives()) ranks.push_back(static_cast<int>(rank));
-    return list_of_ranks(std::move(ranks));
+    return ranks;
   }
 
   /// Peers see the end after all that was sent. Closing could take back from them what they have not read.
@@ -415,7 +436,7 @@ class TcpTransport final : public Transport {
     if (hung_up_) return;
     hung_up_ = true;
     try {
-      if (why != nullptr) tell_all(wire::encode({wire::Note::Kind::farewell, why->code(), signature_, why->what()}));
+      if (why != nullptr) tell_all(wire::encode({wire::Note::Kind::farewell, why->code(), signature_, -1, why->what()}));
     } catch (...) {  // no memory for words
     }
     for (auto& each : peers_) {
@@ -429,13 +450,14 @@ class TcpTransport final : public Transport {
   Nanoseconds spin_;
   Nanoseconds latency_;
   std::vector<Peer> peers_;
+  WaitChain chain_;
   UniqueFd wake_;
   UniqueFd alarm_;            // with a latency
   Nanoseconds visible_ = 0;   // when all messages of this exchange are
   HeapBlocks blocks_;
   Signature signature_;
   std::vector<pollfd> polled_;
-  Signature said_;
+  Nanoseconds said_at_ = 0;  // what we wait at
   bool hung_up_ = false;
   std::atomic<bool> interrupted_{false};
   std::atomic<std::int64_t> sent_{0};

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 
@@ -175,12 +174,8 @@ void wait_for(int fd, short what, int rank, int peer, Nanoseconds deadline, cons
 
 UniqueFd knock(const Hello& ours, int peer, const std::string& place, Nanoseconds deadline,
                const TransportOptions& options) {
-  const auto colon = place.rfind(':');
-  std::uint16_t port = 0;
-  if (colon == std::string::npos ||
-      std::from_chars(place.data() + colon + 1, place.data() + place.size(), port).ec != std::errc{})
-    throw Error(Code::corrupt, fmt::format("[tcp] rank {} says no address; got '{}', expected HOST:PORT", peer, place));
-  const auto address = address_of(place.substr(0, colon), port);
+  const auto [host, port] = wire::parse_place(peer, place);
+  const auto address = address_of(host, port);
   UniqueFd fd = make_socket();
   tune(fd.get());
   int failed = ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
@@ -215,7 +210,7 @@ std::vector<Channels> connect_all(Rendezvous& rendezvous, const TransportOptions
   const Nanoseconds deadline = deadline_after(options.connect_timeout);
   Hello ours = wire::make_hello(rendezvous.rank(), 0, channels, options.secret);
   Door door(options);
-  const auto places = rendezvous.exchange(fmt::format("{}:{}", options.host, door.port()), options.connect_timeout);
+  const auto places = rendezvous.exchange(wire::to_string({options.host, door.port()}), options.connect_timeout);
   std::vector<Channels> sockets(places.size());
   for (auto& peer : sockets) peer.resize(static_cast<std::size_t>(channels));
   // Rank 0 only admits, so it answers rank 1, which then admits …: waiting in this order ends.

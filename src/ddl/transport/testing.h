@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ddl/core/error.h"
+#include "ddl/core/text.h"
 #include "ddl/transport/builtin.h"
 #include "ddl/transport/deadline.h"
 
@@ -150,9 +151,16 @@ class ForkedTable {
     std::vector<std::string> exchange(const std::string& mine, Seconds timeout) override {
       auto& meeting = static_cast<Words*>(table_.words_)->meetings[at_++];
       std::snprintf(meeting.texts[rank_], sizeof meeting.texts[rank_], "%s", mine.c_str());
+      meeting.seats[rank_] = true;
       ++meeting.came;
-      for (const auto deadline = deadline_after(timeout); meeting.came < size_; ::usleep(200))
-        if (now() > deadline) throw Error(Code::timeout, "[forked] a rank did not come");
+      for (const auto deadline = deadline_after(timeout); meeting.came < size_; ::usleep(200)) {
+        if (now() < deadline) continue;
+        std::vector<std::string> absent;
+        for (int rank = 0; rank < size_; ++rank)
+          if (!meeting.seats[rank]) absent.push_back(std::to_string(rank));
+        throw Error(Code::timeout, fmt::format("[rendezvous] rank {} waited {}; rank {} did not come", rank_, to_string(timeout),
+                                               join(absent, ", ")));
+      }
       std::vector<std::string> all;
       for (int rank = 0; rank < size_; ++rank) all.emplace_back(meeting.texts[rank]);
       return all;
@@ -168,6 +176,7 @@ class ForkedTable {
  private:
   struct Meeting {
     std::atomic<int> came{0};
+    std::atomic<bool> seats[kRanks] = {};
     char texts[kRanks][256] = {};
   };
   struct Words {

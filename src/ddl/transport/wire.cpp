@@ -1,6 +1,7 @@
 #include "ddl/transport/wire.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 namespace ddl::wire {
@@ -36,6 +37,20 @@ std::string complaint(const Hello& theirs, const Hello& ours) {
   return {};
 }
 
+std::string to_string(const Place& place) { return fmt::format("{}:{}", place.host, place.port); }
+
+Place parse_place(int peer, std::string_view text) {
+  Place place;
+  const auto colon = text.find(':');
+  const char* const end = text.data() + text.size();
+  const auto number = colon == std::string_view::npos ? std::from_chars_result{end, std::errc::invalid_argument}
+                                                      : std::from_chars(text.data() + colon + 1, end, place.port);
+  if (number.ec != std::errc{} || number.ptr != end)
+    throw Error(Code::corrupt, fmt::format("[tcp] rank {} says no address; got '{}', expected HOST:PORT", peer, text));
+  place.host = text.substr(0, colon);
+  return place;
+}
+
 void check_frame(const Frame& frame, std::uint64_t sequence, int peer, int rank) {
   const Frame expected;
   if (frame.magic != expected.magic)
@@ -53,7 +68,8 @@ struct NoteHead {
   std::uint32_t kind = 0;
   std::uint32_t code = 0;
   Signature signature;
-  std::uint64_t size = 0;
+  std::int32_t awaits = -1;
+  std::uint32_t size = 0;
 };
 
 }  // namespace
@@ -63,7 +79,8 @@ std::string encode(const Note& note) {
   head.kind = static_cast<std::uint32_t>(note.kind);
   head.code = static_cast<std::uint32_t>(note.code);
   head.signature = note.signature;
-  head.size = std::min(note.text.size(), kMostWords);
+  head.awaits = note.awaits;
+  head.size = static_cast<std::uint32_t>(std::min(note.text.size(), kMostWords));
   std::string bytes(sizeof head, '\0');
   std::memcpy(bytes.data(), &head, sizeof head);
   return bytes.append(note.text, 0, head.size);
@@ -79,7 +96,7 @@ std::optional<Note> NoteReader::next() {
   if (!known || head.size > kMostWords || head.code > static_cast<std::uint32_t>(Code::interrupted))
     throw Error(Code::corrupt, fmt::format("[tcp] no note; got kind {}, code {}, {} bytes", head.kind, head.code, head.size));
   if (bytes_.size() < sizeof head + head.size) return std::nullopt;
-  Note note{static_cast<Note::Kind>(head.kind), static_cast<Code>(head.code), head.signature,
+  Note note{static_cast<Note::Kind>(head.kind), static_cast<Code>(head.code), head.signature, head.awaits,
             std::string(reinterpret_cast<const char*>(bytes_.data()) + sizeof head, head.size)};
   bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(sizeof head + head.size));
   return note;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ddl/core/error.h"
@@ -17,7 +18,7 @@ namespace ddl::wire {
 // goes through the functions here, which take any bytes.
 
 inline constexpr std::uint64_t kMagic = 0x68636e65626c6464ULL;  // "ddlbench", little endian
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 
 /// What both ends of a new connection say first.
 struct Hello {
@@ -33,6 +34,15 @@ struct Hello {
 Hello make_hello(int rank, int channel, int channels, const std::string& secret);
 /// Why `theirs` is not one of the run of `ours`; empty where it is. Takes as long whatever the secret is.
 std::string complaint(const Hello& theirs, const Hello& ours);
+
+/// Where a rank listens.
+struct Place {
+  std::string host;
+  std::uint16_t port = 0;
+};
+std::string to_string(const Place& place);
+/// The inverse, of what `peer` says. Errors: corrupt.
+Place parse_place(int peer, std::string_view text);
 
 /// Before every payload.
 struct Frame {
@@ -52,6 +62,7 @@ struct Note {
   Kind kind = Kind::waiting;
   Code code = Code::io;  ///< of a farewell
   Signature signature;   ///< of one who waits
+  std::int32_t awaits = -1;  ///< for this rank
   std::string text;      ///< of a farewell, at most kMostWords of it
 };
 inline constexpr std::size_t kMostWords = 4096;

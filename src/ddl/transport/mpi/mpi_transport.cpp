@@ -20,7 +20,7 @@ namespace {
 constexpr int kHeadTag = 1, kPieceTag = 2, kNoteTag = 3;
 
 /// How often a waiting rank says what it waits at.
-constexpr Nanoseconds kLook = 100'000'000;
+constexpr Nanoseconds kLook = WaitChain::kPeriod;
 /// How long a waiting rank yields between its looks before it sleeps between them.
 constexpr Nanoseconds kYield = 2'000'000;
 constexpr unsigned kNapMicroseconds = 50;
@@ -35,7 +35,7 @@ constexpr Nanoseconds kLeave = 200'000'000;
 
 MpiTransport::MpiTransport(MpiWorld& world, int rank, int size, mpi::Handle group, TransportOptions options)
     : world_(world), mpi_(world.mpi()), rank_(rank), size_(size), group_(group), options_(std::move(options)),
-      spin_(spin_for(size)), peers_(static_cast<std::size_t>(size)) {}
+      spin_(spin_for(size)), peers_(static_cast<std::size_t>(size)), chain_(size) {}
 
 MpiTransport::~MpiTransport() {
   watchdog_.reset();
@@ -94,7 +94,7 @@ void MpiTransport::give_up(const Error& why) noexcept {
     if (why.code() == Code::interrupted)
       tell_all({});
     else
-      tell_all(wire::encode({wire::Note::Kind::farewell, why.code(), signature_, why.what()}));
+      tell_all(wire::encode({wire::Note::Kind::farewell, why.code(), signature_, -1, why.what()}));
     failure_ = why;
   } catch (...) {  // no memory for words
   }
@@ -159,14 +159,20 @@ void MpiTransport::wait(Seconds timeout) {
     look_around();
     if (advance()) return;
     const Nanoseconds at = now();
-    if (at - said >= kLook && signature_.order != 0 && signature_ != said_) {
-      // Once for each thing: ranks that wait in a circle hear that they are not at the same.
-      said_ = signature_;
+    if (at - said >= kLook) {
+      // Ranks that wait in a circle hear that they are not at the same, and those who wait for us, for whom we wait.
       said = at;
-      tell_all(wire::encode({wire::Note::Kind::waiting, Code::timeout, signature_, {}}));
+      const auto awaited = late();
+      if (!awaited.empty()) chain_.hear(rank_, awaited.front());
+      tell_all(wire::encode({wire::Note::Kind::waiting, Code::timeout, signature_, awaited.empty() ? -1 : awaited.front(), {}}));
     }
-    if (left_until(deadline).value == 0)
-      throw Error(Code::timeout, fmt::format("[mpi] rank {} waited {}; rank {} did not come", rank_, to_string(timeout), list_of_ranks(late())));
+    if (left_until(deadline).value == 0) {
+      // A message of one collective that nobody takes can let its sender go on to the next.
+      for (const int each : chain_.circle(late(), timeout))
+        if (const auto& theirs = peer(each).waits_at; each != rank_ && theirs != signature_)
+          throw_disagreement("mpi", each, describe(theirs), rank_, describe(signature_));
+      throw Error(Code::timeout, fmt::format("[mpi] rank {} waited {}; rank {} did not come", rank_, to_string(timeout), list_of_ranks(chain_.culprits(late(), timeout))));
+    }
     if (at - begin < kYield)
       ::sched_yield();
     else
@@ -324,10 +330,12 @@ void MpiTransport::read_notes() {
     if (note.empty()) from.left = now();
     from.notes.feed(note);
     while (auto said = from.notes.next())
-      if (said->kind == wire::Note::Kind::farewell)
+      if (said->kind == wire::Note::Kind::farewell) {
         from.words = Error(said->code, said->text);
-      else
+      } else {
         from.waits_at = said->signature;
+        chain_.hear(what.source, said->awaits);
+      }
   }
 }
 

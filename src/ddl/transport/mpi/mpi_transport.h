@@ -12,6 +12,7 @@
 #include "ddl/transport/mpi/mpi.h"
 #include "ddl/transport/mpi/watchdog.h"
 #include "ddl/transport/native.h"
+#include "ddl/transport/wait_chain.h"
 #include "ddl/transport/wire.h"
 
 namespace ddl {
@@ -136,6 +137,7 @@ class MpiTransport final : public Transport, public NativeCollectives {
   TransportOptions options_;
   Nanoseconds spin_;
   std::vector<Peer> peers_;
+  WaitChain chain_;
   std::vector<Sending> sending_;
   std::vector<Receiving> receiving_;
   std::vector<std::unique_ptr<Head>> heads_;
@@ -144,7 +146,6 @@ class MpiTransport final : public Transport, public NativeCollectives {
   std::vector<std::byte*> free_staging_;
   std::deque<OutgoingNote> notes_;
   Signature signature_;
-  Signature said_;
   std::uint32_t pass_ = 0;
   HeapBlocks blocks_;
   std::unique_ptr<std::byte[]> scratch_;

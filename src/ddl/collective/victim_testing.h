@@ -1,0 +1,127 @@
+#pragma once
+
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <filesystem>
+
+#include "ddl/collective/testing.h"
+
+// Ranks as processes, one of which is killed or stopped while the others watch.
+
+namespace ddl::testing {
+
+enum class Fate { killed, stopped };
+
+inline std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+/// What a survivor says at its end.
+struct Testimony {
+  bool failed = false;
+  Code code = Code::io;
+  Nanoseconds ended = 0;
+  int descriptors_left = 0;
+  std::uint64_t completed = 0;  // collectives, as far as the body counted them
+  char said[1024] = {};
+};
+
+/// In memory of all processes: who is where.
+struct Scene {
+  static constexpr int kRanks = 3;
+
+  std::atomic<bool> ready{false};  ///< the victim is where it is to be struck
+  std::atomic<Nanoseconds> struck{0};
+  Testimony survivors[kRanks];
+
+  /// What the victim calls where it is to stay for ever.
+  [[noreturn]] void die_here() {
+    ready = true;
+    for (;;) ::pause();
+  }
+};
+
+/// Passes a meeting on, and then lets someone act.
+class Watched final : public Rendezvous {
+ public:
+  Watched(Rendezvous& inner, std::function<void(const std::vector<std::string>&)> look) : inner_(inner), look_(std::move(look)) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::vector<std::string> exchange(const std::string& mine, Seconds timeout) override {
+    auto all = inner_.exchange(mine, timeout);
+    look_(all);
+    return all;
+  }
+
+ private:
+  Rendezvous& inner_;
+  std::function<void(const std::vector<std::string>&)> look_;
+};
+
+/// Forks the ranks, strikes the victim once it is ready, and returns what the others said. `body` is every rank's; the
+/// victim's must call die_here() or set `ready` and go on. A survivor that does not end by itself within `most` is
+/// killed, and its testimony stays empty.
+class Strike {
+ public:
+  using Body = std::function<void(ForkedTable::Seat&, Scene&, Testimony&)>;
+
+  Strike(int victim, Fate fate, Seconds most, const Body& body)
+      : scene_(new (::mmap(nullptr, sizeof(Scene), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Scene) {
+    ForkedTable table;
+    std::vector<pid_t> children;
+    for (int rank = 0; rank < Scene::kRanks; ++rank) children.push_back(fork_rank([&, rank] { live(table, rank, body); }));
+    const pid_t doomed = children[static_cast<std::size_t>(victim)];
+    const Nanoseconds deadline = deadline_after({most.value + 10});  // to get ready: not what is measured
+    while (!scene_->ready && now() < deadline) ::usleep(500);
+    ::usleep(3'000);
+    ::kill(doomed, fate == Fate::killed ? SIGKILL : SIGSTOP);
+    scene_->struck = now();
+    const Nanoseconds end = deadline_after(most);
+    for (int rank = 0; rank < Scene::kRanks; ++rank)
+      if (rank != victim) reap(children[static_cast<std::size_t>(rank)], end);
+    ::kill(doomed, SIGKILL);
+    status_of(doomed);
+  }
+  ~Strike() { ::munmap(scene_, sizeof(Scene)); }
+  Strike(const Strike&) = delete;
+  Strike& operator=(const Strike&) = delete;
+
+  const Testimony& of(int rank) const { return scene_->survivors[rank]; }
+  /// From the strike on.
+  double seconds_to_end(int rank) const { return seconds(of(rank).ended - scene_->struck.load()); }
+
+ private:
+  void live(ForkedTable& table, int rank, const Body& body) {
+    auto& testimony = scene_->survivors[rank];
+    ForkedTable::Seat seat(table, rank, Scene::kRanks);
+    const std::size_t before = open_descriptors();
+    try {
+      body(seat, *scene_, testimony);
+    } catch (const Error& error) {
+      testimony.failed = true;
+      testimony.code = error.code();
+      std::snprintf(testimony.said, sizeof testimony.said, "%s", error.what());
+    }
+    testimony.ended = now();
+    testimony.descriptors_left = static_cast<int>(open_descriptors()) - static_cast<int>(before);
+  }
+
+  static void reap(pid_t child, Nanoseconds end) {
+    int status = 0;
+    while (::waitpid(child, &status, WNOHANG) == 0) {
+      if (now() > end) {
+        ::kill(child, SIGKILL);
+        status_of(child);
+        return;
+      }
+      ::usleep(1'000);
+    }
+  }
+
+  Scene* scene_;
+};
+
+}  // namespace ddl::testing
