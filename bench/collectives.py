@@ -2,6 +2,7 @@
 
 fp32, sum, in place; every round runs all arms in turn (A B … B A). Arms: the limit kernel (collective_bench), ours over shm
 with memory born in the segment and outside of it, ours over tcp, each MPI that is installed, Gloo.
+An arm that takes more than a minute is ended; what it had not measured by then is shown as "-".
   Open MPI, MPICH: Debian's libopenmpi-dev openmpi-bin libmpich-dev mpich. Intel MPI: PyPI's impi-rt and impi-devel, unpacked
   or installed under the folder that IMPI_ROOT names.
 
@@ -10,9 +11,11 @@ usage: collectives.py [ROUNDS [RANKS [BYTES…]]]
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from common import BINARY, ROOT, ratio, save
 import statistics
@@ -20,10 +23,37 @@ import statistics
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 4
 RANKS = int(sys.argv[2]) if len(sys.argv) > 2 else 2
 SIZES = [int(size) for size in sys.argv[3:]] or [1 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 256 << 20]
+PATIENCE = 60  # s; MPICH, which has no setting to yield, takes longer where ranks outnumber cores
 BENCH = BINARY.parent / "collective_bench"
 CODE = ROOT / "bench" / "peers"
 MORE_RANKS_THAN_CORES = RANKS > len(os.sched_getaffinity(0))
 folder = tempfile.TemporaryDirectory()
+
+
+def run_for(command, environment, limit):
+    """What it printed, its exit status (None where it was ended after so many seconds), what it said on standard error."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        # From a terminal-less session of its own, so that its ranks end with it.
+        process = subprocess.Popen([*map(str, command), *map(str, SIZES)], stdout=out, stderr=err, env={**os.environ, **environment},
+                                   start_new_session=True)
+        try:
+            status = process.wait(limit)
+        except subprocess.TimeoutExpired:
+            # The launcher first, by the signal that it passes on.
+            os.killpg(process.pid, signal.SIGTERM)
+            time.sleep(1)
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+            status = None
+        out.seek(0), err.seek(0)
+        return out.read(), status, err.read()
+
+
+def median_of(values):
+    return f"{statistics.median(values):.2f}" if values else "-"
 
 
 def ours(**options):
@@ -77,23 +107,29 @@ results = {name: {size: [] for size in SIZES} for name in arms}
 for number in range(ROUNDS):
     for name in list(arms) if number % 2 == 0 else list(reversed(arms)):
         command, environment = arms[name]
-        done = subprocess.run([*command, *map(str, SIZES)], capture_output=True, text=True, env={**os.environ, **environment})
-        if done.returncode != 0:
-            sys.exit(f"{name}: ended with {done.returncode}: {done.stderr}")
-        for line in done.stdout.splitlines():
+        printed, status, error = run_for(command, environment, PATIENCE)
+        if status not in (0, None):
+            sys.exit(f"{name}: ended with {status}: {error}")
+        for line in printed.splitlines():
             fields = line.split(",")
+            if len(fields) not in (2, 8) or not fields[-1].replace(".", "").isdigit():
+                continue  # a launcher's words about ranks that were ended
             size, value = (int(fields[4]), float(fields[5])) if len(fields) > 2 else (int(fields[0]), float(fields[1]))
             results[name][size].append(value)
-        print(f"  round {number + 1}/{ROUNDS} {name}: {[round(v[-1], 2) for v in results[name].values()]}", file=sys.stderr)
+        print(f"  round {number + 1}/{ROUNDS} {name}: {[round(v[-1], 2) for v in results[name].values() if v]}"
+              f"{f' and no more within {PATIENCE} s' if status is None else ''}", file=sys.stderr)
 
 print(f"all-reduce of {RANKS} ranks, fp32, microseconds (medians of {ROUNDS} interleaved rounds)")
 print(f"{'bytes':>10}" + "".join(f"{name:>22}" for name in arms))
 for size in SIZES:
-    print(f"{size:>10}" + "".join(f"{statistics.median(results[name][size]):>22.2f}" for name in arms))
+    print(f"{size:>10}" + "".join(f"{median_of(results[name][size]):>22}" for name in arms))
 print("times as long as shm in its own memory, with 95 % interval")
 for size in SIZES:
     cells = []
     for name in arms:
+        if not results[name][size]:
+            cells.append(f"{'-':>22}")
+            continue
         middle, low, high = ratio(results[name][size], results["shm"][size])
         cells.append(f"{f'{middle:.2f} [{low:.2f} to {high:.2f}]':>22}")
     print(f"{size:>10}" + "".join(cells))

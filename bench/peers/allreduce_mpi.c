@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
     }
     qsort(times, blocks, sizeof(double), compare);
     if (rank == 0) printf("%ld,%.3f\n", bytes, times[blocks / 2] * 1e6);
+    fflush(stdout);
     free(times);
     free(data);
   }
