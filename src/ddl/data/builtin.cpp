@@ -60,7 +60,7 @@ Registry<DatasetFactory> builtin_datasets() {
   return registry;
 }
 
-ImageShape dataset_shape(const std::string& name) {
+SampleShape dataset_shape(const std::string& name) {
   std::vector<std::string> names;
   for (const auto& known : published()) {
     if (known.source.name == name) return known.source.shape;

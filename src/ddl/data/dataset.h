@@ -9,15 +9,28 @@
 
 namespace ddl {
 
-/// What every sample of a classification data set looks like.
-struct ImageShape {
-  int channels = 0;
+/// What is learnt, and with it what a sample consists of.
+enum class Objective : std::uint8_t {
+  classification,  ///< an image and its label
+  language,        ///< words; the next word at each place is to be said
+  translation,     ///< words of a sentence, and those of its translation
+  captioning,      ///< an image and words about it
+};
+
+/// What every sample of a data set looks like. Words are numbers from 0 on; sentences are padded with kPadding.
+struct SampleShape {
+  int channels = 0;  ///< of the image; 0 where there is none
   int height = 0;
   int width = 0;
-  int classes = 0;
+  int classes = 0;   ///< of labels; of an objective with words: the vocabulary, special ones included
+  Objective objective = Objective::classification;
+  int source_length = 0;  ///< words of what is translated, at most
+  int target_length = 0;  ///< words that are to be said, with their begin and end, at most
+
+  static constexpr std::int64_t kPadding = 0, kBegin = 1, kEnd = 2;
 
   std::int64_t pixels() const { return std::int64_t{channels} * height * width; }
-  bool operator==(const ImageShape&) const = default;
+  bool operator==(const SampleShape&) const = default;
 };
 
 /// Samples by index; where they are bytes, it is a RawImages (raw_images.h) too. Threads: any number may read at once.
@@ -25,10 +38,17 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  virtual ImageShape shape() const = 0;
+  virtual SampleShape shape() const = 0;
   /// Writes the normalised image (channels x height x width, fp32, mean 0 and variance about 1 over the training
   /// set) to `image` and returns its label, 0 … classes-1. Errors: corrupt, io, each naming the sample.
+  /// Without an image or a label it writes, or returns, none: 0.
   virtual std::int64_t read(std::int64_t index, float* image) const = 0;
+  /// Writes the sample's words: shape().source_length to `source`, shape().target_length to `target` (begin, words, end,
+  /// padding). Only where the objective has words. Errors: as read().
+  virtual void read_words(std::int64_t index, std::int64_t* source, std::int64_t* target) const;
+  /// What the sample counts in the loss: 1, or with words how many of `target` are to be said (all but the begin and
+  /// padding). Cheap: every worker asks for the whole group's.
+  virtual std::int64_t weight(std::int64_t index) const;
   /// The same for the same content: part of a run's identity.
   virtual std::string digest() const = 0;
 };
@@ -55,6 +75,6 @@ using DatasetFactory = std::function<DatasetPair(const DatasetOptions&)>;
 Registry<DatasetFactory> builtin_datasets();
 
 /// The shape of a data set without opening it. Errors: not_found.
-ImageShape dataset_shape(const std::string& name);
+SampleShape dataset_shape(const std::string& name);
 
 }  // namespace ddl

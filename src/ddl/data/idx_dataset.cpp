@@ -50,7 +50,7 @@ std::string sizes(std::span<const std::int64_t> dims) {
 
 }  // namespace
 
-ImageBytes read_idx_images(const std::string& images_path, const std::string& labels_path, const ImageShape& shape) {
+ImageBytes read_idx_images(const std::string& images_path, const std::string& labels_path, const SampleShape& shape) {
   auto images = read_idx(images_path);
   auto labels = read_idx(labels_path);
   const auto refuse = [](const std::string& path, const std::string& what) {

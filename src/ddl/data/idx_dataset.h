@@ -9,7 +9,7 @@ namespace ddl {
 /// One data set that is published as four IDX files.
 struct IdxSource {
   std::string name;
-  ImageShape shape;
+  SampleShape shape;
   std::string system_folder;  ///< where a Debian package puts it; empty where none does
   std::string package;        ///< that package
 };
@@ -22,6 +22,6 @@ DatasetPair open_idx_dataset(const IdxSource& source, const DatasetOptions& opti
 
 /// One part: images [n, height, width] or [n, channels, height, width], labels [n].
 /// Errors: those of read_idx; corrupt on another shape, no samples, counts that differ, a label out of range.
-ImageBytes read_idx_images(const std::string& images_path, const std::string& labels_path, const ImageShape& shape);
+ImageBytes read_idx_images(const std::string& images_path, const std::string& labels_path, const SampleShape& shape);
 
 }  // namespace ddl

@@ -147,7 +147,7 @@ TEST(Datasets, SayWhatIsNotHere) {
   }
   EXPECT_THROW(builtin_datasets().at("fashion"), Error);
   EXPECT_THROW(dataset_shape("fashion"), Error);
-  EXPECT_EQ(dataset_shape("cifar10"), (ImageShape{3, 32, 32, 10}));
+  EXPECT_EQ(dataset_shape("cifar10"), (SampleShape{3, 32, 32, 10}));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace ddl {
 
 /// Images and labels as bytes in memory: samples x channels x height x width, and one label each.
 struct ImageBytes {
-  ImageShape shape;
+  SampleShape shape;
   std::vector<std::uint8_t> images;
   std::vector<std::uint8_t> labels;
 
@@ -24,7 +24,7 @@ class ImageSet final : public Dataset, public RawImages {
   ImageSet(ImageBytes content, Normalisation normalisation);
 
   std::int64_t size() const override { return content_.samples(); }
-  ImageShape shape() const override { return content_.shape; }
+  SampleShape shape() const override { return content_.shape; }
   std::int64_t read(std::int64_t index, float* image) const override;
   std::string digest() const override { return digest_; }
 

@@ -73,16 +73,29 @@ struct Loader::Impl {
   }
 
   Result read(const Share& wanted, std::int64_t step) {
-    const auto pixels = dataset.shape().pixels();
+    const auto shape = dataset.shape();
+    const auto pixels = shape.pixels();
+    const auto words = shape.objective != Objective::classification;
     auto batch = Pool::take(pool);
     batch->step = step;
     batch->samples = static_cast<std::int64_t>(wanted.indices.size());
     batch->global_samples = wanted.global_samples;
+    batch->global_weight = wanted.global_weight;
+    batch->indices = wanted.indices;
     batch->images.resize(static_cast<std::size_t>(batch->samples * pixels));
     batch->labels.resize(wanted.indices.size());
+    batch->source.resize(words ? static_cast<std::size_t>(batch->samples * shape.source_length) : 0);
+    batch->target.resize(words ? static_cast<std::size_t>(batch->samples * shape.target_length) : 0);
     float* image = batch->images.data();
-    for (std::size_t i = 0; i < wanted.indices.size() && !stopping; ++i, image += pixels)
+    auto* source = batch->source.data();
+    auto* target = batch->target.data();
+    for (std::size_t i = 0; i < wanted.indices.size() && !stopping; ++i, image += pixels) {
       batch->labels[i] = dataset.read(wanted.indices[i], image);
+      if (!words) continue;
+      dataset.read_words(wanted.indices[i], source, target);
+      source += shape.source_length;
+      target += shape.target_length;
+    }
     return {std::move(batch), nullptr};
   }
 

@@ -9,10 +9,11 @@
 
 namespace ddl {
 
-/// Which samples a worker takes in one step, and how many the whole group takes: the denominator of the loss.
+/// Which samples a worker takes in one step, and what the whole group takes: the denominator of the loss.
 struct Share {
   std::vector<std::int64_t> indices;
   std::int64_t global_samples = 0;
+  std::int64_t global_weight = 0;  ///< sum of Dataset::weight() over the global batch
 };
 
 /// One global order per epoch, cut into global batches, each cut among the workers.
@@ -23,7 +24,9 @@ struct Share {
 class Sampler {
  public:
   /// Errors: invalid_argument where a size is not positive or workers outnumber samples.
-  Sampler(std::int64_t samples, std::int64_t global_batch, int workers, bool shuffle, std::uint64_t seed);
+  /// `weight`: of a sample; none: each counts 1.
+  Sampler(std::int64_t samples, std::int64_t global_batch, int workers, bool shuffle, std::uint64_t seed,
+          std::function<std::int64_t(std::int64_t index)> weight = {});
 
   std::int64_t steps_per_epoch() const;
   /// `step` counts from 0 over all epochs. Threads: any, also of copies.
@@ -37,18 +40,23 @@ class Sampler {
   int workers_;
   bool shuffle_;
   std::uint64_t seed_;
+  std::function<std::int64_t(std::int64_t)> weight_;
   /// The order of the epoch last asked for, since steps come in sequence.
   struct Cache;
   std::shared_ptr<Cache> cache_;
 };
 
-/// A worker's samples of one step: images [samples, channels, height, width] fp32, labels [samples].
+/// A worker's samples of one step: images [samples, channels, height, width] fp32, labels [samples], words
+/// [samples, source_length] and [samples, target_length]; what the data set does not have is empty.
 struct Batch {
   std::int64_t step = 0;
   std::int64_t samples = 0;
   std::int64_t global_samples = 0;
+  std::int64_t global_weight = 0;
+  std::vector<std::int64_t> indices;  ///< which samples of the data set these are
   std::vector<float> images;
   std::vector<std::int64_t> labels;
+  std::vector<std::int64_t> source, target;
 };
 
 struct LoaderOptions {

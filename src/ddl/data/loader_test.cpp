@@ -16,7 +16,7 @@ namespace {
 class Numbers final : public Dataset {
  public:
   std::int64_t size() const override { return 1000; }
-  ImageShape shape() const override { return {1, 1, 2, 10}; }
+  SampleShape shape() const override { return {1, 1, 2, 10}; }
   std::int64_t read(std::int64_t index, float* image) const override {
     if (broken.contains(index)) throw Error(Code::corrupt, fmt::format("sample {}", index));
     if (delay.count() > 0) std::this_thread::sleep_for(delay);
@@ -60,6 +60,48 @@ TEST(Loader, GivesEveryBatchInOrder) {
     }
     EXPECT_FALSE(loader.next());
     EXPECT_FALSE(loader.next());
+  }
+}
+
+/// Sentences whose words say which sample they are of.
+class Sentences final : public Dataset {
+ public:
+  std::int64_t size() const override { return 20; }
+  SampleShape shape() const override {
+    SampleShape shape;
+    shape.classes = 50;
+    shape.objective = Objective::translation;
+    shape.source_length = 3;
+    shape.target_length = 4;
+    return shape;
+  }
+  std::int64_t read(std::int64_t, float*) const override { return 0; }
+  void read_words(std::int64_t index, std::int64_t* source, std::int64_t* target) const override {
+    std::fill(source, source + 3, index + 3);
+    std::fill(target, target + 4, index + 23);
+  }
+  std::int64_t weight(std::int64_t index) const override { return index; }
+  std::string digest() const override { return "sentences"; }
+};
+
+TEST(Loader, GivesWordsBesideIndices) {
+  const Sentences data;
+  const Sampler sampler(20, 6, 2, true, 1, [&](std::int64_t index) { return data.weight(index); });
+  for (const auto& options : kOptions) {
+    Loader loader(data, shares(sampler, 1), 0, 4, options);
+    for (std::int64_t step = 0; step < 4; ++step) {
+      const auto batch = loader.next();
+      const auto share = sampler.share(step, 1);
+      EXPECT_EQ(batch->indices, share.indices);
+      EXPECT_EQ(batch->global_weight, share.global_weight);
+      EXPECT_TRUE(batch->images.empty());
+      ASSERT_EQ(batch->source.size(), 3 * share.indices.size());
+      ASSERT_EQ(batch->target.size(), 4 * share.indices.size());
+      for (std::size_t i = 0; i < share.indices.size(); ++i) {
+        EXPECT_EQ(batch->source[3 * i + 2], share.indices[i] + 3);
+        EXPECT_EQ(batch->target[4 * i], share.indices[i] + 23);
+      }
+    }
   }
 }
 

@@ -7,7 +7,7 @@
 
 namespace ddl {
 
-NormalisationSum::NormalisationSum(const ImageShape& shape)
+NormalisationSum::NormalisationSum(const SampleShape& shape)
     : plane_(static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width)),
       channels_(static_cast<std::size_t>(shape.channels)) {}
 
@@ -42,7 +42,7 @@ Normalisation NormalisationSum::result() const {
   return result;
 }
 
-Normaliser::Normaliser(const ImageShape& shape, const Normalisation& normalisation)
+Normaliser::Normaliser(const SampleShape& shape, const Normalisation& normalisation)
     : plane_(static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width)) {
   invariant(normalisation.mean.size() == static_cast<std::size_t>(shape.channels) &&
                 normalisation.deviation.size() == normalisation.mean.size(),

@@ -27,7 +27,7 @@ class RawImages {
 /// A channel without variance gets deviation 1.
 class NormalisationSum {
  public:
-  explicit NormalisationSum(const ImageShape& shape);
+  explicit NormalisationSum(const SampleShape& shape);
   void add(const std::uint8_t* image);
   Normalisation result() const;
 
@@ -44,7 +44,7 @@ class NormalisationSum {
 /// Bytes to normalised numbers by table.
 class Normaliser {
  public:
-  Normaliser(const ImageShape& shape, const Normalisation& normalisation);
+  Normaliser(const SampleShape& shape, const Normalisation& normalisation);
   void apply(const std::uint8_t* bytes, float* image) const;
 
  private:

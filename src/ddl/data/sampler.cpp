@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <mutex>
 #include <numeric>
+#include <utility>
 
 #include "ddl/core/random.h"
 #include "ddl/data/loader.h"
@@ -13,8 +14,9 @@ struct Sampler::Cache {
   std::shared_ptr<const std::vector<std::int64_t>> order;
 };
 
-Sampler::Sampler(std::int64_t samples, std::int64_t global_batch, int workers, bool shuffle, std::uint64_t seed)
-    : samples_(samples), global_batch_(global_batch), workers_(workers), shuffle_(shuffle), seed_(seed),
+Sampler::Sampler(std::int64_t samples, std::int64_t global_batch, int workers, bool shuffle, std::uint64_t seed,
+                 std::function<std::int64_t(std::int64_t)> weight)
+    : samples_(samples), global_batch_(global_batch), workers_(workers), shuffle_(shuffle), seed_(seed), weight_(std::move(weight)),
       cache_(std::make_shared<Cache>()) {
   const auto require = [](bool holds, std::string_view what, std::int64_t got, std::int64_t least) {
     if (!holds)
@@ -56,7 +58,12 @@ Share Sampler::share(std::int64_t step, int worker) const {
   const std::int64_t each = batch / workers_, extra = batch % workers_;
   const std::int64_t begin = first + worker * each + std::min<std::int64_t>(worker, extra);
   const std::int64_t end = begin + each + (worker < extra ? 1 : 0);
-  return {{order_now->begin() + begin, order_now->begin() + end}, batch};
+  std::int64_t global_weight = batch;
+  if (weight_) {
+    global_weight = 0;
+    for (auto i = first; i < first + batch; ++i) global_weight += weight_((*order_now)[static_cast<std::size_t>(i)]);
+  }
+  return {{order_now->begin() + begin, order_now->begin() + end}, batch, global_weight};
 }
 
 }  // namespace ddl

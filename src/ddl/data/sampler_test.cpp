@@ -72,5 +72,16 @@ TEST(Sampler, SharesOneCacheAmongThreads) {
   for (auto& thread : threads) thread.join();
 }
 
+TEST(Sampler, AddsUpTheWeightsOfTheGlobalBatch) {
+  const Sampler sampler(10, 4, 2, true, 3, [](std::int64_t index) { return index + 1; });
+  for (std::int64_t step = 0; step < 6; ++step) {
+    std::int64_t expected = 0;
+    for (int worker = 0; worker < 2; ++worker)
+      for (const auto index : sampler.share(step, worker).indices) expected += index + 1;
+    for (int worker = 0; worker < 2; ++worker) EXPECT_EQ(sampler.share(step, worker).global_weight, expected) << step;
+  }
+  EXPECT_EQ(Sampler(10, 4, 2, true, 3).share(2, 1).global_weight, 2);
+}
+
 }  // namespace
 }  // namespace ddl

@@ -39,7 +39,7 @@ std::uint64_t with_name(std::uint64_t seed, const std::string& name) {
 /// The templates of all classes, each row twice in succession so that a horizontal shift needs no wrapping.
 class Patterns {
  public:
-  Patterns(const ImageShape& shape, std::uint64_t seed) : shape_(shape) {
+  Patterns(const SampleShape& shape, std::uint64_t seed) : shape_(shape) {
     const auto plane = static_cast<std::size_t>(shape.height) * static_cast<std::size_t>(shape.width);
     values_.reserve(plane * 2 * static_cast<std::size_t>(shape.channels * shape.classes * kTemplates));
     std::vector<float> wave_sum(plane);
@@ -90,13 +90,13 @@ class Patterns {
             std::lround((sum[line + x % width] - mean) / deviation * (1 << kFraction))));
   }
 
-  ImageShape shape_;
+  SampleShape shape_;
   std::vector<std::int16_t> values_;
 };
 
 class Synthetic final : public Dataset, public RawImages {
  public:
-  Synthetic(std::string name, const ImageShape& shape, std::int64_t samples, std::uint64_t seed, std::uint64_t stream,
+  Synthetic(std::string name, const SampleShape& shape, std::int64_t samples, std::uint64_t seed, std::uint64_t stream,
             std::shared_ptr<const Patterns> patterns)
       : name_(std::move(name)), shape_(shape), samples_(samples), seed_(seed), stream_(stream),
         patterns_(std::move(patterns)) {}
@@ -107,7 +107,7 @@ class Synthetic final : public Dataset, public RawImages {
   }
 
   std::int64_t size() const override { return samples_; }
-  ImageShape shape() const override { return shape_; }
+  SampleShape shape() const override { return shape_; }
 
   std::int64_t read(std::int64_t index, float* image) const override {
     thread_local std::vector<std::uint8_t> bytes;
@@ -162,7 +162,7 @@ class Synthetic final : public Dataset, public RawImages {
   }
 
   std::string name_;
-  ImageShape shape_;
+  SampleShape shape_;
   std::int64_t samples_;
   std::uint64_t seed_;
   std::uint64_t stream_;
@@ -173,7 +173,7 @@ class Synthetic final : public Dataset, public RawImages {
 
 }  // namespace
 
-DatasetPair make_synthetic(const std::string& name, const ImageShape& shape, std::int64_t train_samples,
+DatasetPair make_synthetic(const std::string& name, const SampleShape& shape, std::int64_t train_samples,
                            std::int64_t test_samples, std::uint64_t seed) {
   if (shape.channels < 1 || shape.height < 1 || shape.width < 1 || shape.classes < 1 || shape.classes > 256)
     throw Error(

@@ -15,7 +15,7 @@ namespace ddl {
 /// any sample, in integer arithmetic, the same on every machine. Training and test samples never share a stream.
 /// Made when read: about 1 us for 28x28. digest() hashes what the content follows from.
 /// Errors: invalid_argument on a shape or size that is not positive, or more than 256 classes.
-DatasetPair make_synthetic(const std::string& name, const ImageShape& shape, std::int64_t train_samples,
+DatasetPair make_synthetic(const std::string& name, const SampleShape& shape, std::int64_t train_samples,
                            std::int64_t test_samples, std::uint64_t seed);
 
 }  // namespace ddl

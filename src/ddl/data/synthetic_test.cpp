@@ -11,7 +11,7 @@
 namespace ddl {
 namespace {
 
-constexpr ImageShape kShape{1, 28, 28, 10};
+constexpr SampleShape kShape{1, 28, 28, 10};
 
 std::vector<std::uint8_t> raw(const Dataset& data, std::int64_t index) {
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(data.shape().pixels()));

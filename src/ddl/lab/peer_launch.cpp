@@ -13,7 +13,7 @@ namespace ddl {
 namespace {
 
 /// The parameters that our own workers start with, so that the peer's losses must follow ours.
-std::vector<float> initial_weights(const Job& job, const ImageShape& shape) {
+std::vector<float> initial_weights(const Job& job, const SampleShape& shape) {
   std::vector<float> all;
   std::uint64_t index = 0;
   for (const auto& spec : builtin_models().at(job.model.name).make(job.model, shape).parameter_specs()) {

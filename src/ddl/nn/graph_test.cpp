@@ -11,10 +11,10 @@
 namespace ddl {
 namespace {
 
-constexpr ImageShape kMnist{1, 28, 28, 10};
-constexpr ImageShape kCifar{3, 32, 32, 10};
+constexpr SampleShape kMnist{1, 28, 28, 10};
+constexpr SampleShape kCifar{3, 32, 32, 10};
 
-ModelGraph build(const std::string& name, const ImageShape& shape) { return builtin_models().at(name).make({name, {}}, shape); }
+ModelGraph build(const std::string& name, const SampleShape& shape) { return builtin_models().at(name).make({name, {}}, shape); }
 
 TEST(Networks, HaveTheirPublishedNumberOfParameters) {
   EXPECT_EQ(build("lenet", kMnist).parameters(), 61'706);

@@ -62,16 +62,16 @@ std::vector<std::string> Network::parameter_names() const {
   return names;
 }
 
-at::Tensor Network::forward(const at::Tensor& images, bool training) {
+NetworkOutput Network::forward(const NetworkInput& input, bool training) {
   std::vector<at::Tensor> values(graph_.layers.size());
-  values[0] = images;
+  values[0] = input.images;
   for (std::size_t i = 1; i < graph_.layers.size(); ++i) {
     const auto& layer = graph_.layers[i];
     values[i] = run(layer, i, values, training);
     for (const int input : layer.inputs)
       if (last_use_[static_cast<std::size_t>(input)] == i) values[static_cast<std::size_t>(input)].reset();
   }
-  return values.back();
+  return {values.back(), {}};
 }
 
 at::Tensor Network::run(const Layer& layer, std::size_t number, std::vector<at::Tensor>& values, bool training) {

@@ -21,14 +21,28 @@ struct NetworkOptions {
   std::uint64_t seed = 1;
 };
 
+/// What a network is given for n samples; what its objective does not have is undefined.
+struct NetworkInput {
+  at::Tensor images = {};                   ///< [n, channels, height, width]
+  at::Tensor source = {};                   ///< [n, words] int64
+  at::Tensor target = {};                   ///< [n, words] int64: what is known of the target at each place
+  std::vector<std::int64_t> samples = {};   ///< their numbers in the data set, and the step: what stochastic layers draw by
+  std::int64_t step = 0;
+};
+
+struct NetworkOutput {
+  at::Tensor logits = {};     ///< [n, classes], or [n, words, vocabulary]
+  at::Tensor auxiliary = {};  ///< of an auxiliary head, in training; undefined without one
+};
+
 /// A graph with tensors: parameters that are leaves of autograd, and batch statistics.
 class Network {
  public:
   Network(ModelGraph graph, const NetworkOptions& options);
 
-  /// images [n, channels, height, width] -> logits [n, classes]. In training mode batch norm uses, and updates,
-  /// the statistics of this worker's batch (momentum 0.1, eps 1e-5, as torch.nn.BatchNorm2d).
-  at::Tensor forward(const at::Tensor& images, bool training);
+  /// In training mode batch norm uses, and updates, the statistics of this worker's batch (momentum 0.1, eps 1e-5, as
+  /// torch.nn.BatchNorm2d).
+  NetworkOutput forward(const NetworkInput& input, bool training);
 
   const ModelGraph& graph() const { return graph_; }
   /// In the order of graph().parameter_specs().

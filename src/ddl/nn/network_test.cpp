@@ -22,7 +22,7 @@ TEST(Network, BothKernelsComputeTheSame) {
     auto fast = make(name, {at::kDouble, at::kCPU, Kernels::fast, 3});
     auto torch = make(name, {at::kDouble, at::kCPU, Kernels::torch, 3});
     const auto x = images(2, at::kDouble);
-    const auto a = fast.forward(x, true), b = torch.forward(x, true);
+    const auto a = fast.forward({x}, true).logits, b = torch.forward({x}, true).logits;
     EXPECT_LT((a - b).abs().max().item<double>(), 1e-12) << name;
     a.sum().backward();
     b.sum().backward();
@@ -36,7 +36,7 @@ TEST(Network, BothKernelsComputeTheSame) {
 TEST(Network, GradientsEqualFiniteDifferences) {
   auto net = make("lenet", {at::kDouble, at::kCPU, Kernels::fast, 5});
   const auto x = images(3, at::kDouble);
-  const auto loss = [&] { return net.forward(x, true).pow(2).sum(); };
+  const auto loss = [&] { return net.forward({x}, true).logits.pow(2).sum(); };
   loss().backward();
   c10::NoGradGuard guard;
   for (auto& parameter : net.parameters()) {
@@ -56,9 +56,9 @@ TEST(Network, GradientsEqualFiniteDifferences) {
 TEST(Network, BatchNormKeepsRunningStatisticsOnlyInTraining) {
   auto net = make("resnet18", {});
   const auto before = net.buffers()[0].clone();
-  net.forward(images(4, at::kFloat), false);
+  net.forward({images(4, at::kFloat)}, false);
   EXPECT_TRUE(at::equal(before, net.buffers()[0]));
-  net.forward(images(4, at::kFloat), true);
+  net.forward({images(4, at::kFloat)}, true);
   EXPECT_FALSE(at::equal(before, net.buffers()[0]));
 }
 

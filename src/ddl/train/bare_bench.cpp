@@ -38,7 +38,7 @@ double median_step(int steps) {
   std::vector<double> milliseconds;
   for (int step = 0; step < steps; ++step) {
     const auto begin = now();
-    const auto loss = at::cross_entropy_loss(network.forward(images, true), labels);
+    const auto loss = at::cross_entropy_loss(network.forward({images}, true).logits, labels);
     torch::autograd::backward({loss}, {at::ones({})});
     for (std::size_t i = 0; i < network.parameters().size(); ++i) {
       auto& gradient = network.parameters()[i].mutable_grad();

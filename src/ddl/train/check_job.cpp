@@ -28,7 +28,7 @@ auto of_key(const char* key, const Body& body) {
 
 }  // namespace
 
-void check_job(const Job& job, const ImageShape& shape, std::int64_t samples) {
+void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
   const auto workers = static_cast<std::int64_t>(job.workers.size());
   const auto strategy = of_key("strategy", [&] { return builtin_strategies().at(job.strategy.name); });
   of_key("transport", [&] { return choose_transport(job.transport, {}); });

@@ -66,7 +66,7 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
                             .to(network.parameters()[0].options().requires_grad(false), false, false, network.memory_format());
     const auto labels =
         at::from_blob(const_cast<std::int64_t*>(batch->labels.data()), {batch->samples}, at::kLong).to(images.device());
-    const auto logits = network.forward(images, false);
+    const auto logits = network.forward({images}, false).logits;
     sums[0] += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
     sums[1] += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
   }

@@ -105,7 +105,7 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
 
   StepResult result;
   result.samples = step.batch->samples;
-  result.loss = step.loss.defined() ? step.loss.item<double>() / static_cast<double>(step.batch->global_samples) : 0.0;
+  result.loss = step.loss.defined() ? step.loss.item<double>() / static_cast<double>(step.batch->global_weight) : 0.0;
   if (!std::isfinite(result.loss))
     throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", number, result.loss));
   result.stop = buckets_ ? buckets_->control() > 0 : ask_to_stop;
@@ -141,7 +141,7 @@ void Executor::forward(Step& step) {
   step.labels = at::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {batch.samples}, at::kLong)
                     .to(step.images.device());
   trace_.push_back(span(step.number, kNone, Cause::copy, begin, now()));
-  step.loss = at::cross_entropy_loss(network_.forward(step.images, true), step.labels, {}, at::Reduction::Sum);
+  step.loss = at::cross_entropy_loss(network_.forward({step.images}, true).logits, step.labels, {}, at::Reduction::Sum);
 }
 
 void Executor::backward(Step& step) {
@@ -153,9 +153,9 @@ void Executor::backward(Step& step) {
         },
         [&](Nanoseconds begin, Nanoseconds end) { trace_.push_back(span(step.number, kNone, Cause::copy, begin, end)); });
   if (step.loss.defined()) {
-    // The loss is a sum; dividing its gradient by the samples of all workers makes the sum over workers the gradient of
+    // The loss is a sum; dividing its gradient by what the samples of all workers count makes the sum over workers the gradient of
     // the mean over the global batch, however unequal their shares are.
-    const auto weight = at::full({}, 1.0 / static_cast<double>(step.batch->global_samples), step.loss.options().requires_grad(false));
+    const auto weight = at::full({}, 1.0 / static_cast<double>(step.batch->global_weight), step.loss.options().requires_grad(false));
     torch::autograd::backward({step.loss}, {weight});
     step.loss = step.loss.detach();
   }

@@ -27,7 +27,7 @@ constexpr double kRate = 0.1;
 class Waves final : public Dataset {
  public:
   std::int64_t size() const override { return kSamples; }
-  ImageShape shape() const override { return {1, 28, 28, 10}; }
+  SampleShape shape() const override { return {1, 28, 28, 10}; }
   std::int64_t read(std::int64_t index, float* image) const override {
     for (int i = 0; i < 784; ++i) image[i] = std::sin(0.01F * static_cast<float>((index + 1) * (i + 3)));
     return index % 10;
@@ -161,7 +161,7 @@ TEST(StrategyConformance, BatchNormUsesLocalStatistics) {
       auto labels = at::empty({n}, at::kLong);
       for (std::int64_t i = 0; i < n; ++i)
         labels[i] = data.read(share.indices[static_cast<std::size_t>(i)], images[i].data_ptr<float>());
-      auto loss = at::cross_entropy_loss(network.forward(images.to(at::kDouble), true), labels, {}, at::Reduction::Sum);
+      auto loss = at::cross_entropy_loss(network.forward({images.to(at::kDouble)}, true).logits, labels, {}, at::Reduction::Sum);
       (loss / static_cast<double>(share.global_samples)).backward();
     }
     for (std::size_t i = 0; i < network.parameters().size(); ++i) {

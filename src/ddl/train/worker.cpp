@@ -91,6 +91,12 @@ std::string option_of(const Job& job, const std::string& name, const std::string
   return found == job.strategy.options.end() ? otherwise : found->second;
 }
 
+/// Nothing where every sample counts one.
+std::function<std::int64_t(std::int64_t)> weights_of(const Dataset& dataset) {
+  if (dataset.shape().objective == Objective::classification) return {};
+  return [&dataset](std::int64_t index) { return dataset.weight(index); };
+}
+
 /// The strategy's own word wins over the job's.
 std::string collective_of(const Job& job) { return option_of(job, "collective", job.collective); }
 
@@ -131,7 +137,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       communicator_(connect(job, rank, ranks_, control)),
       optimizer_(network_.parameters(), {job.momentum, job.weight_decay}),
       executor_(network_, optimizer_, communicator_.get(), rank, {collective_of(job), option_of(job, "compress", "none"), job.seed}),
-      sampler_(data.train->size(), job.batch, ranks_, job.shuffle, job.seed),
+      sampler_(data.train->size(), job.batch, ranks_, job.shuffle, job.seed, weights_of(*data.train)),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()) {
   executor_.adopt(builtin_strategies().at(job.strategy.name).make(strategy_input({})));
   static_bytes_ = allocator_use().current;

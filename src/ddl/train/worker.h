@@ -28,6 +28,6 @@ class JobFault : public Error {
 /// Throws a JobFault, unsupported or invalid_argument, for anything in the job that this build cannot run, before any
 /// process is started: an unknown name or option, a device that is absent, more workers than samples, an unsound plan.
 /// `shape` and `samples` are the training set's; samples 0: not known yet.
-void check_job(const Job& job, const ImageShape& shape, std::int64_t samples);
+void check_job(const Job& job, const SampleShape& shape, std::int64_t samples);
 
 }  // namespace ddl

@@ -6,7 +6,7 @@ namespace ddl {
 /// Shape:   images of 28x28 (padded to 32x32) or 32x32, any channels -> classes.
 /// Size:    61,706 parameters for 1x28x28 and ten classes.
 /// Source:  LeCun, Bottou, Bengio & Haffner, Proc. IEEE 86(11), 1998.
-ModelGraph lenet(const Spec& options, const ImageShape& images) {
+ModelGraph lenet(const Spec& options, const SampleShape& images) {
   require_options(options, {});
   GraphBuilder net("lenet", {images.channels, images.height, images.width});
   const std::int64_t padding = images.height < 32 ? 2 : 0;

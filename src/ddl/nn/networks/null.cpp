@@ -7,7 +7,7 @@ namespace ddl {
 
 /// A workload whose cost is known: it waits `ms` milliseconds (10 unless told) in forward, then averages each channel
 /// into one linear layer, so that there is a gradient to exchange. What a step takes beyond the wait is the harness.
-ModelGraph null_network(const Spec& options, const ImageShape& images) {
+ModelGraph null_network(const Spec& options, const SampleShape& images) {
   require_options(options, {"ms"});
   double milliseconds = 10;
   if (const auto found = options.options.find("ms"); found != options.options.end()) {

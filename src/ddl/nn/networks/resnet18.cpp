@@ -26,7 +26,7 @@ int basic_block(GraphBuilder& net, const std::string& name, int from, std::int64
 /// Shape:   any channels, height and width of at least 8 -> classes.
 /// Size:    11,173,962 parameters for 3x32x32 and ten classes.
 /// Source:  He, Zhang, Ren & Sun, CVPR 2016, table 1 and section 4.2; names as torchvision's state dict.
-ModelGraph resnet18(const Spec& options, const ImageShape& images) {
+ModelGraph resnet18(const Spec& options, const SampleShape& images) {
   require_options(options, {});
   if (images.height < 8 || images.width < 8 || images.height > 64 || images.width > 64)
     throw Error(Code::invalid_argument, fmt::format("[resnet18] takes images of 8x8 to 64x64 (its stem for larger ones "
