@@ -41,6 +41,13 @@ function(ddl_warnings target)
   endif()
 endfunction()
 
+# Plug-ins find GraphBuilder and the like in the program that loads them: it gives out our own names, and nobody else's.
+function(ddl_serves_plugins target)
+  foreach(name _ZN3ddl* _ZNK3ddl* _ZT?N3ddl*)
+    target_link_options(${target} PRIVATE "LINKER:--export-dynamic-symbol=${name}")
+  endforeach()
+endfunction()
+
 # LibTorch's headers take 10 s a file; one precompiled header serves every target that includes them.
 function(ddl_torch_pch target)
   if(TARGET ddl_pch)

@@ -7,7 +7,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/data/dataset.h"
-#include "ddl/nn/builtin.h"
+#include "ddl/nn/plugins.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/subject/subject.h"
 #include "ddl/transport/builtin.h"
@@ -31,19 +31,33 @@ Json items(const Registry<Factory>& registry) {
   return all;
 }
 
-/// Sizes are those on Fashion-MNIST; a network that does not fit it has none.
+Json shape_json(const SampleShape& shape) {
+  const auto words = [](int source, int target) { return source > 0 ? Json{source, target} : Json{target}; };
+  switch (shape.objective) {
+    case Objective::classification: return {{"images", {shape.channels, shape.height, shape.width}}, {"classes", shape.classes}};
+    case Objective::captioning:
+      return {{"images", {shape.channels, shape.height, shape.width}}, {"words", words(0, shape.target_length)}, {"classes", shape.classes}};
+    case Objective::language:
+    case Objective::translation: return {{"words", words(shape.source_length, shape.target_length)}, {"classes", shape.classes}};
+  }
+  return nullptr;
+}
+
+/// Sizes are those on the samples that a network was published for.
 Json models() {
-  const auto registry = builtin_models();
+  const auto registry = all_models();
   auto all = items(registry);
   for (auto& model : all) {
-    model["parameters"] = model["flops"] = model["layers"] = nullptr;
+    model["parameters"] = model["flops"] = model["layers"] = model["samples"] = nullptr;
     if (!model["available"].get<bool>()) continue;
     const auto name = model["name"].get<std::string>();
     try {
-      const auto graph = registry.at(name).make(Spec{name, {}}, dataset_shape("fashion-mnist"));
-      model["parameters"] = graph.parameters();
+      const auto shape = natural_shape(name);
+      const auto graph = registry.at(name).make(Spec{name, {}}, shape);
+      model["parameters"] = graph.parameters() + graph.frozen_parameters();
       model["flops"] = graph.flops();
       model["layers"] = graph.layers.size();
+      model["samples"] = shape_json(shape);
     } catch (const Error& error) {
       model["summary"] = model["summary"].get<std::string>() + fmt::format(" ({})", error.what());
     }

@@ -5,7 +5,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/lab/launches.h"
-#include "ddl/nn/builtin.h"
+#include "ddl/nn/model.h"
 #include "ddl/subject/peer_events.h"
 #include "ddl/subject/subject.h"
 
@@ -16,7 +16,7 @@ namespace {
 std::vector<float> initial_weights(const Job& job, const SampleShape& shape) {
   std::vector<float> all;
   std::uint64_t index = 0;
-  for (const auto& spec : builtin_models().at(job.model.name).make(job.model, shape).parameter_specs()) {
+  for (const auto& spec : make_model(job.model, shape).parameter_specs()) {
     const auto offset = all.size();
     all.resize(offset + static_cast<std::size_t>(spec.elements()));
     initialise(spec, job.seed, index++, all.data() + offset);

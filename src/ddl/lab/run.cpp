@@ -13,7 +13,7 @@
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/launches.h"
 #include "ddl/lab/record.h"
-#include "ddl/nn/builtin.h"
+#include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/train/precision.h"
@@ -114,7 +114,7 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events) {
   const auto data = open_data(experiment);
   times.dataset_open = now();
   check_experiment(experiment, data.train->size());
-  const auto graph = builtin_models().at(experiment.job.model.name).make(experiment.job.model, data.train->shape());
+  const auto graph = make_model(experiment.job.model, data.train->shape());
   auto record = new_record(experiment, data.train->digest() + data.test->digest());
 
   follow_machine_profile(experiment, record);

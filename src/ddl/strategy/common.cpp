@@ -23,6 +23,7 @@ Holdings holdings(const StrategyInput& input) {
   const std::int64_t parameters = input.graph.parameters() * input.element_bytes;
   Holdings holds;
   holds.parameters = holds.gradients = holds.optimizer = parameters;
+  holds.parameters += input.graph.frozen_parameters() * input.element_bytes;
   holds.activations = input.graph.kept_elements() * input.local_batch * input.element_bytes;
   return holds;
 }

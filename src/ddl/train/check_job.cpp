@@ -4,7 +4,7 @@
 #include "ddl/collective/compression.h"
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
-#include "ddl/nn/builtin.h"
+#include "ddl/nn/model.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/train/precision.h"
 #include "ddl/train/worker.h"
@@ -59,7 +59,7 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     refuse("workers", fmt::format("more workers than samples; got {} workers, expected at most {}, one a sample", workers, samples));
   if (workers > job.batch)
     refuse("workers", fmt::format("more workers than samples of a batch; got {} workers, expected at most {}, the batch", workers, job.batch));
-  const auto graph = of_key("model", [&] { return builtin_models().at(job.model.name).make(job.model, shape); });
+  const auto graph = of_key("model", [&] { return make_model(job.model, shape); });
   const auto plan = of_key("strategy", [&] {
     return strategy.make({graph, static_cast<int>(workers), (job.batch + workers - 1) / workers, bytes, job.strategy, {}});
   });

@@ -11,7 +11,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/hash.h"
 #include "ddl/measure/memory.h"
-#include "ddl/nn/builtin.h"
+#include "ddl/nn/model.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/evaluate.h"
@@ -131,7 +131,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       data_(data),
       control_(control),
       ranks_(static_cast<int>(job.workers.size())),
-      network_(builtin_models().at(job.model.name).make(job.model, data.train->shape()),
+      network_(make_model(job.model, data.train->shape()),
                {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, at::kCPU, kernels(job), job.seed}),
       network_built_(now()),
       communicator_(connect(job, rank, ranks_, control)),
@@ -273,7 +273,7 @@ Json Worker::buckets_json() const {
 void Worker::finish(bool stopped) {
   const auto kernel = kernel_memory();
   const auto allocator = allocator_use();
-  const auto parameters = bytes_of(network_.parameters()) + bytes_of(network_.buffers());
+  const auto parameters = bytes_of(network_.parameters()) + bytes_of(network_.frozen()) + bytes_of(network_.buffers());
   const auto optimizer = optimizer_.state_bytes();
   auto traffic = communicator_ ? communicator_->transport().traffic() : Traffic{};
   traffic.sent += executor_.compressed_traffic().sent;
