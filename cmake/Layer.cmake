@@ -43,7 +43,7 @@ endfunction()
 
 # Plug-ins find GraphBuilder and the like in the program that loads them: it gives out our own names, and nobody else's.
 function(ddl_serves_plugins target)
-  foreach(name _ZN3ddl* _ZNK3ddl* _ZT?N3ddl*)
+  foreach(name _ZN3ddl* _ZN?3ddl* _ZT?N3ddl*)
     target_link_options(${target} PRIVATE "LINKER:--export-dynamic-symbol=${name}")
   endforeach()
 endfunction()

@@ -160,7 +160,7 @@ TEST(Network, AFrozenEncoderStandsStill) {
 // Later words must not be seen, in a decoder, and padding of the source by nobody.
 TEST(Network, DecodersSeeOnlyWhatIsKnown) {
   const auto shape = small_trial("transformer").shape;
-  auto net = make("transformer", shape);
+  auto net = make("transformer[layers=2]", shape);
   auto given = made_up_samples(2, shape, at::kFloat).input;
   const c10::NoGradGuard guard;
   const auto before = net.forward(given, false).logits;

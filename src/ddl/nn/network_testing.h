@@ -66,9 +66,9 @@ inline Trial small_trial(const std::string& name) {
   if (name == "null") return {"null[ms=0]", {1, 28, 28, 10}};
   if (name == "inceptionv3") return {name, {3, 75, 75, 10}};
   if (name == "transformer" || name == "transformer-big")
-    return {name, {.classes = 50, .objective = Objective::translation, .source_length = 9, .target_length = 8}};
+    return {name + "[layers=1]", {.classes = 50, .objective = Objective::translation, .source_length = 9, .target_length = 8}};
   if (name == "gpt") return {"gpt[hidden=64,layers=2,heads=4]", {.classes = 50, .objective = Objective::language, .target_length = 13}};
-  if (name == "captioner") return {"captioner[encoder=trained,depth=50,hidden=64]", {3, 32, 32, 50, Objective::captioning, 0, 9}};
+  if (name == "captioner") return {"captioner[encoder=trained,depth=18,hidden=64]", {3, 32, 32, 50, Objective::captioning, 0, 9}};
   return {name, {3, 32, 32, 10}};
 }
 

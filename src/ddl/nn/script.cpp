@@ -29,7 +29,9 @@ torch::jit::Module load(const std::string& file, at::Device device) {
   try {
     return torch::jit::load(file, device);
   } catch (const std::exception& error) {
-    throw Error(Code::corrupt, fmt::format("[script] '{}' does not load as TorchScript: {}", file, reason(error)));
+    // What follows the first sentence is advice about other files.
+    const auto why = reason(error);
+    throw Error(Code::corrupt, fmt::format("[script] '{}' does not load as TorchScript: {}", file, why.substr(0, why.find(". "))));
   }
 }
 
