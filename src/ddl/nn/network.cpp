@@ -68,8 +68,8 @@ NetworkOutput Network::forward(const NetworkInput& input, bool training) {
   for (std::size_t i = 1; i < graph_.layers.size(); ++i) {
     const auto& layer = graph_.layers[i];
     values[i] = run(layer, i, values, training);
-    for (const int input : layer.inputs)
-      if (last_use_[static_cast<std::size_t>(input)] == i) values[static_cast<std::size_t>(input)].reset();
+    for (const int from : layer.inputs)
+      if (last_use_[static_cast<std::size_t>(from)] == i) values[static_cast<std::size_t>(from)].reset();
   }
   return {values.back(), {}};
 }
