@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "ddl/core/spec.h"
-#include "ddl/transport/gloo.h"
+#include "ddl/transport/gloo/gloo.h"
 #include "ddl/transport/inproc.h"
 #include "ddl/transport/mpi/implementations.h"
 #include "ddl/transport/mpi/mpi.h"
