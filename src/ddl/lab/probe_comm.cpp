@@ -9,6 +9,7 @@
 #include "ddl/collective/prepare.h"
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
+#include "ddl/lab/agent_hub.h"
 #include "ddl/lab/probe_group.h"
 #include "ddl/lab/record.h"
 #include "ddl/measure/environment.h"
@@ -203,7 +204,30 @@ void conclude(const ProbedGroup& group, bool own_memory, Json& document) {
 
 }  // namespace
 
-Json probe_communication(const CommunicationProbe& probe, const RunEvents& events) {
+namespace {
+
+void check_ranks(const CommunicationProbe& probe, const AgentHub* launched) {
+  if (launched == nullptr) return;
+  if (!probe.fabric.empty())
+    throw Error(Code::unsupported, fmt::format("--fabric: unsupported: a launcher has placed its ranks already; got {}, expected none, or ddlbench started plainly", probe.fabric));
+  for (const int ranks : probe.ranks)
+    if (ranks != launched->ranks())
+      throw Error(Code::invalid_argument, fmt::format("--ranks: as many as the launcher started processes; got {}, expected {}", ranks, launched->ranks()));
+}
+
+/// What carries a test network's traffic.
+void check_fabric(const std::string& transport, const FabricDescription& fabric) {
+  const auto name = parse_spec(transport).name;
+  if (name != "tcp" && name != "mpi")
+    throw Error(Code::invalid_argument, fmt::format("--fabric: a fabric carries tcp and mpi; got transport {}, expected --transport tcp or mpi", transport));
+  if (name == "mpi" && fabric.latency.value > 0)
+    throw Error(Code::invalid_argument, fmt::format("--fabric: latency is added by our tcp alone; got latency={} for {}, expected none", to_string(fabric.latency), transport));
+}
+
+}  // namespace
+
+Json probe_communication(const CommunicationProbe& probe, const RunEvents& events, AgentHub* launched) {
+  check_ranks(probe, launched);
   Json document{{"schema", "ddlbench.probe/1"}, {"kind", "comm"}, {"fabric", probe.fabric.empty() ? Json() : Json(probe.fabric)}, {"state", "ok"}, {"started", utc_now()}, {"environment", capture_environment()},
                 {"results", Json::array()}, {"fit", Json::array()}, {"best", Json::array()}, {"limits", Json::array()},
                 {"failed", Json::array()}, {"machine_parts", Json::array()}};
@@ -217,8 +241,7 @@ Json probe_communication(const CommunicationProbe& probe, const RunEvents& event
       settings.options.secret = new_secret();
       std::optional<Fabric> fabric;
       if (!probe.fabric.empty()) {
-        if (parse_spec(transport).name != "tcp")
-          throw Error(Code::invalid_argument, fmt::format("--fabric: a fabric carries tcp alone; got transport {}, expected --transport tcp", transport));
+        check_fabric(transport, parse_fabric(probe.fabric));
         fabric.emplace(probe.fabric);
         const auto host_of = [&fabric, ranks](int rank) { return ranks >= fabric->hosts() ? rank * fabric->hosts() / ranks : rank; };
         for (int rank = 0; rank < ranks; ++rank) settings.hosts.push_back(host_of(rank));
@@ -232,7 +255,7 @@ Json probe_communication(const CommunicationProbe& probe, const RunEvents& event
       settings.budget = probe.budget;
       settings.timeout = probe.timeout;
       settings.cases = cases_of(probe, ranks);
-      const auto group = probe_group(settings, ranks, events);
+      const auto group = probe_group(settings, ranks, events, launched, fabric ? &*fabric : nullptr);
       conclude(group, probe.own_memory, document);
       if (!group.failed.empty()) {
         document["failed"].push_back({{"transport", transport}, {"ranks", ranks}, {"reason", group.failed}});

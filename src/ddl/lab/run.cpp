@@ -10,6 +10,7 @@
 
 #include "ddl/collective/algorithms.h"
 #include "ddl/core/error.h"
+#include "ddl/lab/agent_hub.h"
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/launches.h"
 #include "ddl/lab/record.h"
@@ -104,7 +105,26 @@ std::string new_secret() {
   return secret;
 }
 
-Json run_experiment(const Experiment& wanted, const RunEvents& events) {
+namespace {
+
+void check_launched(const Experiment& experiment, const AgentHub* launched) {
+  if (launched == nullptr) return;
+  const auto workers = static_cast<int>(experiment.job.workers.size());
+  if (experiment.subject != "ddlbench")
+    throw Error(Code::unsupported, fmt::format("{}: unsupported: under a launcher ddlbench alone trains; got {}, expected it started plainly",
+                                               origin_of(experiment, "subject"), experiment.subject));
+  if (!experiment.job.fabric.empty())
+    throw Error(Code::unsupported, fmt::format("{}: unsupported: a launcher has placed its ranks already; got {}, expected no fabric, or ddlbench started plainly",
+                                               origin_of(experiment, "fabric"), experiment.job.fabric));
+  if (workers != launched->ranks())
+    throw Error(Code::invalid_argument, fmt::format("{}: as many workers as the launcher started processes; got {}, expected {}",
+                                                    origin_of(experiment, "workers"), workers, launched->ranks()));
+}
+
+}  // namespace
+
+Json run_experiment(const Experiment& wanted, const RunEvents& events, AgentHub* launched) {
+  check_launched(wanted, launched);
   LaunchTimes times;
   times.entered = now();
   times.requested = events.requested > 0 ? events.requested : times.entered;
@@ -120,7 +140,7 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events) {
   follow_machine_profile(experiment, record);
   const auto fabric = make_fabric(experiment);
   Observed observed(static_cast<int>(experiment.job.workers.size()), experiment.job.trace);
-  const auto launch = make_launch(experiment, data, events, observed, times, fabric.get());
+  const auto launch = make_launch(experiment, data, events, observed, times, fabric.get(), launched);
   times.started = now();
   supervise(*launch, experiment, events, observed);
 

@@ -10,6 +10,7 @@
 #include "ddl/train/worker.h"
 #include "ddl/transport/builtin.h"
 #include "ddl/transport/fabric_description.h"
+#include "ddl/transport/mpi/implementations.h"
 
 namespace ddl {
 namespace {
@@ -38,8 +39,11 @@ void check_job(const Job& job, const ImageShape& shape, std::int64_t samples) {
   if (const auto own = job.strategy.options.find("compress"); own != job.strategy.options.end())
     of_key("strategy", [&] { return choose_compression(own->second); });
   if (!job.fabric.empty()) {
-    of_key("fabric", [&] { return parse_fabric(job.fabric); });
-    if (parse_spec(job.transport).name != "tcp") refuse("fabric", fmt::format("a fabric carries tcp alone; got transport {}, expected tcp", job.transport));
+    const auto fabric = of_key("fabric", [&] { return parse_fabric(job.fabric); });
+    const auto name = parse_spec(job.transport).name;
+    if (name != "tcp" && name != "mpi") refuse("fabric", fmt::format("a fabric carries tcp and mpi; got transport {}, expected tcp or mpi", job.transport));
+    if (name == "mpi" && fabric.latency.value > 0)
+      refuse("fabric", fmt::format("latency is added by our tcp alone; got latency={} with transport {}, expected none", to_string(fabric.latency), job.transport));
   }
   const auto bytes = of_key("precision", [&] { return element_bytes(job.precision); });
   for (const auto& worker : job.workers)
@@ -50,9 +54,11 @@ void check_job(const Job& job, const ImageShape& shape, std::int64_t samples) {
                                     "expected shm or tcp", workers));
   if (const auto name = parse_spec(job.transport).name; name != "inproc" && workers > 1) {
     const auto standing = self_standing_transports();
-    if (std::find(standing.begin(), standing.end(), name) == standing.end())
-      throw JobFault("transport", Code::unsupported, fmt::format("unsupported: {} joins processes that a launcher started, and training under one is not in this "
-                                                                 "version; got {}, expected shm or tcp", name, job.transport));
+    if (name == "mpi")
+      of_key("transport", [&] { return choose_mpi(choose_transport(job.transport, {}).options.implementation); });
+    else if (std::find(standing.begin(), standing.end(), name) == standing.end())
+      throw JobFault("transport", Code::unsupported, fmt::format("unsupported: training over {} is not in this version; got {}, expected shm, tcp or mpi", name,
+                                                                 job.transport));
   }
   if (job.batch < 1) refuse("batch", fmt::format("a batch has samples; got {}, expected 1 or more", job.batch));
   if (samples > 0 && workers > samples)
