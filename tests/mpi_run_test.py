@@ -44,15 +44,9 @@ def expect(holds, what, *seen):
 
 
 def traces():
-    """What a run could leave but processes: files, segments, sockets, network namespaces."""
-    found = {str(path) for folder, pattern in (("/dev/shm", "*"), (tempfile.gettempdir(), "ddlbench-??????"), ("/run/netns", "*"))
-             for path in pathlib.Path(folder).glob(pattern)}
-    for table in ("/proc/net/unix", "/proc/net/tcp"):
-        for line in pathlib.Path(table).read_text().splitlines():
-            words = line.split()
-            if "@ddlbench-" in line or (table.endswith("tcp") and words[3] == "0A"):
-                found.add(words[7] if table.endswith("unix") else f"port {words[1]}")
-    return found
+    """What a run could leave but processes, with which sockets go: files, segments, and network namespaces of makers that are gone."""
+    found = {str(path) for folder, pattern in (("/dev/shm", "*"), (tempfile.gettempdir(), "ddlbench-??????")) for path in pathlib.Path(folder).glob(pattern)}
+    return found | {str(path) for path in pathlib.Path("/run/netns").glob("ddlbench-*") if not pathlib.Path("/proc", path.name.split("-")[1]).exists()}
 
 
 BEFORE = traces()
@@ -113,7 +107,10 @@ def wait_for_steps(process, ranks=2):
     line = ""
     os.set_blocking(process.stderr.fileno(), False)
     for _ in range(600):
-        line += process.stderr.read() or ""
+        try:
+            line += os.read(process.stderr.fileno(), 65536).decode(errors="replace")
+        except BlockingIOError:
+            pass
         workers = workers_of(ranks)
         if re.search(r"step [1-9]", line) and workers:
             os.set_blocking(process.stderr.fileno(), True)
@@ -147,9 +144,9 @@ def check_probe(name, transports, environment, launcher=()):
            f"{name}: probe comm --transport {transports}: {len(rows)} rows", code, out, err)
 
 
-def check_kill(name, transport, environment, launcher=()):
+def check_kill(name, transport, environment, launcher=(), more=()):
     store = FOLDER / f"{uuid.uuid4().hex}.db"
-    process = start(["run", *LONG, "--workers", "2", "--transport", transport, "--store", str(store)], environment, launcher)
+    process = start(["run", *LONG, "--workers", "2", "--transport", transport, *more, "--store", str(store)], environment, launcher)
     victim = wait_for_steps(process)[1]
     begin = time.monotonic()
     os.kill(victim, signal.SIGKILL)
@@ -248,9 +245,76 @@ def under_srun(implementations):
         expect(code != 0 and err.count("expected srun --mpi=pmix") == 1, "srun --mpi=none is refused once", code, out, err)
 
 
+def no_hosts():
+    """Why there can be no test hosts here; None where there can."""
+    if os.getuid() != 0:
+        return "network namespaces need root"
+    done = subprocess.run([BINARY, *PROBE, "--transport", "tcp", "--fabric", "hosts=2,bandwidth=1Gbps"], cwd=FOLDER, capture_output=True, text=True)
+    return None if done.returncode == 0 else f"no test network can be made: {done.stderr.strip()}"
+
+
+class Hosts:
+    """Two network namespaces, joined by a bridge in a third."""
+    NETWORK = "10.78.0.0/24"
+    ADDRESSES = ["10.78.0.1", "10.78.0.2"]
+
+    def __enter__(self):
+        self.names = [f"ddlbench-{os.getpid()}-0-test-{name}" for name in ("hub", "host0", "host1")]
+        for name in self.names:
+            subprocess.run(["ip", "netns", "add", name], check=True)
+            self.inside(name, "ip link set lo up")
+        self.inside(self.names[0], "ip link add br0 type bridge", "ip addr add 10.78.0.254/24 dev br0", "ip link set br0 up")
+        for number, name in enumerate(self.names[1:]):
+            self.inside(self.names[0], f"ip link add port{number} type veth peer name eth0 netns {name}", f"ip link set port{number} master br0 up")
+            self.inside(name, f"ip addr add {self.ADDRESSES[number]}/24 dev eth0", "ip link set eth0 up")
+        return self
+
+    @staticmethod
+    def inside(name, *commands):
+        for command in commands:
+            subprocess.run(["nsenter", f"--net=/run/netns/{name}", *command.split()], check=True)
+
+    def launcher(self):
+        shell = f"{BINARY} on-host " + ",".join(f"{address}={name}" for address, name in zip(self.ADDRESSES, self.names[1:]))
+        settings = {"plm_rsh_agent": shell, "btl": "tcp,self", "pml": "ob1", "btl_tcp_if_include": self.NETWORK, "oob_tcp_if_include": self.NETWORK,
+                    "mpi_yield_when_idle": "1"}
+        return ["nsenter", f"--net=/run/netns/{self.names[0]}", "mpirun.openmpi", "--allow-run-as-root", "--bind-to", "none", "-n", "2", "--host",
+                ",".join(f"{address}:1" for address in self.ADDRESSES), *(word for each in settings.items() for word in ("--mca", *each))]
+
+    def __exit__(self, *_):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name])
+
+
+def across_hosts():
+    command, environment = mpi_launchers.launcher("openmpi")
+    if why := mpi_launchers.missing("openmpi", command, environment) or no_hosts():
+        skip(why)
+    transport = "mpi[implementation=openmpi]"
+    plain = record_of([*SAME, "--transport", "tcp"], {})
+    for fabric in ("hosts=2", "hosts=2,bandwidth=100Mbps"):
+        record = record_of([*SAME, "--transport", transport, "--fabric", fabric], {})
+        expect(record["state"] == "ok" and record["parameters_digest"] == plain["parameters_digest"] and record["loss"]["steps"] == plain["loss"]["steps"],
+               f"Open MPI trains across {fabric} as tcp does on one host, bit for bit", record)
+    record = record_of([*QUICK, "--steps", "4", "--workers", "3", "--transport", transport, "--fabric", "hosts=2", "--collective", "hierarchical"], {})
+    expect(record["state"] == "ok", "three workers on two hosts, by an all-reduce that knows them", record)
+    code, out, err = run([*PROBE, "--transport", transport, "--sizes", "4MiB", "--fabric", "hosts=2,bandwidth=1Gbps"], {})
+    rates = [row["algorithm_gbps"] for row in json.loads(out)["results"] if row["collective"] == "all-reduce"] if code == 0 else []
+    expect(code == 0 and rates and all(0.5 < rate < 1.05 for rate in rates), f"probe comm of Open MPI keeps to a wire of 1 Gbit/s: {rates}", code, out, err)
+    code, out, err = run(["run", *QUICK, "--steps", "1", "--workers", "2", "--transport", "mpi[implementation=mpich]", "--fabric", "hosts=2", "--store", "none"], {})
+    expect(code == 6 and "expected mpi[implementation=openmpi]" in err, "another MPI is refused there", code, err)
+    check_kill("Open MPI across hosts", transport, {}, (), ["--fabric", "hosts=2"])
+    with Hosts() as hosts:
+        same_training("under Open MPI's mpirun across hosts", ["mpi", "tcp"], environment, hosts.launcher())
+        check_kill("under mpirun across hosts", "tcp", environment, hosts.launcher())
+
+
 def main():
     if KIND == "srun":
         under_srun(sys.argv[3:])
+        return
+    if KIND == "hosts":
+        across_hosts()
         return
     command, environment = mpi_launchers.launcher(KIND, *sys.argv[3:])
     if why := mpi_launchers.missing(KIND, command, environment):

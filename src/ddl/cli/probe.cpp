@@ -63,7 +63,7 @@ CommunicationProbe asked(const Options& options) {
   });
   probe.algorithms = words(options.algorithms);
   of_flag("--algorithm", [&] {
-    std::vector<std::string> names;
+    std::vector<std::string> names{"native"};
     for (const auto& name : builtin_collectives().names()) {
       names.push_back(name);
       if (const auto slash = name.find('/'); slash != std::string::npos) names.push_back(name.substr(slash + 1));

@@ -1,6 +1,7 @@
 #include "ddl/lab/agent_group.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
@@ -27,7 +28,12 @@ AgentGroup::AgentGroup(AgentHub& hub, const Json& job) : hub_(hub), began_(now()
 AgentGroup::AgentGroup(std::unique_ptr<AgentHub> hub, const Json& job, const LauncherCommand& launcher, const std::function<void()>& before)
     : own_(std::move(hub)), hub_(*own_), began_(now()) {
   hub_.begin(job);
-  local_.start_program(kNoRank, launcher.command, launcher.variables, before);
+  local_.start_program(kNoRank, launcher.command, launcher.variables, [&] {
+    // A launcher that is killed leaves its files and its ranks' shared memory; one that is asked to end removes them. Its ranks
+    // end with their connections.
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (before) before();
+  });
 }
 
 AgentGroup::~AgentGroup() {
@@ -37,7 +43,6 @@ AgentGroup::~AgentGroup() {
   hub_.leave();
   try {
     if (ends_within(kEnd)) return;
-    // A launcher that is killed leaves its files and its shared memory; one that is asked removes them.
     ::kill(local_.pid(kNoRank), SIGTERM);
     ends_within(kAskedEnd);
   } catch (const std::exception&) {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "ddl/collective/algorithms.h"
+#include "ddl/collective/native.h"
 #include "ddl/core/error.h"
 #include "ddl/lab/agent_hub.h"
 #include "ddl/lab/config_values.h"
@@ -73,7 +74,7 @@ void follow_machine_profile(Experiment& experiment, Json& record) {
     const auto machine = read_machine(path);
     if (!same_machine(machine, record.at("environment").at("before"))) return;
     for (const auto& choice : best_algorithms(machine, job.transport, static_cast<int>(job.workers.size()), Goal::all_reduce)) {
-      choose_algorithm(Goal::all_reduce, choice.algorithm);
+      if (!parse_native(Goal::all_reduce, choice.algorithm)) choose_algorithm(Goal::all_reduce, choice.algorithm);
       job.measured.push_back({choice.from, choice.to, choice.algorithm});
     }
     if (!job.measured.empty()) record["machine_profile"] = path;

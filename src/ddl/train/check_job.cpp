@@ -2,6 +2,7 @@
 
 #include "ddl/collective/algorithms.h"
 #include "ddl/collective/compression.h"
+#include "ddl/collective/native.h"
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/nn/builtin.h"
@@ -25,6 +26,17 @@ auto of_key(const char* key, const Body& body) {
   }
 }
 
+/// An algorithm of ours, or the library's own where the transport has one.
+void check_collective(const Job& job, const std::string& word) {
+  if (word == "auto") return;
+  if (!parse_native(Goal::all_reduce, word)) {
+    choose_algorithm(Goal::all_reduce, word);
+    return;
+  }
+  if (const auto name = parse_spec(job.transport).name; name != "mpi")
+    throw Error(Code::invalid_argument, fmt::format("native is the all-reduce of a transport's library, and {} has none; got {}, expected transport mpi", name, word));
+}
+
 [[noreturn]] void refuse(const char* key, const std::string& message) { throw JobFault(key, Code::invalid_argument, message); }
 
 }  // namespace
@@ -33,9 +45,9 @@ void check_job(const Job& job, const ImageShape& shape, std::int64_t samples) {
   const auto workers = static_cast<std::int64_t>(job.workers.size());
   const auto strategy = of_key("strategy", [&] { return builtin_strategies().at(job.strategy.name); });
   of_key("transport", [&] { return choose_transport(job.transport, {}); });
-  if (job.collective != "auto") of_key("collective", [&] { return choose_algorithm(Goal::all_reduce, job.collective); });
-  if (const auto own = job.strategy.options.find("collective"); own != job.strategy.options.end() && own->second != "auto")
-    of_key("strategy", [&] { return choose_algorithm(Goal::all_reduce, own->second); });
+  of_key("collective", [&] { check_collective(job, job.collective); });
+  if (const auto own = job.strategy.options.find("collective"); own != job.strategy.options.end())
+    of_key("strategy", [&] { check_collective(job, own->second); });
   if (const auto own = job.strategy.options.find("compress"); own != job.strategy.options.end())
     of_key("strategy", [&] { return choose_compression(own->second); });
   if (!job.fabric.empty()) {
