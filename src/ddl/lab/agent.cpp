@@ -64,13 +64,12 @@ class Agent {
       for (const auto& event : group_.poll({1}, also)) take(event);
       listen();
     }
-    return coordinator_ || was_met_ ? 0 : 1;
+    return ended_well_ ? 0 : 1;
   }
 
  private:
   void meet(const Meeting& meeting) {
     coordinator_.emplace(dial(meeting, {{"rank", seat_.rank}, {"pid", group_.pid(kWorker)}}, kMeeting));
-    was_met_ = true;
   }
 
   void take(const ProcessEvent& event) {
@@ -85,6 +84,7 @@ class Agent {
         break;
       case ProcessEvent::Kind::exited:
         ended_ = true;
+        ended_well_ = event.status == 0;
         tell(MessageType::exited, std::to_string(event.status));
         break;
     }
@@ -125,8 +125,8 @@ class Agent {
   const AgentSeat& seat_;
   ProcessGroup group_;
   std::optional<Control> coordinator_;
-  bool was_met_ = false;
   bool ended_ = false;  ///< the worker
+  bool ended_well_ = false;
   bool told_ = false;   ///< that there is no further job
 };
 
