@@ -172,6 +172,8 @@ def check_plain(kind, environment):
     transport = f"mpi[implementation={kind}]"
     name = f"{kind}, started by ddlbench"
     same_training(name, [transport], environment)
+    record = record_of([*SAME, "--transport", transport], environment)
+    expect(any(f"version of {kind}: " in message for message in record["messages"]), f"{name}: its version is in the record", record["messages"])
     native = record_of([*QUICK, "--steps", "4", "--workers", "2", "--transport", transport, "--collective", "native"], environment)
     expect(native["state"] == "ok", f"{name}: with its own all-reduce")
     check_probe(name, f"{transport},tcp", environment)
@@ -241,6 +243,9 @@ def under_srun(implementations):
             global BEFORE
             BEFORE = traces()
             check_under(f"{implementation} under srun --mpi={kind}", environment, ["srun", f"--mpi={kind}", "-n2", "--overcommit", "--quiet"])
+            # A task alone is a place to start a launcher from, as a shell of `srun --pty` is.
+            same_training(f"{implementation}, started by ddlbench in a task of srun --mpi={kind}", [f"mpi[implementation={implementation}]"], environment,
+                          ["srun", f"--mpi={kind}", "-n1", "--quiet"])
         code, out, err = run(["run", *QUICK, "--steps", "1", "--workers", "2", "--store", "none"], environment, ["srun", "--mpi=none", "-n2", "--overcommit", "--quiet"])
         expect(code != 0 and err.count("expected srun --mpi=pmix") == 1, "srun --mpi=none is refused once", code, out, err)
 

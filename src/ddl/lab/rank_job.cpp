@@ -1,10 +1,13 @@
 #include "ddl/lab/rank_job.h"
 
+#include <cstdio>
+
 #include "ddl/core/error.h"
 #include "ddl/lab/probe_teller.h"
 #include "ddl/measure/memory.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/worker.h"
+#include "ddl/transport/mpi/world.h"
 
 namespace ddl {
 namespace {
@@ -20,6 +23,11 @@ int train(const Json& text, int rank, Control& control) {
   if (const auto& places = text.at("places"); !places.is_null() && job.addresses.empty()) {
     job.hosts = places.at("hosts").get<std::vector<int>>();
     job.addresses = places.at("addresses").get<std::vector<std::string>>();
+  }
+  if (rank == 0 && parse_spec(job.transport).name == "mpi") {  // for the record: its messages
+    const auto& world = MpiWorld::join({});
+    std::printf("version of %s: %s\n", world.implementation().c_str(), world.library().c_str());
+    std::fflush(stdout);
   }
   // Peaks are this job's, not those of one that this process ran before.
   reset_allocator_peak();

@@ -85,6 +85,8 @@ LauncherCommand openmpi(const std::string& launcher, const MpiLaunch& launch, bo
   auto& words = made.command;
   const auto set = [&](const std::string& name, const std::string& value) { words.insert(words.end(), {"--mca", name, value}); };
   if (crowded) set("mpi_yield_when_idle", "1");
+  // Ranks end themselves: after a failure there is nobody whom it should give a second before it kills.
+  set("odls_base_sigkill_timeout", "0");
   for (const auto& name : launch.pass) words.insert(words.end(), {"-x", name});
   if (!launch.hosts.empty()) {
     std::vector<std::string> hosts;

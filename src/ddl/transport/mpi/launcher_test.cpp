@@ -85,7 +85,7 @@ TEST(MpiLauncher, TakesTheNameThatOneMpiAloneHas) {
   const auto made = launcher_command(kOpenMpi, {{"/bin/ddlbench", "agent"}, 64, {"SECRET"}});
   EXPECT_EQ(made.command.front(), programs.path("mpirun.openmpi"));
   const auto line = join(made.command, " ");
-  EXPECT_NE(line.find("-n 64 --mca mpi_yield_when_idle 1 -x SECRET /bin/ddlbench agent"), std::string::npos) << line;
+  EXPECT_NE(line.find("-n 64 --mca mpi_yield_when_idle 1 --mca odls_base_sigkill_timeout 0 -x SECRET /bin/ddlbench agent"), std::string::npos) << line;
   EXPECT_EQ(launcher_command(kMpich, {{"a"}, 2}).command.front(), programs.path("mpiexec.mpich"));
   // What a batch system says would make it start ranks elsewhere.
   EXPECT_NE(std::find(made.variables.begin(), made.variables.end(), "SLURM_JOB_ID"), made.variables.end());
