@@ -7,10 +7,12 @@ usage: mpi_run_test.py BINARY openmpi|mpich|intel [HOME_OF_INTEL_MPI]
        mpi_run_test.py BINARY hosts
 Exits with 77, and says why, where the launcher is not here.
 """
+import atexit
 import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +32,14 @@ SAME = [*QUICK, "--steps", "8", "--collective", "ring", "--workers", "2"]
 PROBE = ["probe", "comm", "--ranks", "2", "--collective", "all-reduce,barrier", "--algorithm", "ring,native,dissemination", "--budget", "10ms",
          "--machine", "none", "--json"]
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="ddlbench-mpi-run-"))
+
+
+@atexit.register
+def clean_up():
+    """Of a test that failed half way, too."""
+    for process, _ in mpi_launchers.left_behind(f"{NAME}={VALUE}"):
+        os.kill(int(process), signal.SIGKILL)
+    shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 def skip(why):
