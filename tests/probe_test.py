@@ -123,7 +123,7 @@ class Probing(Case):
                             (["--collective", "all-reduse"], "all-reduse"), (["--algorithm", "rign"], "did you mean 'ring'?"),
                             (["--algorithm", "ring[segmnt=4KiB]"], "segment"), (["--ranks", "1"], "expected 2 to 64"), (["--sizes", "12"], "unit"),
                             (["--memory", "mine"], "own"), (["--collective", "broadcast", "--algorithm", "ring"], "nothing to measure"),
-                            (["--fabric", "hosts=2"], "tcp alone"), (["--fabric", "host=2"], "did you mean 'hosts'?")):
+                            (["--fabric", "hosts=2"], "a fabric carries tcp and mpi"), (["--fabric", "host=2"], "did you mean 'hosts'?")):
             done = self.run_it("probe", "comm", *words, code=2)
             self.assertEqual(done.stdout, "")
             self.assertIn(said, done.stderr)
