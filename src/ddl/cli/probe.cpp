@@ -108,8 +108,10 @@ void print_table(const Json& document, const Output& output) {
 void print_choices(const Json& document, const Output& output) {
   for (const auto& piece : document["fit"])
     if (piece["from_bytes"].get<std::size_t>() == 0)
-      output.say(fmt::format("{}, {} ranks, {}: the fit misses by {:.1f} % on the mean", piece["transport"].get<std::string>(), piece["ranks"].get<int>(),
-                             piece["path"].get<std::string>(), piece["mean_error_pct"].get<double>()));
+      output.say(fmt::format("{}, {} ranks, {}: the fit misses by {:.1f} % on the mean, {}", piece["transport"].get<std::string>(), piece["ranks"].get<int>(),
+                             piece["path"].get<std::string>(), piece["mean_error_pct"].get<double>(),
+                             piece["held_out_error_pct"].is_null() ? "with nothing left to judge it by"
+                                                                   : fmt::format("by {:.1f} % what was held out of it", piece["held_out_error_pct"].get<double>())));
   for (const auto& choice : document["best"]) {
     if (choice["collective"] != "all-reduce") continue;
     const auto from = choice["from_bytes"].get<std::size_t>(), to = choice["to_bytes"].get<std::size_t>();

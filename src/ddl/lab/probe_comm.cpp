@@ -183,6 +183,7 @@ void conclude(const ProbedGroup& group, bool own_memory, Json& document) {
       }
     if (samples.empty()) continue;
     const auto fitted = fit(samples);
+    const double held_out = held_out_error(samples);
     std::size_t next = 0;
     for (auto& row : rows) {
       if (row.one_shot != one_shot || row.native) continue;
@@ -194,6 +195,7 @@ void conclude(const ProbedGroup& group, bool own_memory, Json& document) {
       Json entry{{"transport", group.transport}, {"ranks", group.ranks}, {"memory", part.memory}, {"path", one_shot ? "one-pass" : "rounds"}};
       entry.update(piece);
       entry["mean_error_pct"] = 100 * fitted.error;
+      entry["held_out_error_pct"] = held_out < 0 ? Json() : Json(100 * held_out);
       document["fit"].push_back(entry);
     }
   }
