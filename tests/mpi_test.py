@@ -6,14 +6,13 @@ usage: mpi_test.py PROGRAM openmpi|mpich|intel [HOME_OF_INTEL_MPI]
 Exits with 77, and says why, where the launcher is not here.
 """
 import os
-import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import time
 import uuid
 
+import mpi_launchers
 import slurm
 
 PROGRAM, KIND = sys.argv[1], sys.argv[2]
@@ -26,35 +25,6 @@ def skip(why):
     print(f"skipped: {why}")
     sys.exit(77)
 
-def intel(home):
-    return {"I_MPI_ROOT": home, "PATH": f"{home}/bin:{os.environ['PATH']}", "LD_LIBRARY_PATH": f"{home}/lib", "FI_PROVIDER_PATH": f"{home}/lib",
-            "I_MPI_HYDRA_BOOTSTRAP": "fork", "I_MPI_FABRICS": "shm", "I_MPI_WAIT_MODE": "1", "I_MPI_THREAD_YIELD": "3"}
-
-
-def launcher():
-    """(command without the number of ranks, environment, what brings it)"""
-    if KIND == "openmpi":
-        command = ["mpirun.openmpi", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
-        return command, {}, "Debian's openmpi-bin"
-    if KIND == "mpich":
-        return ["mpiexec.mpich"], {}, "Debian's mpich"
-    home = sys.argv[3]
-    return [f"{home}/bin/mpiexec.hydra"], intel(home), "PyPI's impi-rt"
-
-
-def left_behind():
-    """Processes of ours that still run."""
-    found = []
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if MARK.encode() in (folder / "environ").read_bytes() and int(folder.name) != os.getpid():
-                state = re.search(r"^State:\s+(\S)", (folder / "status").read_text(), re.M)
-                if state and state.group(1) != "Z":
-                    found.append((folder.name, (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()))
-        except OSError:
-            pass
-    return found
-
 def run(command, environment, *words, limit=300):
     name, value = MARK.split("=")
     begin = time.monotonic()
@@ -62,11 +32,11 @@ def run(command, environment, *words, limit=300):
                           stderr=subprocess.STDOUT, timeout=limit, stdin=subprocess.DEVNULL)
     took = time.monotonic() - begin
     for _ in range(50):
-        if not left_behind():
+        if not mpi_launchers.left_behind(MARK):
             break
         time.sleep(0.1)
-    if left_behind():
-        sys.exit(f"{words}: processes are left: {left_behind()}\n{done.stdout}")
+    if left := mpi_launchers.left_behind(MARK):
+        sys.exit(f"{words}: processes are left: {left}\n{done.stdout}")
     return done.returncode, done.stdout, took
 
 def expect(holds, what, output):
@@ -104,7 +74,7 @@ def under_srun(implementations):
             # Open MPI speaks PMIx; MPICH and Intel MPI the older PMI-2.
             kind = "pmix" if implementation == "openmpi" else "pmi2"
             command = lambda ranks: ["srun", f"--mpi={kind}", f"-n{ranks}", "--overcommit", "--kill-on-bad-exit=1", "--quiet"]
-            environment = {**(intel(home) if home else {}), **cluster.environment, "OMPI_MCA_mpi_yield_when_idle": "1"}
+            environment = {**(mpi_launchers.intel(home) if home else {}), **cluster.environment, "OMPI_MCA_mpi_yield_when_idle": "1"}
             check(command, environment, implementation, [1, 2, 4] if implementation == "openmpi" else [2])
             check_failures(command, environment)
             # The other way round Open MPI itself says that it knows no PMI-2.
@@ -117,9 +87,9 @@ def main():
     if KIND == "srun":
         under_srun(sys.argv[3:])
         return
-    command, environment, package = launcher()
-    if not shutil.which(command[0], path=environment.get("PATH", os.environ["PATH"])):
-        skip(f"{command[0]} is missing ({package})")
+    command, environment = mpi_launchers.launcher(KIND, *sys.argv[3:])
+    if why := mpi_launchers.missing(KIND, command, environment):
+        skip(why)
 
     # MPICH's own collectives do not yield: with more ranks than cores each waits for its time slice, minutes in all.
     numbers = [ranks for ranks in range(1, 6) if KIND != "mpich" or ranks <= max(3, CORES)]

@@ -71,7 +71,7 @@ class Probing(Case):
                 self.assertGreater(row["limit_us"], 0)
             self.assertAlmostEqual(row["simulated_us"], row["fit_us"], delta=1e-6 * row["fit_us"])
         for piece in document["fit"]:
-            self.assertLessEqual({"alpha_us", "overhead_us", "beta_ns_per_byte", "gamma_ns_per_byte", "from_bytes", "to_bytes", "mean_error_pct"}, set(piece))
+            self.assertLessEqual({"alpha_us", "overhead_us", "beta_ns_per_byte", "gamma_ns_per_byte", "from_bytes", "to_bytes", "mean_error_pct", "held_out_error_pct"}, set(piece))
         self.assertEqual(document["machine"], str(self.machine))
         machine = json.loads(self.machine.read_text())
         self.assertEqual(machine["schema"], "ddlbench.machine/1")
@@ -123,20 +123,20 @@ class Probing(Case):
                             (["--collective", "all-reduse"], "all-reduse"), (["--algorithm", "rign"], "did you mean 'ring'?"),
                             (["--algorithm", "ring[segmnt=4KiB]"], "segment"), (["--ranks", "1"], "expected 2 to 64"), (["--sizes", "12"], "unit"),
                             (["--memory", "mine"], "own"), (["--collective", "broadcast", "--algorithm", "ring"], "nothing to measure"),
-                            (["--fabric", "hosts=2"], "tcp alone"), (["--fabric", "host=2"], "did you mean 'hosts'?")):
+                            (["--fabric", "hosts=2"], "a fabric carries tcp and mpi"), (["--fabric", "host=2"], "did you mean 'hosts'?")):
             done = self.run_it("probe", "comm", *words, code=2)
             self.assertEqual(done.stdout, "")
             self.assertIn(said, done.stderr)
         self.run_it("probe", "compute", code=6)
 
-    def start(self, *arguments):
+    def start(self, *arguments, settle=1):
         process = subprocess.Popen([BINARY, "probe", "comm", "--json", *arguments], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, env=self.environment)
         self.addCleanup(process.kill)
         until = time.monotonic() + 20
         while len(children(process.pid)) < 2 and time.monotonic() < until:
             time.sleep(0.02)
-        time.sleep(1)
+        time.sleep(settle)
         return process
 
     def test_a_killed_rank_is_named_and_the_other_transports_are_measured(self):
@@ -149,6 +149,25 @@ class Probing(Case):
         self.assertIn("shm with 2 ranks", document["failed"][0]["reason"])
         self.assertIn("signal 9", document["failed"][0]["reason"])
         self.assertIn("tcp", {row["transport"] for row in document["results"]})
+
+    def test_a_stopped_rank_is_named_in_time_whatever_it_was_at(self):
+        # Limits are measured before a size's cases, and for longer than those with a short budget.
+        limits = ("--sizes", "64MiB,128MiB,256MiB", "--algorithm", "direct", "--budget", "10ms")
+        cases = ("--sizes", "32MiB", "--budget", "1s")
+        for what, after in ((limits, 0), (limits, 0.2), (limits, 0.5), (cases, 1.5)):
+            with self.subTest(what=what, after=after):
+                process = self.start("--transport", "shm", "--collective", "all-reduce", "--no-check", "--timeout", "2s", "--machine", "none", *what,
+                                     settle=after)
+                ranks = children(process.pid)
+                if len(ranks) < 2:
+                    self.fail("the ranks ended too soon to be stopped: " + process.communicate()[1])
+                os.kill(ranks[1], signal.SIGSTOP)
+                begin = time.monotonic()
+                output, errors = process.communicate(timeout=60)
+                self.assertLess(time.monotonic() - begin, 12)
+                self.assertEqual(process.returncode, 1, errors)
+                reason = json.loads(output)["failed"][0]["reason"]
+                self.assertRegex(reason, r"rank 0 waited 2 s; rank 1 did not come")
 
     def test_an_interrupt_keeps_what_was_measured_and_writes_no_profile(self):
         process = self.start("--transport", "tcp", "--budget", "2s")

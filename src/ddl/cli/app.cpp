@@ -18,12 +18,13 @@ std::string version() {
                      build["torch"].get<std::string>());
 }
 
-std::vector<Command> add_commands(CLI::App& root) {
-  return {add_run(root),  add_sweep(root),  add_probe(root),  add_status(root),   add_resume(root),     add_list(root), add_doctor(root),
-          add_env(root),  add_report(root), add_export(root),   add_selftest(root),   add_completion(root), add_man(root)};
+std::vector<Command> add_commands(CLI::App& root, AgentHub* launched) {
+  return {add_run(root, launched), add_sweep(root, launched), add_probe(root, launched), add_status(root), add_resume(root, launched),
+          add_list(root), add_doctor(root), add_env(root), add_report(root), add_export(root), add_selftest(root), add_completion(root),
+          add_man(root)};
 }
 
-Exit parse_and_act(int argc, const char* const* argv) {
+Exit parse_and_act(int argc, const char* const* argv, AgentHub* launched) {
   CLI::App root("Benchmarks distributed deep learning: trains, measures where the time goes, compares.", "ddlbench");
   root.set_version_flag("--version", version(), "Print what this binary was built from.");
   root.set_help_flag("-h,--help", "Print this help.");
@@ -31,7 +32,7 @@ Exit parse_and_act(int argc, const char* const* argv) {
   root.footer("Examples:\n  ddlbench list models\n  ddlbench run --model lenet --steps 20 --synthetic\n"
               "  ddlbench sweep studies/first.yaml\nExit codes: 0 ok, 1 failure, 2 usage or configuration, 4 some experiments "
               "failed, 6 not possible here, 124 timeout, 130 interrupted.");
-  const auto commands = add_commands(root);
+  const auto commands = add_commands(root, launched);
   const Output output;
   try {
     root.parse(argc, argv);
@@ -52,10 +53,10 @@ Exit parse_and_act(int argc, const char* const* argv) {
 
 }  // namespace
 
-int run_command_line(int argc, const char* const* argv) {
+int run_command_line(int argc, const char* const* argv, AgentHub* launched) {
   Exit code = Exit::failure;
   try {
-    code = parse_and_act(argc, argv);
+    code = parse_and_act(argc, argv, launched);
   } catch (const Error& error) {
     print_error(error.what());
     code = exit_for(error.code());

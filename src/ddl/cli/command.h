@@ -12,6 +12,8 @@
 
 namespace ddl {
 
+class AgentHub;
+
 /// A subcommand: its part of the tree, and what it does once its arguments are parsed.
 /// `act` may throw Error; main turns it into one line and an exit code.
 struct Command {
@@ -23,11 +25,12 @@ struct Command {
 CLI::App* add_command(CLI::App& root, const std::string& name, const std::string& summary, Output& output,
                       const std::vector<std::string>& examples);
 
-Command add_run(CLI::App& root);
-Command add_sweep(CLI::App& root);
-Command add_probe(CLI::App& root);
+/// `launched`: the ranks that a launcher started with this process; null: there are none.
+Command add_run(CLI::App& root, AgentHub* launched);
+Command add_sweep(CLI::App& root, AgentHub* launched);
+Command add_probe(CLI::App& root, AgentHub* launched);
 Command add_status(CLI::App& root);
-Command add_resume(CLI::App& root);
+Command add_resume(CLI::App& root, AgentHub* launched);
 Command add_list(CLI::App& root);
 Command add_doctor(CLI::App& root);
 Command add_env(CLI::App& root);

@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "ddl/cli/app.h"
+#include "ddl/cli/process_role.h"
 
 namespace {
 
@@ -19,5 +19,5 @@ void occupy_standard_descriptors() {
 int main(int argc, char** argv) {
   occupy_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);
-  return ddl::run_command_line(argc, argv);
+  return ddl::play_role(argc, argv);
 }

@@ -71,21 +71,14 @@ RunPlan plan_runs(const std::vector<Experiment>& experiments, Store* store, bool
 }
 
 Experiment experiment_of(const Json& record) {
-  Settings settings;
   const auto text = [&](const char* key) {
     const auto found = record.find(key);
     return found != record.end() && found->is_string() ? found->get<std::string>() : std::string();
   };
   const auto config = record.find("config");
-  const auto provenance = record.find("provenance");
   if (config == record.end() || !config->is_object())
     throw Error(Code::corrupt, fmt::format("[store] run {} has no configuration", text("id")));
-  for (const auto& [key, value] : config->items()) {
-    const auto origin = provenance != record.end() && provenance->contains(key) ? provenance->at(key).get<std::string>()
-                                                                               : std::string("stored configuration");
-    settings[key] = {value.is_null() ? "0" : value.is_string() ? value.get<std::string>() : value.dump(), origin};
-  }
-  auto experiment = resolve(settings);
+  auto experiment = experiment_from(*config, record.value("provenance", Json()));
   experiment.study = text("study");
   experiment.name = text("case");
   return experiment;

@@ -63,7 +63,7 @@ CommunicationProbe asked(const Options& options) {
   });
   probe.algorithms = words(options.algorithms);
   of_flag("--algorithm", [&] {
-    std::vector<std::string> names;
+    std::vector<std::string> names{"native"};
     for (const auto& name : builtin_collectives().names()) {
       names.push_back(name);
       if (const auto slash = name.find('/'); slash != std::string::npos) names.push_back(name.substr(slash + 1));
@@ -108,8 +108,10 @@ void print_table(const Json& document, const Output& output) {
 void print_choices(const Json& document, const Output& output) {
   for (const auto& piece : document["fit"])
     if (piece["from_bytes"].get<std::size_t>() == 0)
-      output.say(fmt::format("{}, {} ranks, {}: the fit misses by {:.1f} % on the mean", piece["transport"].get<std::string>(), piece["ranks"].get<int>(),
-                             piece["path"].get<std::string>(), piece["mean_error_pct"].get<double>()));
+      output.say(fmt::format("{}, {} ranks, {}: the fit misses by {:.1f} % on the mean, {}", piece["transport"].get<std::string>(), piece["ranks"].get<int>(),
+                             piece["path"].get<std::string>(), piece["mean_error_pct"].get<double>(),
+                             piece["held_out_error_pct"].is_null() ? "with nothing left to judge it by"
+                                                                   : fmt::format("by {:.1f} % what was held out of it", piece["held_out_error_pct"].get<double>())));
   for (const auto& choice : document["best"]) {
     if (choice["collective"] != "all-reduce") continue;
     const auto from = choice["from_bytes"].get<std::size_t>(), to = choice["to_bytes"].get<std::size_t>();
@@ -134,7 +136,7 @@ void keep(const std::string& path, const Json& document) {
   write_file(path, machine.dump(1) + "\n");
 }
 
-Exit act(const Options& options) {
+Exit act(const Options& options, AgentHub* launched) {
   if (options.what != "comm")
     throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm", options.what));
   const auto& output = options.output;
@@ -145,7 +147,7 @@ Exit act(const Options& options) {
   {
     ProgressLine progress(output);
     progress.begin("", 1, 1);
-    document = probe_communication(probe, progress.events());
+    document = probe_communication(probe, progress.events(), launched);
   }
   // What only the profile needs.
   const bool whole = document["state"] == "ok" || document["state"] == "partial";
@@ -171,13 +173,14 @@ Exit act(const Options& options) {
 
 }  // namespace
 
-Command add_probe(CLI::App& root) {
+Command add_probe(CLI::App& root, AgentHub* launched) {
   auto options = std::make_shared<Options>();
   auto* app = add_command(root, "probe", "Measure this machine: what collectives cost, by transport, algorithm and size.", options->output,
                           {"ddlbench probe comm --collective all-reduce", "ddlbench probe comm --transport tcp --collective all-reduce --sizes 64KiB,4MiB --machine none --json",
+                           "ddlbench probe comm --transport mpi[implementation=openmpi] --algorithm native,ring --machine none",
                            "ddlbench probe comm --ranks 2,4 --collective broadcast,reduce --report comm.html"});
   app->add_option("what", options->what, "What to measure: comm.")->type_name("comm")->capture_default_str();
-  app->add_option("--transport", options->transports, "Transports, by commas; all that are here unless given.")->type_name("LIST");
+  app->add_option("--transport", options->transports, "Transports, by commas, mpi too; all that need no library unless given.")->type_name("LIST");
   app->add_option("--collective", options->collectives, "Collectives, by commas; all unless given.")->type_name("LIST");
   app->add_option("--algorithm", options->algorithms, "Algorithms, by commas, with options in brackets; all unless given.")->type_name("LIST");
   app->add_option("--ranks", options->ranks, "Numbers of ranks, by commas.")->type_name("LIST")->capture_default_str();
@@ -186,10 +189,10 @@ Command add_probe(CLI::App& root) {
   app->add_option("--budget", options->budget, "Time for each line of the table.")->type_name("TIME")->capture_default_str();
   app->add_option("--timeout", options->timeout, "Time after which a collective is given up.")->type_name("TIME")->capture_default_str();
   app->add_option("--machine", options->machine, "Machine profile to add to; none: write none. By default this machine's own.")->type_name("FILE");
-  app->add_option("--fabric", options->fabric, "Test network of several hosts on this machine, for tcp; takes root. As in hosts=4,bandwidth=1Gbps,latency=100us.")->type_name("FABRIC");
+  app->add_option("--fabric", options->fabric, "Test network of several hosts on this machine, for tcp and Open MPI; takes root. As in hosts=4,bandwidth=1Gbps,latency=100us.")->type_name("FABRIC");
   app->add_option("--report", options->report, "Also write a page with plots of fit over measurement.")->type_name("FILE");
   app->add_flag("--no-check", options->unchecked, "Do not compare results with what they must be.");
-  return {app, [options] { return act(*options); }};
+  return {app, [options, launched] { return act(*options, launched); }};
 }
 
 }  // namespace ddl

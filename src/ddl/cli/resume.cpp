@@ -33,7 +33,7 @@ void refuse_other_build(const Json& record) {
                           record.at("id").get<std::string>(), build.dump(), build_identity()));
 }
 
-Exit act(const Options& options) {
+Exit act(const Options& options, AgentHub* launched) {
   const SignalsHeld held;
   open_existing(options.store);
   Recorder recorder(options.store, options.output);
@@ -68,12 +68,12 @@ Exit act(const Options& options) {
   }
   auto plan = plan_runs(unfinished, &store, false);
   plan.done.insert(plan.done.begin(), done.begin(), done.end());
-  return run_study(study, "", plan, recorder, options.report, options.output);
+  return run_study(study, "", plan, recorder, options.report, options.output, launched);
 }
 
 }  // namespace
 
-Command add_resume(CLI::App& root) {
+Command add_resume(CLI::App& root, AgentHub* launched) {
   auto options = std::make_shared<Options>();
   auto* app = add_command(root, "resume", "Go on with a study that was interrupted.", options->output,
                           {"ddlbench resume", "ddlbench resume first --report report.html"});
@@ -81,7 +81,7 @@ Command add_resume(CLI::App& root) {
   app->add_option("--store", options->store, "Results store.")->type_name("FILE")->capture_default_str();
   app->add_option("--report", options->report, "Write an offline HTML page about the study.")->type_name("FILE");
   app->add_flag("--allow-build-change", options->allow_build_change, "Go on with another build than the study began with.");
-  return {app, [options] { return act(*options); }};
+  return {app, [options, launched] { return act(*options, launched); }};
 }
 
 }  // namespace ddl

@@ -29,7 +29,7 @@ Exit dry_run(const Experiment& experiment, const Output& output) {
   return Exit::ok;
 }
 
-Exit act(const Options& options) {
+Exit act(const Options& options, AgentHub* launched) {
   // From the first line on: a Ctrl-C is an exit code, never a death.
   const SignalsHeld held;
   const auto& output = options.output;
@@ -46,7 +46,7 @@ Exit act(const Options& options) {
   for (int repeat = 0; repeat < experiment.repeat && code == Exit::ok; ++repeat) {
     progress.begin("", repeat + 1, experiment.repeat);
     const Pending pending{experiment, planned_record(experiment, "", "", repeat)};
-    records.push_back(run_one(pending, recorder, progress, repeat == 0 ? process_started() : 0));
+    records.push_back(run_one(pending, recorder, progress, launched, repeat == 0 ? process_started() : 0));
     code = exit_for_record(records.back());
     if (const int late = SignalsHeld::take(); code == Exit::ok && late != 0)
       code = late == SIGINT ? Exit::interrupted : Exit::terminated;
@@ -64,16 +64,17 @@ Exit act(const Options& options) {
 
 }  // namespace
 
-Command add_run(CLI::App& root) {
+Command add_run(CLI::App& root, AgentHub* launched) {
   auto options = std::make_shared<Options>();
   auto* app = add_command(root, "run", "Run one experiment and keep its record.", options->output,
                           {"ddlbench run --model lenet --steps 20 --synthetic",
                            "ddlbench run --workers 2 --transport tcp --steps 20 --synthetic --store none --json",
+                           "mpirun -n 2 ddlbench run --workers 2 --transport mpi --steps 20 --synthetic",
                            "ddlbench run --set model=resnet18 --set steps=5 --synthetic --dry-run"});
   app->add_option("file", options->file, "Experiment in YAML: a mapping of the keys below.")->type_name("FILE");
   app->add_flag("--dry-run", options->dry, "Print the resolved configuration and where each value comes from; run nothing.");
   options->flags = std::make_unique<ExperimentFlags>(*app);
-  return {app, [options] { return act(*options); }};
+  return {app, [options, launched] { return act(*options, launched); }};
 }
 
 }  // namespace ddl

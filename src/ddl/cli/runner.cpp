@@ -30,7 +30,7 @@ Json adopted(Json record, const Json& planned) {
 
 }  // namespace
 
-Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress, Nanoseconds requested) {
+Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress, AgentHub* launched, Nanoseconds requested) {
   const SignalsHeld held;
   Json record = pending.record;
   record["state"] = "running";
@@ -39,7 +39,7 @@ Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress,
   auto events = progress.events();
   events.requested = requested;
   try {
-    record = adopted(run_experiment(pending.experiment, events), pending.record);
+    record = adopted(run_experiment(pending.experiment, events, launched), pending.record);
   } catch (const std::exception& error) {
     record["state"] = "failed";
     record["reason"] = error.what();
@@ -51,7 +51,7 @@ Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress,
   return record;
 }
 
-Outcome run_all(const std::vector<Pending>& pending, Recorder& recorder, const Output& output) {
+Outcome run_all(const std::vector<Pending>& pending, Recorder& recorder, const Output& output, AgentHub* launched) {
   Outcome outcome;
   // Between two runs nobody else listens.
   const SignalsHeld signals;
@@ -64,7 +64,7 @@ Outcome run_all(const std::vector<Pending>& pending, Recorder& recorder, const O
     if (outcome.exit != Exit::ok || !recorder.sound()) break;
     progress.begin(called(one.record), ++number, static_cast<int>(pending.size()));
     try {
-      outcome.records.push_back(run_one(one, recorder, progress));
+      outcome.records.push_back(run_one(one, recorder, progress, launched));
     } catch (const std::exception& error) {
       auto record = one.record;
       record["state"] = "failed";

@@ -17,8 +17,8 @@ struct Pending {
 };
 
 /// Runs one experiment: keeps its record as `running`, then as what came of it. The record has the id, study and case
-/// that were planned. Errors: what makes the experiment impossible to start; the record says `failed` then.
-Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress, Nanoseconds requested = 0);
+/// that were planned. `launched`: as run_experiment(). Errors: what makes the experiment impossible to start; the record says `failed` then.
+Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress, AgentHub* launched, Nanoseconds requested = 0);
 
 /// What came of a set of runs.
 struct Outcome {
@@ -27,7 +27,7 @@ struct Outcome {
 };
 
 /// Runs all, one after the other; a failure does not keep the next from running, an interrupt does.
-Outcome run_all(const std::vector<Pending>& pending, Recorder& recorder, const Output& output);
+Outcome run_all(const std::vector<Pending>& pending, Recorder& recorder, const Output& output, AgentHub* launched);
 
 /// For people, on standard error: the table of `records` and where the time went.
 void say_results(const std::vector<Json>& records, const Output& output);

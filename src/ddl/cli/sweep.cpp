@@ -42,7 +42,7 @@ Exit dry_run(const Study& study, const Output& output) {
   return Exit::ok;
 }
 
-Exit act(const Options& options) {
+Exit act(const Options& options, AgentHub* launched) {
   // From the first line on: a Ctrl-C is an exit code, never a death.
   const SignalsHeld held;
   refuse_what_is_not_here(options);
@@ -57,7 +57,7 @@ Exit act(const Options& options) {
   if (options.dry) return dry_run(study, options.output);
   Recorder recorder(store, options.output);
   return run_study(study.name, study.digest, plan_runs(study.experiments, recorder.store(), options.fresh), recorder, options.report,
-                   options.output);
+                   options.output, launched);
 }
 
 Json line_of(const Json& record) {
@@ -69,12 +69,12 @@ Json line_of(const Json& record) {
 }  // namespace
 
 Exit run_study(const std::string& name, const std::string& digest, const RunPlan& plan, Recorder& recorder,
-               const std::string& report, const Output& output) {
+               const std::string& report, const Output& output, AgentHub* launched) {
   for (const auto& pending : plan.pending) recorder.keep(pending.record);
   if (!plan.done.empty())
     output.say(fmt::format("{} of {} runs are done already (--fresh runs them again)", plan.done.size(),
                            plan.done.size() + plan.pending.size()));
-  auto outcome = run_all(plan.pending, recorder, output);
+  auto outcome = run_all(plan.pending, recorder, output, launched);
   auto records = plan.done;
   records.insert(records.end(), outcome.records.begin(), outcome.records.end());
 
@@ -107,7 +107,7 @@ Exit run_study(const std::string& name, const std::string& digest, const RunPlan
   return outcome.exit;
 }
 
-Command add_sweep(CLI::App& root) {
+Command add_sweep(CLI::App& root, AgentHub* launched) {
   auto options = std::make_shared<Options>();
   auto* app = add_command(root, "sweep", "Run a study: every experiment of a file that is not done yet.", options->output,
                           {"ddlbench sweep studies/first.yaml", "ddlbench sweep first --fresh --report report.html",
@@ -119,7 +119,7 @@ Command add_sweep(CLI::App& root) {
   app->add_flag("--predict-only", options->predict_only, "Predict and run nothing (not in this version).");
   app->add_flag("--dry-run", options->dry, "Print the experiments; run nothing.");
   options->flags = std::make_unique<ExperimentFlags>(*app);
-  return {app, [options] { return act(*options); }};
+  return {app, [options, launched] { return act(*options, launched); }};
 }
 
 }  // namespace ddl

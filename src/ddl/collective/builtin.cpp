@@ -1,3 +1,4 @@
+#include "ddl/core/error.h"
 #include "ddl/collective/algorithms.h"
 #include "ddl/collective/algorithms/algorithms.h"
 #include "ddl/core/units.h"
@@ -25,6 +26,8 @@ CollectiveAlgorithm hierarchical() {
   return {Goal::all_reduce,
           [](const Spec& spec) {
             const auto within = option(spec, "within", "direct");
+            if (within != "direct" && within != "ring")
+              throw Error(Code::invalid_argument, fmt::format("hierarchical: option 'within'; got '{}', expected direct or ring", within));
             return hierarchical_all_reduce(choose_algorithm(Goal::reduce_scatter, within).algorithm,
                                            choose_algorithm(Goal::all_reduce, option(spec, "between", "ring")).algorithm,
                                            choose_algorithm(Goal::all_gather, within).algorithm);

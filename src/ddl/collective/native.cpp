@@ -35,13 +35,13 @@ void reduce_elements(ReduceOp op, ElementType type, std::byte* inout, const std:
 
 }  // namespace
 
-std::optional<NativeChoice> choose_native(Goal goal, std::string_view word, Transport& transport) {
+bool is_native_goal(Goal goal) { return kind_of(goal).has_value(); }
+
+std::optional<NativeChoice> parse_native(Goal goal, std::string_view word) {
   if (!word.starts_with("native")) return std::nullopt;
   const Spec spec = parse_spec(word);
   if (spec.name != "native") return std::nullopt;
   require_options(spec, {"meet"});
-  if (transport.native() == nullptr)
-    throw Error(Code::unsupported, fmt::format("[{}] unsupported: this transport's library has no collectives of its own", name(goal)));
   if (!kind_of(goal)) throw Error(Code::unsupported, fmt::format("[{}] unsupported: no library has it as a collective; expected direct", name(goal)));
   NativeChoice choice;
   if (const auto meet = spec.options.find("meet"); meet != spec.options.end()) {
@@ -49,6 +49,13 @@ std::optional<NativeChoice> choose_native(Goal goal, std::string_view word, Tran
       throw Error(Code::invalid_argument, fmt::format("[native] meet; got '{}', expected on or off", meet->second));
     choice.meets = meet->second == "on";
   }
+  return choice;
+}
+
+std::optional<NativeChoice> choose_native(Goal goal, std::string_view word, Transport& transport) {
+  const auto choice = parse_native(goal, word);
+  if (choice && transport.native() == nullptr)
+    throw Error(Code::unsupported, fmt::format("[{}] unsupported: this transport's library has no collectives of its own", name(goal)));
   return choice;
 }
 

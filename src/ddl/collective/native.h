@@ -16,6 +16,12 @@ struct NativeChoice {
   bool meets = true;
 };
 
+/// Whether libraries have a collective of this goal.
+bool is_native_goal(Goal goal);
+/// Nothing where `word` is another algorithm's; what it says of any transport that has collectives of its own.
+/// Errors: unsupported for another goal; invalid_argument for an option.
+std::optional<NativeChoice> parse_native(Goal goal, std::string_view word);
+
 /// Nothing where `word` is another algorithm's.
 /// Errors: unsupported where the transport has no collectives of its own, or none for this goal; invalid_argument for an option.
 std::optional<NativeChoice> choose_native(Goal goal, std::string_view word, Transport& transport);

@@ -89,6 +89,14 @@ Experiment resolve(const Settings& settings) {
   return experiment;
 }
 
+Experiment experiment_from(const Json& config, const Json& provenance) {
+  Settings settings;
+  for (const auto& [key, value] : config.items())
+    settings[key] = {value.is_null() ? "0" : value.is_string() ? value.get<std::string>() : value.dump(),
+                     provenance.is_object() && provenance.contains(key) ? provenance.at(key).get<std::string>() : std::string("stored configuration")};
+  return resolve(settings);
+}
+
 std::string identity(const Experiment& experiment, const std::string& build, const std::string& dataset_digest) {
   Json kept = experiment.config;
   for (const auto* key : {"store", "repeat", "trace", "timeout", "collective_timeout"}) kept.erase(key);

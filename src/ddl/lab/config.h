@@ -65,6 +65,9 @@ Settings merge(Settings under, const Settings& over);
 /// Errors: invalid_argument `origin: key: what; got …, expected …`.
 Experiment resolve(const Settings& settings);
 
+/// From what a record keeps of it. Errors: those of resolve().
+Experiment experiment_from(const Json& config, const Json& provenance);
+
 /// Equal for the same experiment: a hash of the resolved configuration, the build and the data. What cannot change a
 /// measurement is left out: store, repeat, trace, the time limits, and what a study calls it.
 std::string identity(const Experiment& experiment, const std::string& build, const std::string& dataset_digest);

@@ -95,11 +95,11 @@ std::vector<Binding> make() {
   add(spec("strategy", "data", "How the work is divided among the workers.",
            [](E& e) -> Spec& { return e.job.strategy; }));
   add(workers());
-  add(text("transport", "shm", "What carries bytes between workers.",
+  add(text("transport", "shm", "What carries bytes between workers. mpi starts them by mpirun, unless mpirun or srun started ddlbench.",
            [](E& e) -> std::string& { return e.job.transport; }));
   add(text("collective", "auto", "Algorithm of the all-reduce. auto: by size and number of workers.",
            [](E& e) -> std::string& { return e.job.collective; }));
-  add(text("fabric", "", "Test network of several hosts on this machine, for transport tcp; takes root. As in "
+  add(text("fabric", "", "Test network of several hosts on this machine, for transports tcp and mpi; takes root. As in "
                          "hosts=4,bandwidth=1Gbps,latency=100us.",
            [](E& e) -> std::string& { return e.job.fabric; }));
   add(integer("batch", "64", "Global batch, in samples of all workers together.", 1, kMany,

@@ -190,6 +190,25 @@ TEST_F(Config, IdentityIgnoresWhatCannotChangeAMeasurement) {
 }
 
 // Whatever stands in a file, reading it ends in settings or in one ddl::Error.
+TEST_F(Config, WhatARecordKeepsResolvesToTheSame) {
+  Settings settings;
+  set(settings, "learning_rate", "0.1000000000000000055511151231257827", "--a");
+  set(settings, "weight_decay", "3e-5", "--b");
+  set(settings, "collective_timeout", "1234us", "--c");
+  set(settings, "workers", "cpu[threads=2]:2,cpu", "--d");
+  set(settings, "seed", "9007199254740993", "--e");
+  set(settings, "strategy", "data[bucket=1MiB]", "--f");
+  set(settings, "steps", "7", "--g");
+  const auto experiment = resolve(settings);
+  const auto again = experiment_from(parse_json(experiment.config.dump(), "a record"), experiment.provenance);
+  EXPECT_EQ(again.config.dump(), experiment.config.dump());
+  EXPECT_EQ(again.provenance, experiment.provenance);
+  EXPECT_EQ(again.job.learning_rate, experiment.job.learning_rate);
+  EXPECT_EQ(again.job.weight_decay, experiment.job.weight_decay);
+  EXPECT_EQ(again.job.collective_timeout, experiment.job.collective_timeout);
+  EXPECT_EQ(again.job.seed, experiment.job.seed);
+}
+
 TEST_F(Config, MutatedFilesNeverCrash) {
   const std::string_view valid =
       "# comment\nmodel: \"resnet18\"\ndataset: fashion-mnist\nworkers: cpu[threads=2]:2,cpu\nsteps: 30\n"

@@ -9,6 +9,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
+#include "ddl/lab/process_group.h"
 #include "ddl/lab/signals.h"
 
 namespace ddl {
@@ -49,7 +50,7 @@ class Supervisor {
   const RunEvents& events_;
   Observed& observed_;
   int ranks_;
-  ProcessGroup processes_;
+  std::unique_ptr<Processes> processes_;
   std::map<int, std::deque<std::string>> lines_;
   std::map<int, std::string> said_;  ///< a rank's own word of its failure, and its code
   std::vector<Failure> failures_;
@@ -59,10 +60,9 @@ class Supervisor {
 };
 
 void Supervisor::run() {
-  launch_.start(processes_);
-  for (int rank = 0; rank < ranks_; ++rank) observed_.pids[static_cast<std::size_t>(rank)] = processes_.pid(rank);
-  while (processes_.running() > 0) {
-    for (const auto& event : processes_.poll({0.1})) handle(event);
+  processes_ = launch_.start();
+  while (processes_->running() > 0) {
+    for (const auto& event : processes_->poll({0.1})) handle(event);
     check_clock();
   }
   conclude();
@@ -74,7 +74,7 @@ void Supervisor::handle(const ProcessEvent& event) {
       if (stopping_) {
         observed_.state = "interrupted";
         observed_.reason = fmt::format("killed by a second {} before the step under way was over", signal_name(event.status));
-        processes_.kill_all();
+        processes_->kill_all();
       } else {
         stop("interrupted", fmt::format("interrupted by {}", signal_name(event.status)));
       }
@@ -105,7 +105,7 @@ void Supervisor::handle_message(const ProcessEvent& event) {
     return;
   }
   try {
-    launch_.take(event, processes_);
+    launch_.take(event, *processes_);
   } catch (const Error& error) {
     const bool its_own_word = error.code() == Code::peer_lost;
     failures_.push_back({event.rank, 2, fmt::format("rank {}{}: {}", event.rank, its_own_word ? "" : " said what cannot be understood", error.what())});
@@ -131,7 +131,7 @@ void Supervisor::handle_exit(const ProcessEvent& event) {
     if (last.size() > kLinesInReason) last.erase(last.begin(), last.end() - static_cast<std::ptrdiff_t>(kLinesInReason));
     failures_.push_back({event.rank, WIFSIGNALED(event.status) ? 3 : 2,
                          fmt::format("rank {} (process {}) ended by {} at step {}; its last lines: {}", event.rank,
-                                     observed_.pids[static_cast<std::size_t>(event.rank)], describe_status(event.status),
+                                     processes_->pid(event.rank), describe_status(event.status),
                                      observed_.book.steps(event.rank).size(),
                                      last.empty() ? "none" : join(last, " | "))});
   }
@@ -147,7 +147,7 @@ void Supervisor::stop(const std::string& state, const std::string& reason) {
   stopping_ = true;
   observed_.state = state;
   observed_.reason = reason;
-  if (launch_.ask_to_stop(processes_)) {
+  if (launch_.ask_to_stop(*processes_)) {
     kill_at_ = now() + static_cast<Nanoseconds>(kStopPatience.value * 1e9);
   } else {
     kill_at_ = now();
@@ -158,10 +158,11 @@ void Supervisor::check_clock() {
   const auto& limit = experiment_.job.timeout;
   if (!stopping_ && kill_at_ == 0 && limit.value > 0 && seconds(now() - began_) > limit.value)
     stop("timeout", fmt::format("the time limit of {} was reached", to_string(limit)));
-  if (kill_at_ != 0 && now() >= kill_at_) processes_.kill_all();
+  if (kill_at_ != 0 && now() >= kill_at_) processes_->kill_all();
 }
 
 void Supervisor::conclude() {
+  for (int rank = 0; rank < ranks_; ++rank) observed_.pids[static_cast<std::size_t>(rank)] = processes_->pid(rank);
   for (const auto& [rank, lines] : lines_)
     for (const auto& line : lines) observed_.messages.push_back(fmt::format("rank {}: {}", rank, line));
   if (observed_.state != "ok" || failures_.empty()) return;

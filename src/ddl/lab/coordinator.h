@@ -1,9 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "ddl/lab/process_group.h"
+#include "ddl/lab/processes.h"
 #include "ddl/lab/record.h"
 #include "ddl/lab/run.h"
 
@@ -13,11 +14,11 @@ namespace ddl {
 class Launch {
  public:
   virtual ~Launch() = default;
-  virtual void start(ProcessGroup& processes) = 0;
+  virtual std::unique_ptr<Processes> start() = 0;
   /// A message or a line of a worker. Errors: corrupt where it cannot be understood.
-  virtual void take(const ProcessEvent& event, ProcessGroup& processes) = 0;
+  virtual void take(const ProcessEvent& event, Processes& processes) = 0;
   /// Asks every worker to end after the step under way; false where this kind cannot, so that they are killed.
-  virtual bool ask_to_stop(ProcessGroup& processes) = 0;
+  virtual bool ask_to_stop(Processes& processes) = 0;
 };
 
 /// Runs the workers of a launch to their end and fills `observed`: state and reason, process numbers, messages.

@@ -5,6 +5,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/lab/launches.h"
+#include "ddl/lab/process_group.h"
 #include "ddl/nn/model.h"
 #include "ddl/subject/peer_events.h"
 #include "ddl/subject/subject.h"
@@ -67,18 +68,20 @@ class PeerLaunch final : public Launch {
         ranks_(observed.done.size()),
         total_steps_(steps_of(experiment.job, data.train->size())) {}
 
-  void start(ProcessGroup& processes) override {
+  std::unique_ptr<Processes> start() override {
+    auto processes = std::make_unique<ProcessGroup>();
     // Its start is that of its own processes: handing over the data is our doing.
     times_.requested = times_.entered = now();
     times_.dataset_open = times_.network_built = 0;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       const auto& command = prepared_.commands().at(rank);
-      processes.start_program(static_cast<int>(rank), command.argv, command.environment);
+      processes->start_program(static_cast<int>(rank), command.argv, command.environment);
     }
     tell("starting");
+    return processes;
   }
 
-  void take(const ProcessEvent& event, ProcessGroup&) override {
+  void take(const ProcessEvent& event, Processes&) override {
     auto& events = ranks_.at(static_cast<std::size_t>(event.rank));
     events.feed(event.line + "\n");
     if (event.rank == 0 && events.ready && times_.connected == 0) times_.connected = *events.ready;
@@ -94,7 +97,7 @@ class PeerLaunch final : public Launch {
     tell("training");
   }
 
-  bool ask_to_stop(ProcessGroup&) override { return false; }
+  bool ask_to_stop(Processes&) override { return false; }
 
  private:
   static std::int64_t steps_of(const Job& job, std::int64_t samples) {
@@ -182,8 +185,8 @@ std::unique_ptr<Launch> peer_launch(const Experiment& experiment, const DatasetP
 }
 
 std::unique_ptr<Launch> make_launch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events,
-                                    Observed& observed, LaunchTimes& times, const Fabric* fabric) {
-  return experiment.subject == "ddlbench" ? worker_launch(experiment, data, events, observed, times, fabric)
+                                    Observed& observed, LaunchTimes& times, const Fabric* fabric, AgentHub* launched) {
+  return experiment.subject == "ddlbench" ? worker_launch(experiment, data, events, observed, times, fabric, launched)
                                           : peer_launch(experiment, data, events, observed, times);
 }
 

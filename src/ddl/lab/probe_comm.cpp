@@ -6,9 +6,11 @@
 #include <memory>
 #include <optional>
 
+#include "ddl/collective/native.h"
 #include "ddl/collective/prepare.h"
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
+#include "ddl/lab/agent_hub.h"
 #include "ddl/lab/probe_group.h"
 #include "ddl/lab/record.h"
 #include "ddl/measure/environment.h"
@@ -29,7 +31,7 @@ std::string bare(const std::string& text) {
   return named.substr(named.find('/') == std::string::npos ? 0 : named.find('/') + 1);
 }
 
-std::vector<ProbeCase> cases_of(const CommunicationProbe& probe, int ranks) {
+std::vector<ProbeCase> cases_of(const CommunicationProbe& probe, const std::string& transport, int ranks) {
   std::vector<ProbeCase> cases;
   const auto wants = [&](Goal goal) { return probe.goals.empty() || std::find(probe.goals.begin(), probe.goals.end(), goal) != probe.goals.end(); };
   const auto add = [&](Goal goal, const std::string& algorithm) {
@@ -49,8 +51,17 @@ std::vector<ProbeCase> cases_of(const CommunicationProbe& probe, int ranks) {
     for (const auto& text : probe.algorithms)
       if (bare(text) == bare(entry.name)) add(entry.make.goal, text.substr(text.find('/') == std::string::npos ? 0 : text.find('/') + 1));
   }
+  // The library's own, where the transport has one.
+  if (parse_spec(transport).name == "mpi")
+    for (const Goal goal : kGoals) {
+      if (!wants(goal) || !is_native_goal(goal)) continue;
+      if (probe.algorithms.empty()) add(goal, "native");
+      for (const auto& text : probe.algorithms)
+        if (parse_native(goal, text)) add(goal, text);
+    }
   if (cases.empty()) throw Error(Code::invalid_argument, "[probe] nothing to measure: no algorithm is both of those collectives and of those names");
-  for (const auto& each : cases) choose_algorithm(each.goal, each.algorithm);  // options that are wrong are so before anything runs
+  for (const auto& each : cases)  // options that are wrong are so before anything runs
+    if (!parse_native(each.goal, each.algorithm)) choose_algorithm(each.goal, each.algorithm);
   return cases;
 }
 
@@ -98,6 +109,7 @@ struct Row {
   std::size_t number;
   Interval time;
   FitSample sample;
+  bool native = false;  ///< a library's own: no schedule of ours, so that there is nothing to fit
   bool one_shot = false;
   double fitted = 0, simulated = 0;
 };
@@ -136,18 +148,18 @@ Json row_json(const ProbedGroup& group, const Row& row) {
   Json samples = Json::array();
   for (const double time : group.slowest(row.number)) samples.push_back(time * 1e6);
   const auto& counted = group.sent[row.number];
-  const auto& priced = row.sample.group->bytes_sent;
+  const bool unknown = row.native || counted.front() < 0;
   bool equal = true;
-  for (std::size_t rank = 0; rank < counted.size(); ++rank) equal &= counted[rank] == static_cast<std::int64_t>(priced[rank]);
+  for (std::size_t rank = 0; !unknown && rank < counted.size(); ++rank) equal &= counted[rank] == static_cast<std::int64_t>(row.sample.group->bytes_sent[rank]);
   const auto limit = limit_of(group, which);
   return {{"transport", group.transport}, {"collective", name(which.goal)}, {"algorithm", which.algorithm}, {"ranks", group.ranks}, {"bytes", which.bytes},
           {"time_us", {{"median", row.time.median * 1e6}, {"low", row.time.low * 1e6}, {"high", row.time.high * 1e6}, {"samples", samples}}},
           {"algorithm_gbps", reduces_nothing ? Json() : Json(bits)},
           {"bus_gbps", reduces_nothing ? Json() : Json(bits * bus_factor(which.goal, group.ranks))},
-          {"fit_us", row.fitted * 1e6}, {"simulated_us", row.simulated * 1e6}, {"limit_us", limit ? Json(*limit * 1e6) : Json()},
+          {"fit_us", row.native ? Json() : Json(row.fitted * 1e6)}, {"simulated_us", row.native ? Json() : Json(row.simulated * 1e6)}, {"limit_us", limit ? Json(*limit * 1e6) : Json()},
           {"one_pass", row.one_shot},
-          {"bytes_sent", counted.front() < 0 ? Json() : Json(counted)}, {"priced_bytes", priced},
-          {"bytes_equal", counted.front() < 0 ? Json() : Json(equal)}};
+          {"bytes_sent", unknown ? Json() : Json(counted)}, {"priced_bytes", row.native ? Json() : Json(row.sample.group->bytes_sent)},
+          {"bytes_equal", unknown ? Json() : Json(equal)}};
 }
 
 /// Fits, chooses and writes down what one group measured.
@@ -156,7 +168,8 @@ void conclude(const ProbedGroup& group, bool own_memory, Json& document) {
   for (std::size_t i = 0; i < group.cases.size(); ++i) {
     if (!group.complete(i)) continue;
     Row row{i, median_interval(group.slowest(i))};
-    row.sample = sample_of(group.cases[i], group.ranks, group.shares_memory, row.time.median, row.one_shot);
+    row.native = parse_native(group.cases[i].goal, group.cases[i].algorithm).has_value();
+    if (!row.native) row.sample = sample_of(group.cases[i], group.ranks, group.shares_memory, row.time.median, row.one_shot);
     rows.push_back(std::move(row));
   }
   if (rows.empty()) return;
@@ -164,15 +177,16 @@ void conclude(const ProbedGroup& group, bool own_memory, Json& document) {
   for (const bool one_shot : {false, true}) {
     std::vector<FitSample> samples;
     for (auto& row : rows)
-      if (row.one_shot == one_shot) {
+      if (row.one_shot == one_shot && !row.native) {
         samples.push_back(row.sample);
         if (one_shot) samples.back().group = nullptr;
       }
     if (samples.empty()) continue;
     const auto fitted = fit(samples);
+    const double held_out = held_out_error(samples);
     std::size_t next = 0;
     for (auto& row : rows) {
-      if (row.one_shot != one_shot) continue;
+      if (row.one_shot != one_shot || row.native) continue;
       row.fitted = fitted.seconds[next++];
       row.simulated = one_shot ? row.fitted : simulate(*row.sample.group, fitted.cost.at(row.sample.bytes), {}).seconds;
     }
@@ -181,6 +195,7 @@ void conclude(const ProbedGroup& group, bool own_memory, Json& document) {
       Json entry{{"transport", group.transport}, {"ranks", group.ranks}, {"memory", part.memory}, {"path", one_shot ? "one-pass" : "rounds"}};
       entry.update(piece);
       entry["mean_error_pct"] = 100 * fitted.error;
+      entry["held_out_error_pct"] = held_out < 0 ? Json() : Json(100 * held_out);
       document["fit"].push_back(entry);
     }
   }
@@ -203,12 +218,36 @@ void conclude(const ProbedGroup& group, bool own_memory, Json& document) {
 
 }  // namespace
 
-Json probe_communication(const CommunicationProbe& probe, const RunEvents& events) {
+namespace {
+
+void check_ranks(const CommunicationProbe& probe, const AgentHub* launched) {
+  if (launched == nullptr) return;
+  if (!probe.fabric.empty())
+    throw Error(Code::unsupported, fmt::format("--fabric: unsupported: a launcher has placed its ranks already; got {}, expected none, or ddlbench started plainly", probe.fabric));
+  for (const int ranks : probe.ranks)
+    if (ranks != launched->ranks())
+      throw Error(Code::invalid_argument, fmt::format("--ranks: as many as the launcher started processes; got {}, expected {}", ranks, launched->ranks()));
+}
+
+/// What carries a test network's traffic.
+void check_fabric(const std::string& transport, const FabricDescription& fabric) {
+  const auto name = parse_spec(transport).name;
+  if (name != "tcp" && name != "mpi")
+    throw Error(Code::invalid_argument, fmt::format("--fabric: a fabric carries tcp and mpi; got transport {}, expected --transport tcp or mpi", transport));
+  if (name == "mpi" && fabric.latency.value > 0)
+    throw Error(Code::invalid_argument, fmt::format("--fabric: latency is added by our tcp alone; got latency={} for {}, expected none", to_string(fabric.latency), transport));
+}
+
+}  // namespace
+
+Json probe_communication(const CommunicationProbe& probe, const RunEvents& events, AgentHub* launched) {
+  check_ranks(probe, launched);
   Json document{{"schema", "ddlbench.probe/1"}, {"kind", "comm"}, {"fabric", probe.fabric.empty() ? Json() : Json(probe.fabric)}, {"state", "ok"}, {"started", utc_now()}, {"environment", capture_environment()},
                 {"results", Json::array()}, {"fit", Json::array()}, {"best", Json::array()}, {"limits", Json::array()},
                 {"failed", Json::array()}, {"machine_parts", Json::array()}};
   for (const auto& transport : probe.transports) choose_transport(transport, {});
-  for (const int ranks : probe.ranks) cases_of(probe, ranks);
+  for (const auto& transport : probe.transports)
+    for (const int ranks : probe.ranks) cases_of(probe, transport, ranks);
   for (const auto& transport : probe.transports)
     for (const int ranks : probe.ranks) {
       if (document["state"] == "interrupted") break;
@@ -217,8 +256,7 @@ Json probe_communication(const CommunicationProbe& probe, const RunEvents& event
       settings.options.secret = new_secret();
       std::optional<Fabric> fabric;
       if (!probe.fabric.empty()) {
-        if (parse_spec(transport).name != "tcp")
-          throw Error(Code::invalid_argument, fmt::format("--fabric: a fabric carries tcp alone; got transport {}, expected --transport tcp", transport));
+        check_fabric(transport, parse_fabric(probe.fabric));
         fabric.emplace(probe.fabric);
         const auto host_of = [&fabric, ranks](int rank) { return ranks >= fabric->hosts() ? rank * fabric->hosts() / ranks : rank; };
         for (int rank = 0; rank < ranks; ++rank) settings.hosts.push_back(host_of(rank));
@@ -231,8 +269,8 @@ Json probe_communication(const CommunicationProbe& probe, const RunEvents& event
       settings.check = probe.check;
       settings.budget = probe.budget;
       settings.timeout = probe.timeout;
-      settings.cases = cases_of(probe, ranks);
-      const auto group = probe_group(settings, ranks, events);
+      settings.cases = cases_of(probe, transport, ranks);
+      const auto group = probe_group(settings, ranks, events, launched, fabric ? &*fabric : nullptr);
       conclude(group, probe.own_memory, document);
       if (!group.failed.empty()) {
         document["failed"].push_back({{"transport", transport}, {"ranks", ranks}, {"reason", group.failed}});

@@ -26,8 +26,9 @@ struct CommunicationProbe {
 /// Runs it, transport by transport, in processes of its own (threads for inproc), and returns the document
 /// `ddlbench.probe/1` (docs/machine.md): `state` ok, partial (some transport failed; `failed` says why), failed or interrupted;
 /// `results`, `fit`, `best`, and the `environment` they hold for. SIGINT ends it; what was complete is in the document.
-/// Errors: invalid_argument, not_found for what cannot be asked.
-Json probe_communication(const CommunicationProbe& probe, const RunEvents& events);
+/// `launched`: the ranks that a launcher started with this process, which must be as many as are asked for; null: there are none.
+/// Errors: invalid_argument, not_found for what cannot be asked; unsupported where a launcher or a library is missing.
+Json probe_communication(const CommunicationProbe& probe, const RunEvents& events, AgentHub* launched = nullptr);
 
 /// Puts what the document says into a machine profile.
 void add_to_machine(Json& machine, const Json& document);

@@ -8,64 +8,16 @@
 #include <thread>
 
 #include "ddl/core/error.h"
+#include "ddl/lab/mpi_group.h"
+#include "ddl/lab/probe_teller.h"
 #include "ddl/lab/process_group.h"
+#include "ddl/lab/rank_job.h"
 #include "ddl/lab/signals.h"
 
 namespace ddl {
 namespace {
 
 constexpr Seconds kAftermath{1};
-
-/// What a rank tells, as JSON over its control socket; threads of one process share one.
-class Teller {
- public:
-  Teller(Control& control, int rank) : control_(control), rank_(rank) {}
-
-  ProbeEvents events() {
-    ProbeEvents told;
-    told.joined = [this](bool shares_memory) { tell({{"shares_memory", shares_memory}}); };
-    told.timed = [this](std::size_t number, const ProbeTimes& times) { tell({{"rank", rank_}, {"case", number}, {"times", times}}); };
-    told.limit = [this](std::size_t bytes, const ProbeLimits& limit) {
-      tell({{"limit", bytes}, {"exchange", limit.exchange}, {"one_way", limit.one_way}, {"reduce", limit.reduce}});
-    };
-    told.sent = [this](std::size_t number, std::int64_t bytes) { tell({{"rank", rank_}, {"case", number}, {"sent", bytes}}); };
-    return told;
-  }
-
- private:
-  void tell(const Json& what) {
-    static std::mutex one_at_a_time;
-    const std::lock_guard lock(one_at_a_time);
-    control_.send(MessageType::result, what.dump());
-  }
-
-  Control& control_;
-  int rank_;
-};
-
-/// Runs `body`; what it throws goes to the coordinator.
-template <typename Body>
-int answered(Control& control, const Body& body) {
-  try {
-    body();
-    return 0;
-  } catch (const Error& error) {
-    try {
-      control.send(MessageType::failed, Json{{"code", name(error.code())}, {"message", error.what()}}.dump());
-    } catch (const Error&) {
-      // Nobody is left to tell.
-    }
-    return 1;
-  }
-}
-
-int process_rank(Control control, const ProbeSettings& settings, int rank, int ranks) {
-  return answered(control, [&] {
-    ControlRendezvous rendezvous(control, rank, ranks);
-    Teller teller(control, rank);
-    probe_rank(rendezvous, settings, teller.events());
-  });
-}
 
 int all_threads(Control control, const ProbeSettings& settings, int ranks) {
   return answered(control, [&] {
@@ -77,8 +29,7 @@ int all_threads(Control control, const ProbeSettings& settings, int ranks) {
       threads.emplace_back([&, rank] {
         auto& seat = meeting[static_cast<std::size_t>(rank)];
         try {
-          Teller teller(control, rank);
-          probe_rank(*seat, settings, teller.events());
+          probe_rank(*seat, settings, told_over(control, rank));
         } catch (const Error& error) {
           const std::lock_guard lock(mutex);
           errors.push_back(error);
@@ -94,7 +45,7 @@ class Collecting {
  public:
   Collecting(ProbedGroup& group, int processes, const RunEvents& events) : group_(group), processes_(processes), events_(events) {}
 
-  void take(const ProcessEvent& event, ProcessGroup& running) {
+  void take(const ProcessEvent& event, Processes& running) {
     switch (event.kind) {
       case ProcessEvent::Kind::signal: group_.interrupted = true; kill_at_ = now(); break;
       case ProcessEvent::Kind::exited:
@@ -111,7 +62,7 @@ class Collecting {
   bool patience_is_over() const { return kill_at_ != 0 && now() >= kill_at_; }
 
  private:
-  void message(const ProcessEvent& event, ProcessGroup& running) {
+  void message(const ProcessEvent& event, Processes& running) {
     const auto& [type, body] = event.message;
     if (type == MessageType::rendezvous) {
       texts_[event.rank] = body;
@@ -189,21 +140,39 @@ std::vector<double> ProbedGroup::slowest(std::size_t number) const {
   return worst;
 }
 
-ProbedGroup probe_group(const ProbeSettings& settings, int ranks, const RunEvents& events) {
+namespace {
+
+/// Threads of one child for inproc, a child for each rank otherwise, or ranks that a launcher starts.
+std::unique_ptr<Processes> start(const ProbeSettings& settings, int ranks, AgentHub* launched, const Fabric* fabric) {
+  const bool threads = settings.transport == "inproc";
+  if (launched != nullptr && !threads) return launched_group(*launched, probe_job(settings));
+  if (parse_spec(settings.transport).name == "mpi") return mpi_group(settings.transport, ranks, probe_job(settings), settings.hosts, fabric);
+  auto processes = std::make_unique<ProcessGroup>();
+  if (threads)
+    processes->start(0, [&](Control control) { return all_threads(std::move(control), settings, ranks); });
+  else
+    for (int rank = 0; rank < ranks; ++rank)
+      processes->start(rank, [&, rank](Control control) { return run_probe_rank(control, settings, rank, ranks); });
+  return processes;
+}
+
+}  // namespace
+
+ProbedGroup probe_group(const ProbeSettings& settings, int ranks, const RunEvents& events, AgentHub* launched, const Fabric* fabric) {
   ProbedGroup group{settings.transport, ranks, settings.cases};
   group.times.assign(settings.cases.size(), std::vector<ProbeTimes>(static_cast<std::size_t>(ranks)));
   group.sent.assign(settings.cases.size(), std::vector<std::int64_t>(static_cast<std::size_t>(ranks), -1));
-  const bool threads = settings.transport == "inproc";
-  ProcessGroup processes;
-  if (threads)
-    processes.start(0, [&](Control control) { return all_threads(std::move(control), settings, ranks); });
-  else
-    for (int rank = 0; rank < ranks; ++rank)
-      processes.start(rank, [&, rank](Control control) { return process_rank(std::move(control), settings, rank, ranks); });
-  Collecting collecting(group, threads ? 1 : ranks, events);
-  while (processes.running() > 0) {
-    for (const auto& event : processes.poll({0.1})) collecting.take(event, processes);
-    if (collecting.patience_is_over()) processes.kill_all();
+  Collecting collecting(group, settings.transport == "inproc" ? 1 : ranks, events);
+  try {
+    const auto processes = start(settings, ranks, launched, fabric);
+    while (processes->running() > 0) {
+      for (const auto& event : processes->poll({0.1})) collecting.take(event, *processes);
+      if (collecting.patience_is_over()) processes->kill_all();
+    }
+  } catch (const Error& error) {
+    // A launcher that fails is this group's failure; one that is missing is everyone's.
+    if (error.code() == Code::unsupported || error.code() == Code::invalid_argument || error.code() == Code::not_found) throw;
+    group.failed = fmt::format("{} with {} ranks: {}", group.transport, group.ranks, error.what());
   }
   return group;
 }

@@ -10,6 +10,9 @@
 
 namespace ddl {
 
+class AgentHub;
+class Fabric;
+
 /// What one group of ranks measured.
 struct ProbedGroup {
   std::string transport;
@@ -27,8 +30,10 @@ struct ProbedGroup {
   std::vector<double> slowest(std::size_t number) const;
 };
 
-/// Runs `settings.cases` on `ranks` ranks: processes, or for inproc the threads of one. Leaves none of them.
-/// Errors: io. What fails in a rank is in `failed`.
-ProbedGroup probe_group(const ProbeSettings& settings, int ranks, const RunEvents& events);
+/// Runs `settings.cases` on `ranks` ranks: processes, or for inproc the threads of one; `launched`: of a launcher that started
+/// this process, too, or null; for mpi otherwise of one that is started here, on `fabric` where that is not null. Leaves none of
+/// them.
+/// Errors: io, unsupported: ranks cannot be started. What fails in a rank is in `failed`.
+ProbedGroup probe_group(const ProbeSettings& settings, int ranks, const RunEvents& events, AgentHub* launched, const Fabric* fabric);
 
 }  // namespace ddl

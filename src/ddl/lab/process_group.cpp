@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "ddl/core/error.h"
@@ -122,7 +123,12 @@ ProcessGroup::Child& ProcessGroup::spawn(int rank, const std::function<int(int)>
     // The coordinator's ends, its own and its siblings': held here, they would never look closed.
     ::close(ours.fd());
     for (auto& sibling : children_) sibling->control.reset();
-    const int status = body(theirs);
+    int status = 1;
+    try {
+      status = body(theirs);
+    } catch (const std::exception& failed) {  // what lies above is the coordinator's
+      std::fprintf(stderr, "%s\n", failed.what());
+    }
     std::fflush(nullptr);
     ::_exit(status);
   }
@@ -143,11 +149,16 @@ void ProcessGroup::start(int rank, const std::function<int(Control)>& body) {
   spawn(rank, [&](int control) { return body(Control(control)); });
 }
 
-void ProcessGroup::start_program(int rank, const std::vector<std::string>& command, const std::vector<std::string>& variables) {
+void ProcessGroup::start_program(int rank, const std::vector<std::string>& command, const std::vector<std::string>& variables,
+                                 const std::function<void()>& before) {
   auto& child = spawn(rank, [&](int) {
+    if (before) before();
     for (const auto& variable : variables) {
       const auto equals = variable.find('=');
-      ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
+      if (equals == std::string::npos)
+        ::unsetenv(variable.c_str());
+      else
+        ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
     }
     std::vector<char*> arguments;
     for (const auto& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -205,8 +216,9 @@ void ProcessGroup::drain(Child& child, std::vector<ProcessEvent>& events) {
   read_lines(child, 1, events);
 }
 
-std::vector<ProcessEvent> ProcessGroup::poll(Seconds wait) {
+std::vector<ProcessEvent> ProcessGroup::poll(Seconds wait, std::span<const int> also) {
   std::vector<pollfd> polled{{signals_, POLLIN, 0}};
+  for (const int fd : also) polled.push_back({fd, POLLIN, 0});
   for (const auto& child : children_) {
     if (child->exited) continue;
     polled.push_back({child->pidfd, POLLIN, 0});

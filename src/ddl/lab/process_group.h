@@ -5,30 +5,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "ddl/core/units.h"
-#include "ddl/train/control.h"
+#include "ddl/lab/processes.h"
 
 namespace ddl {
-
-/// Something a child process did, or a signal that the coordinator got.
-struct ProcessEvent {
-  enum class Kind : std::uint8_t {
-    message,  ///< on its control socket
-    line,     ///< on its standard output, or its standard error
-    exited,   ///< all it had said came before
-    signal,   ///< SIGINT or SIGTERM for the coordinator; rank is -1
-  };
-  Kind kind = Kind::line;
-  int rank = -1;
-  Message message = {};
-  std::string line = {};
-  bool is_error_line = false;
-  int status = 0;  ///< of exited: as waitpid gives it; of signal: its number
-};
 
 /// "exit status 3" or "signal 9 (Killed)".
 std::string describe_status(int status);
@@ -38,10 +22,10 @@ std::string describe_status(int status);
 ///
 /// While one exists SIGINT and SIGTERM are not delivered but reported as events; children are in process groups of their
 /// own, so that Ctrl-C reaches the coordinator alone.
-class ProcessGroup {
+class ProcessGroup final : public Processes {
  public:
   ProcessGroup();
-  ~ProcessGroup();
+  ~ProcessGroup() override;
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
@@ -49,20 +33,18 @@ class ProcessGroup {
   /// Errors: io.
   void start(int rank, const std::function<int(Control)>& body);
 
-  /// Forks and executes `command` with `variables` ("NAME=value") added to the environment. Errors: io; a program that
-  /// cannot be executed ends with status 127.
-  void start_program(int rank, const std::vector<std::string>& command, const std::vector<std::string>& variables);
+  /// Forks and executes `command` with `variables` added to the environment ("NAME=value") or taken from it ("NAME"), after
+  /// `before` in the child. Errors: io; a program that cannot be executed ends with status 127.
+  void start_program(int rank, const std::vector<std::string>& command, const std::vector<std::string>& variables,
+                     const std::function<void()>& before = {});
 
-  /// What happened since, waiting at most so long for the first event.
-  std::vector<ProcessEvent> poll(Seconds wait);
-
-  /// To a child that is gone it says nothing.
-  void send(int rank, MessageType type, std::string_view body);
-
-  int running() const;
-  pid_t pid(int rank) const;
-  /// SIGKILL for all that are left. Their `exited` events still come.
-  void kill_all();
+  std::vector<ProcessEvent> poll(Seconds wait) override { return poll(wait, {}); }
+  /// The same; returns early, too, when one of `also` can be read.
+  std::vector<ProcessEvent> poll(Seconds wait, std::span<const int> also);
+  void send(int rank, MessageType type, std::string_view body) override;
+  int running() const override;
+  pid_t pid(int rank) const override;
+  void kill_all() override;
 
  private:
   struct Child;

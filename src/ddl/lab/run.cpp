@@ -9,7 +9,9 @@
 #include <sstream>
 
 #include "ddl/collective/algorithms.h"
+#include "ddl/collective/native.h"
 #include "ddl/core/error.h"
+#include "ddl/lab/agent_hub.h"
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/launches.h"
 #include "ddl/lab/record.h"
@@ -72,7 +74,7 @@ void follow_machine_profile(Experiment& experiment, Json& record) {
     const auto machine = read_machine(path);
     if (!same_machine(machine, record.at("environment").at("before"))) return;
     for (const auto& choice : best_algorithms(machine, job.transport, static_cast<int>(job.workers.size()), Goal::all_reduce)) {
-      choose_algorithm(Goal::all_reduce, choice.algorithm);
+      if (!parse_native(Goal::all_reduce, choice.algorithm)) choose_algorithm(Goal::all_reduce, choice.algorithm);
       job.measured.push_back({choice.from, choice.to, choice.algorithm});
     }
     if (!job.measured.empty()) record["machine_profile"] = path;
@@ -104,7 +106,26 @@ std::string new_secret() {
   return secret;
 }
 
-Json run_experiment(const Experiment& wanted, const RunEvents& events) {
+namespace {
+
+void check_launched(const Experiment& experiment, const AgentHub* launched) {
+  if (launched == nullptr) return;
+  const auto workers = static_cast<int>(experiment.job.workers.size());
+  if (experiment.subject != "ddlbench")
+    throw Error(Code::unsupported, fmt::format("{}: unsupported: under a launcher ddlbench alone trains; got {}, expected it started plainly",
+                                               origin_of(experiment, "subject"), experiment.subject));
+  if (!experiment.job.fabric.empty())
+    throw Error(Code::unsupported, fmt::format("{}: unsupported: a launcher has placed its ranks already; got {}, expected no fabric, or ddlbench started plainly",
+                                               origin_of(experiment, "fabric"), experiment.job.fabric));
+  if (workers != launched->ranks())
+    throw Error(Code::invalid_argument, fmt::format("{}: as many workers as the launcher started processes; got {}, expected {}",
+                                                    origin_of(experiment, "workers"), workers, launched->ranks()));
+}
+
+}  // namespace
+
+Json run_experiment(const Experiment& wanted, const RunEvents& events, AgentHub* launched) {
+  check_launched(wanted, launched);
   LaunchTimes times;
   times.entered = now();
   times.requested = events.requested > 0 ? events.requested : times.entered;
@@ -120,7 +141,7 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events) {
   follow_machine_profile(experiment, record);
   const auto fabric = make_fabric(experiment);
   Observed observed(static_cast<int>(experiment.job.workers.size()), experiment.job.trace);
-  const auto launch = make_launch(experiment, data, events, observed, times, fabric.get());
+  const auto launch = make_launch(experiment, data, events, observed, times, fabric.get(), launched);
   times.started = now();
   supervise(*launch, experiment, events, observed);
 

@@ -10,6 +10,8 @@
 
 namespace ddl {
 
+class AgentHub;
+
 /// How far a run is, for people.
 struct Progress {
   std::string name;
@@ -37,8 +39,9 @@ std::string new_secret();
 /// Runs one experiment to its end and returns its record (docs/record.md): state ok, failed, timeout, interrupted or
 /// invalid, with whatever was complete. SIGINT or SIGTERM ends it after the step under way; a second one kills.
 /// Leaves no process, port or shared memory behind.
+/// `launched`: the ranks that a launcher started with this process, which must be as many as its workers; null: there are none.
 /// Errors: only what makes the experiment impossible to start, with where it was asked for: its data set cannot be read,
-/// or check_job() finds fault.
-Json run_experiment(const Experiment& experiment, const RunEvents& events);
+/// check_job() finds fault, or a launcher or a library is missing.
+Json run_experiment(const Experiment& experiment, const RunEvents& events, AgentHub* launched = nullptr);
 
 }  // namespace ddl

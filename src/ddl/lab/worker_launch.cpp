@@ -3,27 +3,37 @@
 
 #include "ddl/core/error.h"
 #include "ddl/lab/launches.h"
+#include "ddl/lab/mpi_group.h"
+#include "ddl/lab/process_group.h"
+#include "ddl/lab/rank_job.h"
 #include "ddl/train/worker.h"
 
 namespace ddl {
 namespace {
 
-/// Our own workers: forks of this process, which share the data set that it has opened.
+/// Our own workers: forks of this process, which share the data set that it has opened, or processes that a launcher started, which
+/// open it themselves.
 class WorkerLaunch final : public Launch {
  public:
-  WorkerLaunch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events, Observed& observed, LaunchTimes& times, const Fabric* fabric)
-      : experiment_(experiment), data_(data), events_(events), observed_(observed), times_(times), fabric_(fabric), ranks_(static_cast<int>(observed.done.size())) {}
+  WorkerLaunch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events, Observed& observed, LaunchTimes& times, const Fabric* fabric,
+               AgentHub* launched)
+      : experiment_(experiment), data_(data), events_(events), observed_(observed), times_(times), fabric_(fabric), launched_(launched), ranks_(static_cast<int>(observed.done.size())) {}
 
-  void start(ProcessGroup& processes) override {
+  std::unique_ptr<Processes> start() override {
     tell("starting");
+    const auto& job = experiment_.job;
+    if (launched_ != nullptr) return launched_group(*launched_, train_job(experiment_));
+    if (ranks_ > 1 && parse_spec(job.transport).name == "mpi") return mpi_group(job.transport, ranks_, train_job(experiment_), job.hosts, fabric_);
+    auto processes = std::make_unique<ProcessGroup>();
     for (int rank = 0; rank < ranks_; ++rank)
-      processes.start(rank, [&, rank](Control control) {
+      processes->start(rank, [&, rank](Control control) {
         if (fabric_ != nullptr) fabric_->enter(experiment_.job.hosts.at(static_cast<std::size_t>(rank)));
-        return run_worker(experiment_.job, rank, data_, std::move(control));
+        return run_worker(experiment_.job, rank, data_, control);
       });
+    return processes;
   }
 
-  void take(const ProcessEvent& event, ProcessGroup& processes) override {
+  void take(const ProcessEvent& event, Processes& processes) override {
     if (event.kind != ProcessEvent::Kind::message) {
       observed_.messages.push_back(fmt::format("rank {}: {}", event.rank, event.line));
       return;
@@ -40,13 +50,11 @@ class WorkerLaunch final : public Launch {
         break;
       }
       case MessageType::done: observed_.done[static_cast<std::size_t>(event.rank)] = parse_json(body, "a worker's end"); break;
-      case MessageType::failed:
-      case MessageType::result:
-      case MessageType::stop: break;
+      default: break;
     }
   }
 
-  bool ask_to_stop(ProcessGroup& processes) override {
+  bool ask_to_stop(Processes& processes) override {
     tell("stopping");
     for (int rank = 0; rank < ranks_; ++rank) processes.send(rank, MessageType::stop, "");
     return true;
@@ -54,7 +62,7 @@ class WorkerLaunch final : public Launch {
 
  private:
   /// Once all ranks have given their text, everyone gets all.
-  void join(int rank, const std::string& text, ProcessGroup& processes) {
+  void join(int rank, const std::string& text, Processes& processes) {
     texts_[rank] = text;
     if (static_cast<int>(texts_.size()) < ranks_) return;
     Json all = Json::array();
@@ -127,6 +135,7 @@ class WorkerLaunch final : public Launch {
   Observed& observed_;
   LaunchTimes& times_;
   const Fabric* fabric_;
+  AgentHub* launched_;
   int ranks_;
   std::int64_t total_steps_ = 0;
   std::map<int, std::string> texts_;
@@ -136,8 +145,8 @@ class WorkerLaunch final : public Launch {
 }  // namespace
 
 std::unique_ptr<Launch> worker_launch(const Experiment& experiment, const DatasetPair& data, const RunEvents& events,
-                                      Observed& observed, LaunchTimes& times, const Fabric* fabric) {
-  return std::make_unique<WorkerLaunch>(experiment, data, events, observed, times, fabric);
+                                      Observed& observed, LaunchTimes& times, const Fabric* fabric, AgentHub* launched) {
+  return std::make_unique<WorkerLaunch>(experiment, data, events, observed, times, fabric, launched);
 }
 
 }  // namespace ddl

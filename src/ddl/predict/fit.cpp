@@ -137,4 +137,18 @@ Fit fit(const std::vector<FitSample>& samples) {
   return result;
 }
 
+double held_out_error(const std::vector<FitSample>& samples) {
+  double sum = 0;
+  int judged = 0;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    std::vector<FitSample> others;
+    for (std::size_t k = 0; k < samples.size(); ++k)
+      if (k != i && samples[k].bytes == samples[i].bytes) others.push_back(samples[k]);
+    if (others.empty()) continue;
+    sum += std::abs(price(samples[i], fit(others).cost.at(samples[i].bytes)).seconds / samples[i].seconds - 1);
+    ++judged;
+  }
+  return judged == 0 ? -1 : sum / judged;
+}
+
 }  // namespace ddl

@@ -32,4 +32,8 @@ Price price(const FitSample& sample, const UnitCosts& costs);
 /// Errors: invalid_argument without samples, or for a time that is not positive.
 Fit fit(const std::vector<FitSample>& samples);
 
+/// How far the model is off where it was not fitted: the mean of |priced - measured| / measured over the samples, each priced with
+/// the costs of a fit to the others of its size. Negative where no size has two samples.
+double held_out_error(const std::vector<FitSample>& samples);
+
 }  // namespace ddl

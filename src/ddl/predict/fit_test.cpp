@@ -54,6 +54,15 @@ TEST(Fit, TakesCostsThatChangeWithSize) {
   EXPECT_NEAR(found.cost.at(1 << 25).beta, 8e-10, 2e-11);
 }
 
+TEST(Fit, IsJudgedByWhatWasHeldOutOfIt) {
+  EXPECT_LT(held_out_error(made({5e-6, 1e-6, 1e-9, 2e-10, 4e-10, 3e-10}, 0, {1 << 10, 1 << 20})), 0.05);
+  const auto noisy = made({2e-6, 0, 1e-9}, 0.2, {1 << 20});
+  EXPECT_GT(held_out_error(noisy), fit(noisy).error);
+  // One algorithm of a size tells nothing of others, however well it is fitted.
+  EXPECT_LT(held_out_error({noisy.front()}), 0);
+  EXPECT_LT(fit({noisy.front()}).error, 1e-6);
+}
+
 TEST(Fit, RefusesNonsense) {
   EXPECT_THROW(fit({}), Error);
   EXPECT_THROW(fit({{1024, 0.0, nullptr, {1, 1, 1024, 0}}}), Error);

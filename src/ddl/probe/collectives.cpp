@@ -106,9 +106,13 @@ class RankProbe {
     std::fill(data_.begin(), data_.end(), 0.0F);
     group_.barrier().wait();
     ProbeLimits measured;
-    measured.exchange = exchange_limit(group_, data, other, fresh, kTries);
-    measured.one_way = one_way_limit(group_, data, other, fresh, kTries);
-    if (settings_.own_memory) measured.reduce = reduce_limit(group_, data, words_, fresh, kTries);
+    try {
+      measured.exchange = exchange_limit(group_, data, other, fresh, kTries, settings_.timeout);
+      measured.one_way = one_way_limit(group_, data, other, fresh, kTries, settings_.timeout);
+      if (settings_.own_memory) measured.reduce = reduce_limit(group_, data, words_, fresh, kTries, settings_.timeout);
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("[limits of {}] {}", to_string(Bytes{static_cast<std::int64_t>(bytes)}), error.what()));
+    }
     if (events_.limit) events_.limit(bytes, measured);
   }
 

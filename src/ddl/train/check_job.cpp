@@ -2,6 +2,7 @@
 
 #include "ddl/collective/algorithms.h"
 #include "ddl/collective/compression.h"
+#include "ddl/collective/native.h"
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/nn/model.h"
@@ -10,6 +11,7 @@
 #include "ddl/train/worker.h"
 #include "ddl/transport/builtin.h"
 #include "ddl/transport/fabric_description.h"
+#include "ddl/transport/mpi/implementations.h"
 
 namespace ddl {
 namespace {
@@ -24,6 +26,17 @@ auto of_key(const char* key, const Body& body) {
   }
 }
 
+/// An algorithm of ours, or the library's own where the transport has one.
+void check_collective(const Job& job, const std::string& word) {
+  if (word == "auto") return;
+  if (!parse_native(Goal::all_reduce, word)) {
+    choose_algorithm(Goal::all_reduce, word);
+    return;
+  }
+  if (const auto name = parse_spec(job.transport).name; name != "mpi")
+    throw Error(Code::invalid_argument, fmt::format("native is the all-reduce of a transport's library, and {} has none; got {}, expected transport mpi", name, word));
+}
+
 [[noreturn]] void refuse(const char* key, const std::string& message) { throw JobFault(key, Code::invalid_argument, message); }
 
 }  // namespace
@@ -32,14 +45,17 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
   const auto workers = static_cast<std::int64_t>(job.workers.size());
   const auto strategy = of_key("strategy", [&] { return builtin_strategies().at(job.strategy.name); });
   of_key("transport", [&] { return choose_transport(job.transport, {}); });
-  if (job.collective != "auto") of_key("collective", [&] { return choose_algorithm(Goal::all_reduce, job.collective); });
-  if (const auto own = job.strategy.options.find("collective"); own != job.strategy.options.end() && own->second != "auto")
-    of_key("strategy", [&] { return choose_algorithm(Goal::all_reduce, own->second); });
+  of_key("collective", [&] { check_collective(job, job.collective); });
+  if (const auto own = job.strategy.options.find("collective"); own != job.strategy.options.end())
+    of_key("strategy", [&] { check_collective(job, own->second); });
   if (const auto own = job.strategy.options.find("compress"); own != job.strategy.options.end())
     of_key("strategy", [&] { return choose_compression(own->second); });
   if (!job.fabric.empty()) {
-    of_key("fabric", [&] { return parse_fabric(job.fabric); });
-    if (parse_spec(job.transport).name != "tcp") refuse("fabric", fmt::format("a fabric carries tcp alone; got transport {}, expected tcp", job.transport));
+    const auto fabric = of_key("fabric", [&] { return parse_fabric(job.fabric); });
+    const auto name = parse_spec(job.transport).name;
+    if (name != "tcp" && name != "mpi") refuse("fabric", fmt::format("a fabric carries tcp and mpi; got transport {}, expected tcp or mpi", job.transport));
+    if (name == "mpi" && fabric.latency.value > 0)
+      refuse("fabric", fmt::format("latency is added by our tcp alone; got latency={} with transport {}, expected none", to_string(fabric.latency), job.transport));
   }
   const auto bytes = of_key("precision", [&] { return element_bytes(job.precision); });
   for (const auto& worker : job.workers)
@@ -50,9 +66,11 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
                                     "expected shm or tcp", workers));
   if (const auto name = parse_spec(job.transport).name; name != "inproc" && workers > 1) {
     const auto standing = self_standing_transports();
-    if (std::find(standing.begin(), standing.end(), name) == standing.end())
-      throw JobFault("transport", Code::unsupported, fmt::format("unsupported: {} joins processes that a launcher started, and training under one is not in this "
-                                                                 "version; got {}, expected shm or tcp", name, job.transport));
+    if (name == "mpi")
+      of_key("transport", [&] { return choose_mpi(choose_transport(job.transport, {}).options.implementation); });
+    else if (std::find(standing.begin(), standing.end(), name) == standing.end())
+      throw JobFault("transport", Code::unsupported, fmt::format("unsupported: training over {} is not in this version; got {}, expected shm, tcp or mpi", name,
+                                                                 job.transport));
   }
   if (job.batch < 1) refuse("batch", fmt::format("a batch has samples; got {}, expected 1 or more", job.batch));
   if (samples > 0 && workers > samples)

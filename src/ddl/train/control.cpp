@@ -89,14 +89,13 @@ bool Control::fill(Seconds wait) {
   return true;
 }
 
-std::optional<Message> Control::receive(Seconds wait) {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
+std::optional<Message> Control::receive(Seconds wait, std::uint64_t most) {
   const auto until = now() + static_cast<Nanoseconds>(wait.value * 1e9);
   while (true) {
     if (received_.size() >= sizeof(Frame)) {
       Frame frame{};
       std::memcpy(&frame, received_.data(), sizeof frame);
-      if (frame.bytes > kMost || frame.type > MessageType::result) throw Error(Code::corrupt, "[control] not a message of ours");
+      if (frame.bytes > most || frame.type > MessageType::leave) throw Error(Code::corrupt, "[control] not a message of ours");
       if (received_.size() >= sizeof frame + frame.bytes) {
         Message message{frame.type, received_.substr(sizeof frame, frame.bytes)};
         received_.erase(0, sizeof frame + frame.bytes);

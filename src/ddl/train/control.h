@@ -23,6 +23,15 @@ enum class MessageType : std::uint32_t {
   phase,       ///< rank 0: JSON: what it does other than steps, for people
   stop,        ///< coordinator: end after this step
   result,      ///< a rank of a probe: JSON: what it measured
+  // Of workers that a launcher started (lab/agent.h).
+  hello,       ///< both ways: JSON: who it is, and the proof
+  job,         ///< coordinator: JSON: what to run
+  finished,    ///< worker: its status after a job; it waits for the next
+  refused,     ///< worker: as failed: it cannot join the others at all
+  line,        ///< agent: JSON: what its worker printed
+  exited,      ///< agent: how its worker ended, as waitpid has it
+  kill,        ///< coordinator: end your worker now
+  leave,       ///< coordinator: there is no further job
 };
 
 struct Message {
@@ -54,8 +63,9 @@ class Control {
   int fd() const { return fd_; }
   /// Blocks until all is handed over. Errors: peer_lost.
   void send(MessageType type, std::string_view body);
-  /// A whole message, if one is there within `wait`. Errors: peer_lost when the other end is gone, corrupt.
-  std::optional<Message> receive(Seconds wait);
+  /// A whole message, if one is there within `wait`. Errors: peer_lost when the other end is gone, corrupt; also for one of
+  /// more than `most` bytes.
+  std::optional<Message> receive(Seconds wait, std::uint64_t most = std::uint64_t{1} << 32);
 
  private:
   bool fill(Seconds wait);

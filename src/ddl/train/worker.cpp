@@ -300,7 +300,7 @@ void Worker::finish(bool stopped) {
 
 }  // namespace
 
-int run_worker(const Job& job, int rank, const DatasetPair& data, Control control) {
+int run_worker(const Job& job, int rank, const DatasetPair& data, Control& control) {
   const auto failed = [&](std::string_view code, const std::string& message) {
     try {
       control.send(MessageType::failed, Json{{"code", code}, {"message", message}}.dump());

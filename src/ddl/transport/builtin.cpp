@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "ddl/core/spec.h"
-#include "ddl/transport/gloo.h"
+#include "ddl/transport/gloo/gloo.h"
 #include "ddl/transport/inproc.h"
 #include "ddl/transport/mpi/implementations.h"
 #include "ddl/transport/mpi/mpi.h"
@@ -17,7 +17,7 @@ Registry<TransportFactory> builtin_transports() {
   Registry<TransportFactory> registry("transport");
   registry.add({"inproc", "threads of one process; memory is read in place", make_inproc});
   registry.add({"shm", "processes of one host; shared memory is read in place", make_shm});
-  registry.add({"tcp", "any hosts; one socket per pair of ranks", make_tcp});
+  registry.add({"tcp", "any hosts; a socket per pair of ranks, or several: tcp[sockets=N]", make_tcp});
   const auto mpis = mpi_implementations();
   registry.add({"mpi", describe(mpis), make_mpi, why_none(mpis)});
   registry.add({"nccl", "GPUs; collectives are NCCL's own", make_nccl, nccl_missing()});

@@ -4,11 +4,12 @@
 
 namespace ddl {
 
-Nanoseconds spin_for(int ranks) {
+int available_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  const int cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  return ranks <= cores ? 20'000 : 1'000;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
+
+Nanoseconds spin_for(int ranks) { return ranks <= available_cores() ? 20'000 : 1'000; }
 
 }  // namespace ddl

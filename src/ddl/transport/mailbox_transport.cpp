@@ -333,6 +333,8 @@ void MailboxTransport::leave(const Error* why) noexcept {
       return mine_.lane(peer).reading.load() != 0 ||
              (sharing_ && Phase::of(desk.phase.load()).number == phase_.number && desk.gone.load() == 0);
     };
+    // Without a limit, and it ends: the peer is a thread of this process that reads now, or is to learn that this rank has gone.
+    // Whoever went on would free memory that is being read.
     while (at_our_memory()) ::sched_yield();
   }
   sharing_ = false;

@@ -43,10 +43,14 @@ class LaunchedRanks {
 /// Set by a test program's main, before it registers tests.
 inline LaunchedRanks* launched = nullptr;
 
+/// Likewise: in place of those that stand by themselves, one with collectives of its own, whose ranks are threads.
+inline std::string library_under_test;
+
 /// Whether the library's own collectives are tested with the schedules.
-inline bool native_under_test() { return launched != nullptr; }
-inline int most_ranks() { return launched != nullptr ? launched->most() : 9; }
+inline bool native_under_test() { return launched != nullptr || !library_under_test.empty(); }
+inline int most_ranks() { return launched != nullptr ? launched->most() : library_under_test.empty() ? 9 : 5; }
 inline std::vector<std::string> transports_under_test() {
+  if (!library_under_test.empty()) return {library_under_test};
   return launched != nullptr ? launched->transports() : self_standing_transports();
 }
 

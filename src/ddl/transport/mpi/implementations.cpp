@@ -1,9 +1,12 @@
 #include "ddl/transport/mpi/implementations.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
@@ -28,12 +31,18 @@ std::string environment(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-std::vector<std::string> intel_libraries() {
+std::vector<std::string> intel_homes() {
   std::vector<std::string> all;
   for (const auto& root : {environment("I_MPI_ROOT"), std::string(DDL_IMPI_ROOT)})
-    if (!root.empty())
-      for (const char* const place : {"/lib/libmpi.so.12", "/lib/release/libmpi.so.12"})
-        if (::access((root + place).c_str(), R_OK) == 0) all.push_back(root + place);
+    if (!root.empty()) all.push_back(root);
+  return all;
+}
+
+std::vector<std::string> intel_libraries() {
+  std::vector<std::string> all;
+  for (const auto& root : intel_homes())
+    for (const char* const place : {"/lib/libmpi.so.12", "/lib/release/libmpi.so.12"})
+      if (::access((root + place).c_str(), R_OK) == 0) all.push_back(root + place);
   all.emplace_back("libmpi.so.12");
   return all;
 }
@@ -44,7 +53,8 @@ std::vector<MpiImplementation> mpi_implementations() {
   std::vector<MpiImplementation> all{
       {"openmpi", "Open MPI", "libddl_mpi_openmpi.so", {"libmpi.so.40"}, "Debian's libopenmpi3 and openmpi-bin", DDL_MPI_OPENMPI_MISSING},
       {"mpich", "MPICH", "libddl_mpi_mpich.so", {"libmpich.so.12"}, "Debian's libmpich12 and mpich", DDL_MPI_MPICH_MISSING},
-      {"intel", "Intel MPI", "libddl_mpi_mpich.so", intel_libraries(), "PyPI's impi-rt, whose folder I_MPI_ROOT names", DDL_MPI_MPICH_MISSING}};
+      {"intel", "Intel MPI", "libddl_mpi_mpich.so", intel_libraries(), "PyPI's impi-rt, whose folder I_MPI_ROOT names", DDL_MPI_MPICH_MISSING,
+       intel_homes()}};
   for (auto& each : all)
     if (const auto path = module_path(each.module); each.missing.empty() && ::access(path.c_str(), R_OK) != 0)
       each.missing = fmt::format("{} is not there", path.string());
@@ -93,6 +103,30 @@ MpiImplementation choose_mpi(const std::string& name) {
   if (!found->missing.empty())
     throw Error(Code::unsupported, fmt::format("[mpi] unsupported: {} is not in this build: {}", found->name, found->missing));
   return *found;
+}
+
+std::string why_not_loaded(const MpiImplementation& implementation) {
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) throw system_error("[mpi] cannot make a pipe", errno);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      load_mpi(implementation);
+    } catch (const Error& error) {
+      const std::string_view said = error.what();
+      static_cast<void>(!::write(pipe[1], said.data(), said.size()));
+    }
+    ::_exit(0);
+  }
+  ::close(pipe[1]);
+  std::string said(4096, '\0');
+  const auto got = child < 0 ? 0 : ::read(pipe[0], said.data(), said.size());
+  ::close(pipe[0]);
+  if (child < 0) throw system_error("[mpi] cannot start a process", errno);
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  said.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return said;
 }
 
 const mpi::Module& load_mpi(const MpiImplementation& implementation) {

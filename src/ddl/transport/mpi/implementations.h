@@ -15,6 +15,7 @@ struct MpiImplementation {
   std::vector<std::string> libraries;  ///< where it may lie, the likeliest first
   std::string wants;                   ///< what brings the library
   std::string missing;                 ///< why this build has no module for it; empty where it has
+  std::vector<std::string> homes = {}; ///< folders with a bin and a lib of its own, the likeliest first; empty: where systems have them
 };
 
 /// All that there are, present or not. Looks for files, loads nothing.
@@ -31,6 +32,9 @@ std::string mpi_of_launcher();
 /// The one of that name; without a name the launcher's, or else the first that is here.
 /// Errors: not_found with the nearest name; unsupported with the reason it is missing.
 MpiImplementation choose_mpi(const std::string& name);
+
+/// Why load_mpi() would fail; empty where it would not. Tries it in a forked child, so that nothing of it stays here.
+std::string why_not_loaded(const MpiImplementation& implementation);
 
 /// Loads library and module for the rest of the process. Errors: unsupported with what the loader says.
 const mpi::Module& load_mpi(const MpiImplementation& implementation);

@@ -15,6 +15,7 @@
 #include "ddl/transport/check.h"
 #include "ddl/transport/deadline.h"
 #include "ddl/transport/mpi/implementations.h"
+#include "ddl/transport/mpi/launcher.h"
 
 namespace ddl {
 namespace {
@@ -38,14 +39,6 @@ void exit_after(unsigned wait) {
     ::sleep(wait);
     ::_exit(1);
   }).detach();
-}
-
-/// How many processes the launcher says that it started; 0 where it says nothing.
-int launched_ranks() {
-  // Of launchers within launchers, the inner one's word: mpirun sets the first two, srun alone the last.
-  for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
-    if (const char* const value = std::getenv(name); value != nullptr) return std::atoi(value);
-  return 0;
 }
 
 class MpiRendezvous final : public Rendezvous {
@@ -157,9 +150,14 @@ MpiWorld& MpiWorld::join(const std::string& implementation) {
   return *joined;
 }
 
+void MpiWorld::leave_now() noexcept {
+  if (joined != nullptr) joined->leave();
+}
+
 void MpiWorld::leave() noexcept {
   // A child that was forked is no rank.
-  if (::getpid() != started_by_) return;
+  if (left_ || ::getpid() != started_by_) return;
+  left_ = true;
   // MPI's own end waits for all, and cannot be left where one does not come.
   try {
     last_->exchange({}, broken_ ? kLastWait : Seconds{1e12});

@@ -20,6 +20,9 @@ class MpiWorld {
   /// threads call it at once; invalid_argument for a second implementation.
   static MpiWorld& join(const std::string& implementation);
 
+  /// For a process that ends by _exit(): leaves now, if it has joined. Waits for the others, as the end of the process does.
+  static void leave_now() noexcept;
+
   const mpi::Module& mpi() const { return *mpi_; }
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -53,6 +56,7 @@ class MpiWorld {
   std::unique_ptr<Rendezvous> last_;  // where all meet before the end
   std::atomic<int> number_{0};
   std::atomic<bool> broken_{false};
+  bool left_ = false;
   int started_by_ = 0;  // process
 };
 

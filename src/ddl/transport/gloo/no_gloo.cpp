@@ -1,5 +1,5 @@
 #include "ddl/core/error.h"
-#include "ddl/transport/gloo.h"
+#include "ddl/transport/gloo/gloo.h"
 
 // LibTorch's wheel has Gloo's code but not its headers, and another Gloo's would not fit it. DDL_GLOO_MISSING says which of
 // the two it was at configure time.
