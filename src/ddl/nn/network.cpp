@@ -64,21 +64,35 @@ std::vector<std::string> Network::parameter_names() const {
 
 NetworkOutput Network::forward(const NetworkInput& input, bool training) {
   std::vector<at::Tensor> values(graph_.layers.size());
-  values[0] = input.images;
-  for (std::size_t i = 1; i < graph_.layers.size(); ++i) {
-    const auto& layer = graph_.layers[i];
-    values[i] = run(layer, i, values, training);
-    for (const int input : layer.inputs)
-      if (last_use_[static_cast<std::size_t>(input)] == i) values[static_cast<std::size_t>(input)].reset();
-  }
+  forward_layers(0, graph_.layers.size(), values, input, training);
   return {values.back(), {}};
+}
+
+void Network::forward_layers(std::size_t first, std::size_t last, std::vector<at::Tensor>& values, const NetworkInput& input, bool training) {
+  for (std::size_t i = first; i < last; ++i) {
+    const auto& layer = graph_.layers[i];
+    values[i] = layer.kind == LayerKind::input ? input.images : run(layer, i, values, training);
+    for (const int from : layer.inputs)
+      if (last_use_[static_cast<std::size_t>(from)] == i) values[static_cast<std::size_t>(from)].reset();
+  }
+}
+
+std::vector<at::Tensor> Network::parameters_of(std::size_t layer) const {
+  const auto first = parameters_.begin() + static_cast<std::ptrdiff_t>(first_parameter_[layer]);
+  return {first, first + static_cast<std::ptrdiff_t>(graph_.layers[layer].parameters.size())};
+}
+
+// An input nobody reads again may be overwritten, as long as its producer keeps its input, not its output.
+bool Network::overwrites(std::size_t number) const {
+  const auto& layer = graph_.layers[number];
+  if (layer.kind != LayerKind::relu && layer.kind != LayerKind::add) return false;
+  const auto from = static_cast<std::size_t>(layer.inputs[0]);
+  return last_use_[from] == number && (layer.kind == LayerKind::relu ? from != 0 : layer.inputs[0] != layer.inputs[1]);
 }
 
 at::Tensor Network::run(const Layer& layer, std::size_t number, std::vector<at::Tensor>& values, bool training) {
   auto& from = values[static_cast<std::size_t>(layer.inputs.at(0))];
   const auto parameter = [&](std::size_t k) { return parameters_[first_parameter_[number] + k]; };
-  // An input nobody reads again may be overwritten, as long as its producer keeps its input, not its output.
-  const bool dies_here = last_use_[static_cast<std::size_t>(layer.inputs[0])] == number;
   switch (layer.kind) {
     case LayerKind::conv2d:
       return at::conv2d(from, parameter(0), layer.parameters.size() > 1 ? parameter(1) : at::Tensor(),
@@ -89,7 +103,7 @@ at::Tensor Network::run(const Layer& layer, std::size_t number, std::vector<at::
                             1e-5, false);
     }
     case LayerKind::relu:
-      return dies_here && layer.inputs[0] != 0 ? at::relu_(from) : at::relu(from);
+      return overwrites(number) ? at::relu_(from) : at::relu(from);
     case LayerKind::max_pool2d:
       return at::max_pool2d(from, {layer.kernel, layer.kernel}, {layer.stride, layer.stride},
                             {layer.padding, layer.padding});
@@ -101,7 +115,7 @@ at::Tensor Network::run(const Layer& layer, std::size_t number, std::vector<at::
       return at::linear(from, parameter(0), parameter(1));
     case LayerKind::add: {
       const auto& other = values[static_cast<std::size_t>(layer.inputs[1])];
-      return dies_here && layer.inputs[0] != layer.inputs[1] ? from.add_(other) : from.add(other);
+      return overwrites(number) ? from.add_(other) : from.add(other);
     }
     case LayerKind::wait:
       wait_milliseconds(layer.milliseconds);

@@ -44,6 +44,15 @@ class Network {
   /// torch.nn.BatchNorm2d).
   NetworkOutput forward(const NetworkInput& input, bool training);
 
+  /// Runs layers [first, last) on `values`, one of each layer of the graph; those that no later layer reads are dropped.
+  void forward_layers(std::size_t first, std::size_t last, std::vector<at::Tensor>& values, const NetworkInput& input, bool training);
+  /// The layer after which nobody reads the value of `layer`.
+  std::size_t last_use(std::size_t layer) const { return last_use_[layer]; }
+  /// Those that train, of one layer.
+  std::vector<at::Tensor> parameters_of(std::size_t layer) const;
+  /// Whether the layer writes over its first input.
+  bool overwrites(std::size_t layer) const;
+
   const ModelGraph& graph() const { return graph_; }
   /// In the order of graph().parameter_specs().
   std::vector<at::Tensor>& parameters() { return parameters_; }
