@@ -1,13 +1,16 @@
 #include "ddl/train/evaluate.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <tuple>
 
 #include <c10/core/GradMode.h>
 
 #include "ddl/plan/schedule.h"
 #include "ddl/train/autocast.h"
 #include "ddl/train/objective.h"
+#include "ddl/train/score_sentences.h"
 
 namespace ddl {
 namespace {
@@ -32,6 +35,7 @@ std::vector<at::Tensor> share_statistics(Network& network, Communicator& communi
 /// What workers add up.
 struct Sums {
   double counted = 0, top1 = 0, top5 = 0, loss = 0, stopped = 0;
+  std::array<double, std::tuple_size_v<decltype(BleuCounts::values)>> sentences = {};
 };
 
 }  // namespace
@@ -59,6 +63,7 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
 
   const auto shape = dataset.shape();
   Scores scores;
+  BleuCounts said;
   Sums sums;
   {
     const Autocast autocast(network.parameters()[0].device().type(), options.precision);
@@ -71,12 +76,14 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
       const auto batch = loader.next();
       const auto given = example(*batch, shape, 0, batch->samples, network);
       add_scores(scores, network.forward(given.input, false).logits, given.expected);
+      if (has_sentences(shape)) said += score_sentences(network, given, shape);
     }
   }
   sums.counted = scores.counted;
   sums.top1 = scores.top1;
   sums.top5 = scores.top5;
   sums.loss = scores.loss;
+  std::copy(said.values.begin(), said.values.end(), sums.sentences.begin());
   if (communicator)
     communicator->all_reduce({reinterpret_cast<std::byte*>(&sums), sizeof sums / sizeof(double), ElementType::fp64}, ReduceOp::sum).wait();
   for (std::size_t i = 0; i < own.size(); ++i) network.buffers()[i].copy_(own[i]);
@@ -89,6 +96,8 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
     if (shape.classes > 5) result.top5 = sums.top5 / sums.counted;
   } else {
     result.tokens = sums.top1 / sums.counted;
+    std::transform(sums.sentences.begin(), sums.sentences.end(), said.values.begin(), [](double sum) { return static_cast<std::int64_t>(sum); });
+    if (has_sentences(shape)) result.bleu = bleu(said);
   }
   return result;
 }

@@ -17,6 +17,7 @@ struct Evaluation {
   std::optional<double> top1 = {};    ///< fraction of samples whose largest logit is their label's
   std::optional<double> top5 = {};    ///< whose label is among the five largest; where there are more than five classes
   std::optional<double> tokens = {};  ///< fraction of words that are right, each after the right ones before it
+  std::optional<double> bleu = {};    ///< 0 … 100, of what the network says by itself; of translation and captioning
 };
 
 struct EvaluateOptions {

@@ -196,7 +196,7 @@ bool Worker::finish_epoch(std::int64_t epoch, bool evaluated) {
     stopped = !result.complete;
     if (result.complete) {
       message["test_loss"] = result.loss;
-      for (const auto& [key, value] : {std::pair{"top1", result.top1}, {"top5", result.top5}, {"tokens", result.tokens}})
+      for (const auto& [key, value] : {std::pair{"top1", result.top1}, {"top5", result.top5}, {"tokens", result.tokens}, {"bleu", result.bleu}})
         if (value) message[key] = *value;
     }
   }
