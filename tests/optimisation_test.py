@@ -17,11 +17,11 @@ def losses(record):
 
 class Optimisation(Case):
     def test_every_optimizer_learns(self):
-        rates = {"sgd": 0.02, "sgd[nesterov]": 0.02, "adam": 0.002, "adamw": 0.002, "lars[trust=0.02]": 1, "lamb": 0.01}
+        rates = {"sgd": 0.05, "sgd[nesterov]": 0.03, "adam": 0.002, "adamw": 0.002, "lars[trust=0.02]": 0.3, "lamb": 0.01}
         for optimizer, rate in rates.items():
             with self.subTest(optimizer):
                 record = self.record("--synthetic", "--train-samples", 6400, "--test-samples", 500, "--model", "lenet", "--batch", 64,
-                                     "--epochs", 2, "--workers", 2, "--optimizer", optimizer, "--learning-rate", rate)
+                                     "--epochs", 4, "--workers", 2, "--optimizer", optimizer, "--learning-rate", rate)
                 self.assertEqual(record["state"], "ok", record["reason"])
                 self.assertEqual(record["config"]["optimizer"], "sgd[nesterov=on]" if "nesterov" in optimizer else optimizer)
                 self.assertGreater(record["accuracy"]["top1"], 0.7)
@@ -31,7 +31,9 @@ class Optimisation(Case):
                     self.assertEqual(rank["memory_bytes"]["optimizer"], tensors * rank["memory_bytes"]["parameters"])
 
     def test_accumulation_is_the_big_batch(self):
-        whole, cut = (self.record(*QUICK, "--steps", 10, "--precision", "fp64", "--workers", 2, "--accumulate", n) for n in (1, 5))
+        # Its last batch is ragged: 640 samples in batches of 512.
+        words = ["--synthetic", "--train-samples", 640, "--test-samples", 20, "--batch", 512, "--epochs", 3, "--precision", "fp64", "--no-evaluate"]
+        whole, cut = (self.record(*words, "--workers", 2, "--accumulate", n) for n in (1, 5))
         for a, b in zip(losses(whole), losses(cut)):
             self.assertAlmostEqual(a, b, delta=1e-12)
         for rank in (0, 1):
@@ -45,11 +47,12 @@ class Optimisation(Case):
         self.assertLess(kept[1], 0.7 * kept[0])
 
     def test_a_schedule_moves_the_learning_rate(self):
-        still = self.record(*QUICK, "--steps", 10, "--learning-rate-schedule", "step[every=1,factor=0]")
-        # Only the first step learns: the same batches give the same losses an epoch (10 steps) later, but for one update.
-        moving = self.record(*QUICK, "--steps", 10, "--learning-rate-schedule", "inverse-sqrt[warmup=5]")
-        self.assertEqual(losses(still)[0], losses(moving)[0])
-        self.assertNotEqual(losses(still)[5], losses(moving)[5])
+        # Of ten steps only the first has a learning rate.
+        words = [*QUICK, "--momentum", 0, "--learning-rate-schedule", "step[every=1,factor=0]"]
+        one, ten = (self.record(*words, "--steps", n)["parameters_digest"] for n in (1, 10))
+        self.assertEqual(one, ten)
+        moving = self.record(*QUICK, "--momentum", 0, "--steps", 10, "--learning-rate-schedule", "inverse-sqrt[warmup=5]")
+        self.assertNotEqual(moving["parameters_digest"], ten)
         self.assertEqual(moving["config"]["learning_rate_schedule"], "inverse-sqrt[warmup=5]")
 
     def test_clipping_is_counted(self):
@@ -93,7 +96,7 @@ class Precision(Case):
     def test_what_cannot_be_done_is_refused(self):
         self.refused("--precision", "tf32", words=["unsupported", "tensor cores"])
         self.refused("--precision", "fp16", "--workers", 2, "--strategy", "data[compress=top-k]", words=["unsupported", "overflow"])
-        self.refused("--optimizer", "adan", words=["--optimizer", "did you mean 'adam"], code=5)
+        self.refused("--optimizer", "adan", words=["--optimizer", "did you mean 'adam'"], code=2)
         self.refused("--optimizer", "adam[beta1=2]", words=["--optimizer", "beta1"], code=2)
         self.refused("--learning-rate-schedule", "cosin", words=["--learning-rate-schedule", "did you mean 'cosine'"], code=2)
         self.refused("--accumulate", 65, words=["--accumulate", "65"], code=2)
@@ -126,7 +129,7 @@ class BadEnds(Case):
         self.assertEqual(done.returncode, 1, done.stderr)
         record = json.loads(done.stdout)
         self.assertEqual(record["state"], "failed")
-        for word in ("out of memory", "more", "parameters 42.6 MiB", "gradients", "optimizer 42.6 MiB", "activations"):
+        for word in ("out of memory", "more", "parameters 42.7 MiB", "gradients 42.6 MiB", "optimizer 42.6 MiB", "activations"):
             self.assertIn(word, record["reason"])
         self.assertEqual(record["ranks"][0]["memory_bytes"]["optimizer"], 4 * 11172810)
         self.assertGreater(record["ranks"][0]["memory_bytes"]["activations"], 1 << 28)
