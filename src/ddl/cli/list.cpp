@@ -10,6 +10,7 @@
 #include "ddl/nn/plugins.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/subject/subject.h"
+#include "ddl/train/optimizer_list.h"
 #include "ddl/transport/builtin.h"
 
 namespace ddl {
@@ -75,6 +76,12 @@ Json datasets() {
   return all;
 }
 
+Json optimizers() {
+  Json all = Json::array();
+  for (const auto& [name, summary] : optimizer_list()) all.push_back(item(name, summary));
+  return all;
+}
+
 Json devices() {
   return {item("cpu", "processor cores; cpu[threads=N] computes with N threads"),
           item("cuda", "NVIDIA GPUs", "training on CUDA devices is not in this version"),
@@ -105,6 +112,7 @@ std::vector<std::pair<std::string, Lister>> kinds() {
   return {{"models", models},
           {"datasets", datasets},
           {"strategies", [] { return items(builtin_strategies()); }},
+          {"optimizers", optimizers},
           {"collectives", [] { return items(builtin_collectives()); }},
           {"compressions", [] { return items(builtin_compressions()); }},
           {"transports", [] { return items(builtin_transports()); }},
