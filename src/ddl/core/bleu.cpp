@@ -60,7 +60,8 @@ std::int64_t times_in(const std::vector<Counted>& counted, const Ngram& ngram) {
   return found != counted.end() && found->ngram == ngram ? found->times : 0;
 }
 
-BleuCounts counts_of(const std::vector<std::uint32_t>& hypothesis, const std::vector<std::vector<std::uint32_t>>& references) {
+BleuCounts counts_of(const std::vector<std::uint32_t>& hypothesis,
+                     const std::vector<std::vector<std::uint32_t>>& references) {
   if (references.empty()) throw Error(Code::invalid_argument, "[bleu] references; got none, expected 1 or more");
   BleuCounts counts;
   for (std::size_t order = 1; order <= kOrders; ++order) {
@@ -89,15 +90,17 @@ bool digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Punctuation that stands alone wherever it is: ASCII's but for . , - and the apostrophe.
 bool alone(char c) {
-  return (c >= '!' && c <= '&') || (c >= '(' && c <= '+') || c == '/' || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
-         (c >= '{' && c <= '~');
+  return (c >= '!' && c <= '&') || (c >= '(' && c <= '+') || c == '/' || (c >= ':' && c <= '@') ||
+         (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
 }
 
 std::string unescaped(std::string_view text) {
-  static constexpr std::pair<std::string_view, char> kEscapes[] = {{"&quot;", '"'}, {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}};
+  static constexpr std::pair<std::string_view, char> kEscapes[] = {
+      {"&quot;", '"'}, {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}};
   std::string plain;
   while (!text.empty()) {
-    const auto found = std::find_if(std::begin(kEscapes), std::end(kEscapes), [&](const auto& e) { return text.starts_with(e.first); });
+    const auto found = std::find_if(std::begin(kEscapes), std::end(kEscapes),
+                                    [&](const auto& e) { return text.starts_with(e.first); });
     const bool escape = found != std::end(kEscapes);
     plain += escape ? found->second : text.front();
     text.remove_prefix(escape ? found->first.size() : 1);
@@ -112,7 +115,8 @@ BleuCounts& BleuCounts::operator+=(const BleuCounts& other) {
   return *this;
 }
 
-BleuCounts bleu_counts(std::span<const std::int64_t> hypothesis, std::span<const std::vector<std::int64_t>> references) {
+BleuCounts bleu_counts(std::span<const std::int64_t> hypothesis,
+                       std::span<const std::vector<std::int64_t>> references) {
   Numbering<std::int64_t> number;
   std::vector<std::vector<std::uint32_t>> known;
   for (const auto& reference : references) known.push_back(number(reference));
@@ -139,7 +143,8 @@ double brevity_penalty(const BleuCounts& counts) {
 
 double bleu(const BleuCounts& counts, int orders) {
   if (orders < 1 || orders > BleuCounts::kOrders)
-    throw Error(Code::invalid_argument, fmt::format("[bleu] orders; got {}, expected 1 to {}", orders, BleuCounts::kOrders));
+    throw Error(Code::invalid_argument,
+                fmt::format("[bleu] orders; got {}, expected 1 to {}", orders, BleuCounts::kOrders));
   double logarithms = 0;
   for (int order = 1; order <= orders; ++order) {
     if (counts.matched(order) <= 0) return 0;
@@ -160,7 +165,8 @@ std::vector<std::string> bleu_words(std::string_view text) {
     }
     const bool behind_digit = i > 0 && digit(plain[i - 1]);
     const bool before_digit = i + 1 < plain.size() && digit(plain[i + 1]);
-    const bool cut = alone(c) || ((c == '.' || c == ',') && !(behind_digit && before_digit)) || (c == '-' && behind_digit);
+    const bool cut =
+        alone(c) || ((c == '.' || c == ',') && !(behind_digit && before_digit)) || (c == '-' && behind_digit);
     if (cut || !open) words.emplace_back();
     words.back() += c;
     open = !cut;

@@ -9,7 +9,8 @@
 
 namespace ddl {
 
-/// What BLEU is computed from, of any number of sentences: whole numbers that add up over batches and ranks (sum of `values`).
+/// What BLEU is computed from, of any number of sentences: whole numbers that add up over batches and ranks (sum of
+/// `values`).
 struct BleuCounts {
   static constexpr int kOrders = 4;
 
@@ -26,8 +27,9 @@ struct BleuCounts {
   bool operator==(const BleuCounts&) const = default;
 };
 
-/// Counts of one sentence. An n-gram of the hypothesis counts as matched at most as often as the reference that has it most
-/// often has it. Of two references equally close in length the shorter one counts. Errors: invalid_argument without a reference.
+/// Counts of one sentence. An n-gram of the hypothesis counts as matched at most as often as the reference that has it
+/// most often has it. Of two references equally close in length the shorter one counts. Errors: invalid_argument
+/// without a reference.
 BleuCounts bleu_counts(std::span<const std::int64_t> hypothesis, std::span<const std::vector<std::int64_t>> references);
 
 /// The same of texts, cut by bleu_words().
@@ -39,14 +41,14 @@ BleuCounts bleu_counts(std::string_view hypothesis, std::span<const std::string>
 /// Source: Papineni, Roukos, Ward & Zhu, "BLEU: a method for automatic evaluation of machine translation", ACL 2002.
 double bleu(const BleuCounts& counts, int orders = BleuCounts::kOrders);
 
-/// Its two parts. precision: 0 … 1, and 0 where there is no n-gram. brevity_penalty: 1 where the hypotheses are longer than the
-/// references, else exp(1 - r/c); 0 where they are empty.
+/// Its two parts. precision: 0 … 1, and 0 where there is no n-gram. brevity_penalty: 1 where the hypotheses are longer
+/// than the references, else exp(1 - r/c); 0 where they are empty.
 double precision(const BleuCounts& counts, int order);
 double brevity_penalty(const BleuCounts& counts);
 
-/// Words as BLEU scores are customarily compared on: punctuation stands alone, except full stop and comma between digits,
-/// hyphen not behind a digit, and apostrophe. Letters beyond ASCII are never cut.
-/// Source: NIST's mteval-v13a.pl, language-independent part and tokenisation of Western languages.
+/// Words as BLEU scores are customarily compared on: punctuation stands alone, except full stop and comma between
+/// digits, hyphen not behind a digit, and apostrophe. Letters beyond ASCII are never cut. Source: NIST's
+/// mteval-v13a.pl, language-independent part and tokenisation of Western languages.
 std::vector<std::string> bleu_words(std::string_view text);
 
 }  // namespace ddl

@@ -1,10 +1,10 @@
 #include "ddl/core/bleu.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
-
-#include <gtest/gtest.h>
 
 #include "ddl/core/error.h"
 #include "ddl/core/random.h"
@@ -17,7 +17,8 @@ using Words = std::vector<std::int64_t>;
 using Several = std::vector<Words>;
 
 /// The definition, written down once more without care for speed.
-double by_definition(const std::vector<Words>& hypotheses, const std::vector<std::vector<Words>>& references, int orders) {
+double by_definition(const std::vector<Words>& hypotheses, const std::vector<std::vector<Words>>& references,
+                     int orders) {
   double c = 0, r = 0, logarithms = 0;
   for (int n = 1; n <= orders; ++n) {
     double clipped = 0, all = 0;
@@ -25,7 +26,8 @@ double by_definition(const std::vector<Words>& hypotheses, const std::vector<std
       const auto ngrams = [n](const Words& words) {
         std::map<Words, int> counts;
         for (std::size_t i = 0; i + static_cast<std::size_t>(n) <= words.size(); ++i)
-          ++counts[{words.begin() + static_cast<std::ptrdiff_t>(i), words.begin() + static_cast<std::ptrdiff_t>(i) + n}];
+          ++counts[{words.begin() + static_cast<std::ptrdiff_t>(i),
+                    words.begin() + static_cast<std::ptrdiff_t>(i) + n}];
         return counts;
       };
       for (const auto& [ngram, times] : ngrams(hypotheses[s])) {
@@ -45,7 +47,8 @@ double by_definition(const std::vector<Words>& hypotheses, const std::vector<std
     const auto length = static_cast<double>(hypotheses[s].size());
     std::vector<std::pair<double, double>> distances;
     for (const auto& reference : references[s])
-      distances.emplace_back(std::abs(static_cast<double>(reference.size()) - length), static_cast<double>(reference.size()));
+      distances.emplace_back(std::abs(static_cast<double>(reference.size()) - length),
+                             static_cast<double>(reference.size()));
     c += length;
     r += std::min_element(distances.begin(), distances.end())->second;
   }
@@ -69,16 +72,21 @@ TEST(Bleu, CountsTheExamplesOfThePaper) {
 
   const std::vector<std::string> guides{
       lower("It is a guide to action that ensures that the military will forever heed Party commands"),
-      lower("It is the guiding principle which guarantees the military forces always being under the command of the Party"),
+      lower("It is the guiding principle which guarantees the military forces always being under the command of the "
+            "Party"),
       lower("It is the practical guide for the army always to heed the directions of the party")};
-  const auto first =
-      bleu_counts(lower("It is a guide to action which ensures that the military always obeys the commands of the party"), guides);
+  const auto first = bleu_counts(
+      lower("It is a guide to action which ensures that the military always obeys the commands of the party"), guides);
   const auto second =
       bleu_counts(lower("It is to insure the troops forever hearing the activity guidebook that party direct"), guides);
-  EXPECT_EQ(std::pair(first.matched(1), first.possible(1)), std::pair<std::int64_t, std::int64_t>(17, 18));
-  EXPECT_EQ(std::pair(second.matched(1), second.possible(1)), std::pair<std::int64_t, std::int64_t>(8, 14));
-  EXPECT_EQ(std::pair(first.matched(2), first.possible(2)), std::pair<std::int64_t, std::int64_t>(10, 17));
-  EXPECT_EQ(std::pair(second.matched(2), second.possible(2)), std::pair<std::int64_t, std::int64_t>(1, 13));
+  EXPECT_EQ(first.matched(1), 17);
+  EXPECT_EQ(first.possible(1), 18);
+  EXPECT_EQ(second.matched(1), 8);
+  EXPECT_EQ(second.possible(1), 14);
+  EXPECT_EQ(first.matched(2), 10);
+  EXPECT_EQ(first.possible(2), 17);
+  EXPECT_EQ(second.matched(2), 1);
+  EXPECT_EQ(second.possible(2), 13);
   EXPECT_GT(bleu(first), 0);
   EXPECT_EQ(bleu(second), 0);
 }

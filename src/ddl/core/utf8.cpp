@@ -9,7 +9,10 @@ std::size_t utf8_length(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const auto first = at(0);
   if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+  const std::size_t length = first >= 0xc2 && first < 0xe0   ? 2
+                             : first >= 0xe0 && first < 0xf0 ? 3
+                             : first >= 0xf0 && first < 0xf5 ? 4
+                                                             : 0;
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((at(i) & 0xc0) != 0x80) return 0;
@@ -20,17 +23,21 @@ std::size_t utf8_length(std::string_view text) {
 }
 
 bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const auto length = utf8_length(text);
+  for (std::size_t i = 0; i < text.size();) {
+    if (static_cast<std::uint8_t>(text[i]) < 0x80) {
+      ++i;
+      continue;
+    }
+    const auto length = utf8_length(text.substr(i));
     if (length == 0) return false;
-    text.remove_prefix(length);
+    i += length;
   }
   return true;
 }
 
 std::string to_utf8(std::string_view text) {
+  if (is_utf8(text)) return std::string(text);
   std::string valid;
-  valid.reserve(text.size());
   while (!text.empty()) {
     const auto length = utf8_length(text);
     if (length == 0)
@@ -43,11 +50,11 @@ std::string to_utf8(std::string_view text) {
 }
 
 std::string normalised_text(std::string_view text) {
-  const auto valid = to_utf8(text);
+  if (!is_utf8(text)) return normalised_text(to_utf8(text));
   std::string normalised;
-  normalised.reserve(valid.size());
+  normalised.reserve(text.size());
   bool space = false;
-  for (const char c : valid) {
+  for (const char c : text) {
     if (c == ' ' || (c >= '\t' && c <= '\r')) {
       space = !normalised.empty();
       continue;

@@ -5,8 +5,8 @@
 
 namespace ddl {
 
-/// Bytes of the UTF-8 sequence that `text` begins with: 1 … 4, or 0 where it begins with none. Overlong forms, surrogates and
-/// what lies beyond U+10FFFF are none (RFC 3629).
+/// Bytes of the UTF-8 sequence that `text` begins with: 1 … 4, or 0 where it begins with none. Overlong forms,
+/// surrogates and what lies beyond U+10FFFF are none (RFC 3629).
 std::size_t utf8_length(std::string_view text);
 
 bool is_utf8(std::string_view text);

@@ -12,7 +12,8 @@ std::string encoded(std::uint32_t point) {
   if (point < 0x80) return {byte(point)};
   if (point < 0x800) return {byte(0xc0 | point >> 6), byte(0x80 | (point & 63))};
   if (point < 0x10000) return {byte(0xe0 | point >> 12), byte(0x80 | (point >> 6 & 63)), byte(0x80 | (point & 63))};
-  return {byte(0xf0 | point >> 18), byte(0x80 | (point >> 12 & 63)), byte(0x80 | (point >> 6 & 63)), byte(0x80 | (point & 63))};
+  return {byte(0xf0 | point >> 18), byte(0x80 | (point >> 12 & 63)), byte(0x80 | (point >> 6 & 63)),
+          byte(0x80 | (point & 63))};
 }
 
 TEST(Utf8, TakesEveryCodePointAndNoSurrogate) {
@@ -25,8 +26,8 @@ TEST(Utf8, TakesEveryCodePointAndNoSurrogate) {
 }
 
 TEST(Utf8, RefusesWhatIsNoSequence) {
-  for (const char* text : {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80",
-                           "\xf5\x80\x80\x80", "\xff", "\xc3(", "\xe2\x82("})
+  for (const char* text : {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xe0\x80\x80", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf",
+                           "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc3(", "\xe2\x82("})
     EXPECT_FALSE(is_utf8(text)) << text;
   EXPECT_EQ(to_utf8("a\xff\xc3z"), std::string("a") + kBad + kBad + "z");
   EXPECT_EQ(to_utf8("Grüße\xe2\x82"), std::string("Grüße") + kBad + kBad);

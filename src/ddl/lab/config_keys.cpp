@@ -76,12 +76,18 @@ Binding workers() {
           }};
 }
 
+/// Kept as its one spelling, so that the same data set is the same experiment.
+Binding dataset() {
+  return {{"dataset", KeyType::spec, "fashion-mnist", "Data set to train on, as in translation[to=fr,vocabulary=4000].", {}},
+          [](Experiment& e, const std::string& value) -> Json { return e.job.dataset = to_string(parse_spec(parse_text(value))); }};
+}
+
 std::vector<Binding> make() {
   using E = Experiment;
   std::vector<Binding> all;
   const auto add = [&](Binding binding) { all.push_back(std::move(binding)); };
   add(spec("model", "lenet", "Network to train.", [](E& e) -> Spec& { return e.job.model; }));
-  add(text("dataset", "fashion-mnist", "Data set to train on.", [](E& e) -> std::string& { return e.job.dataset; }));
+  add(dataset());
   add(text("data", "", "Folder of the data set's files. Without one the usual places are searched.",
            [](E& e) -> std::string& { return e.job.data_folder; }));
   add(boolean("synthetic", "false", "Make the data up in memory: same shapes and classes, learnable.",
