@@ -17,7 +17,7 @@ std::vector<std::vector<std::int64_t>> decode_greedily(const std::function<at::T
                                                        std::int64_t longest, at::Device device);
 
 /// By a network whose objective is translation or captioning, for the samples of `input` (its target is not read): all
-/// sentences at once, the whole network for each further word. Ends after `target_length` - 2 words.
+/// sentences at once. What does not depend on what was said is computed once, the rest for each further word. Ends after `target_length` - 2 words.
 std::vector<std::vector<std::int64_t>> decode_greedily(Network& network, const NetworkInput& input, int target_length);
 
 }  // namespace ddl

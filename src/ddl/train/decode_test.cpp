@@ -1,8 +1,12 @@
 #include "ddl/train/decode.h"
 
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
+#include "ddl/core/spec.h"
 #include "ddl/data/dataset.h"
+#include "ddl/nn/builtin.h"
+#include "ddl/nn/network_testing.h"
 
 namespace ddl {
 namespace {
@@ -53,6 +57,25 @@ TEST(Decode, GivesBackWhatWasSaid) {
     return logits;
   };
   EXPECT_EQ(decode_greedily(counts, 2, 8, at::kCPU), (Sentences{{3, 4, 5, 6, 7}, {4, 5, 6, 7}}));
+}
+
+// What is kept of the encoder, and left out of the last layer, changes nothing.
+TEST(Decode, SaysWhatTheWholeNetworkWouldSayWordByWord) {
+  for (const auto* name : {"transformer", "captioner"}) {
+    const auto trial = small_trial(name);
+    const auto spec = parse_spec(trial.spec);
+    Network network(builtin_models().at(spec.name).make(spec, trial.shape), {at::kDouble, at::kCPU, Kernels::fast, 9});
+    const auto input = made_up_samples(3, trial.shape, at::kDouble).input;
+    const auto whole = [&](const at::Tensor& said) {
+      auto asked = input;
+      asked.target = said;
+      const c10::NoGradGuard guard;
+      return network.forward(asked, false).logits.select(1, said.size(1) - 1);
+    };
+    const auto expected = decode_greedily(whole, 3, trial.shape.target_length - 2, at::kCPU);
+    EXPECT_EQ(decode_greedily(network, input, trial.shape.target_length), expected) << name;
+    ASSERT_FALSE(expected[0].empty()) << name;
+  }
 }
 
 }  // namespace

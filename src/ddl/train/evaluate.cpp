@@ -62,6 +62,7 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
       0, batches, options.loading);
 
   const auto shape = dataset.shape();
+  const auto* const sentences = sentences_of(dataset);
   Scores scores;
   BleuCounts said;
   Sums sums;
@@ -76,7 +77,7 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
       const auto batch = loader.next();
       const auto given = example(*batch, shape, 0, batch->samples, network);
       add_scores(scores, network.forward(given.input, false).logits, given.expected);
-      if (has_sentences(shape)) said += score_sentences(network, given, shape);
+      if (sentences) said += score_sentences(network, given, shape, *sentences);
     }
   }
   sums.counted = scores.counted;
@@ -97,7 +98,7 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
   } else {
     result.tokens = sums.top1 / sums.counted;
     std::transform(sums.sentences.begin(), sums.sentences.end(), said.values.begin(), [](double sum) { return static_cast<std::int64_t>(sum); });
-    if (has_sentences(shape)) result.bleu = bleu(said);
+    if (sentences) result.bleu = bleu(said);
   }
   return result;
 }
