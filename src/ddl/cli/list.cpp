@@ -10,6 +10,7 @@
 #include "ddl/nn/plugins.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/subject/subject.h"
+#include "ddl/train/optimizer_list.h"
 #include "ddl/transport/builtin.h"
 
 namespace ddl {
@@ -65,13 +66,37 @@ Json models() {
   return all;
 }
 
+std::string_view name(Objective objective) {
+  switch (objective) {
+    case Objective::classification: return "classification";
+    case Objective::language: return "language";
+    case Objective::translation: return "translation";
+    case Objective::captioning: return "captioning";
+  }
+  return "?";
+}
+
+/// `available` says whether the real samples are here. Each can be made up.
 Json datasets() {
-  auto all = items(builtin_datasets());
-  for (auto& dataset : all) {
-    const auto shape = dataset_shape(dataset["name"].get<std::string>());
+  Json all = Json::array();
+  for (const auto registry = builtin_datasets(); const auto& entry : registry.entries()) {
+    const auto missing = entry.make.missing({});
+    auto dataset = item(entry.name, entry.summary, missing.empty() ? "" : "only with --synthetic: " + missing);
+    const auto shape = dataset_shape(entry.name);
+    dataset["objective"] = name(shape.objective);
+    dataset["synthetic"] = true;
     dataset["shape"] = {shape.channels, shape.height, shape.width};
     dataset["classes"] = shape.classes;
+    dataset["source_length"] = shape.source_length;
+    dataset["target_length"] = shape.target_length;
+    all.push_back(std::move(dataset));
   }
+  return all;
+}
+
+Json optimizers() {
+  Json all = Json::array();
+  for (const auto& [name, summary] : optimizer_list()) all.push_back(item(name, summary));
   return all;
 }
 
@@ -105,6 +130,7 @@ std::vector<std::pair<std::string, Lister>> kinds() {
   return {{"models", models},
           {"datasets", datasets},
           {"strategies", [] { return items(builtin_strategies()); }},
+          {"optimizers", optimizers},
           {"collectives", [] { return items(builtin_collectives()); }},
           {"compressions", [] { return items(builtin_compressions()); }},
           {"transports", [] { return items(builtin_transports()); }},

@@ -17,16 +17,14 @@
 #include "ddl/lab/record.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
-#include "ddl/strategy/builtin.h"
-#include "ddl/train/precision.h"
+#include "ddl/train/plan_job.h"
 #include "ddl/train/worker.h"
 
 namespace ddl {
 namespace {
 
 std::vector<std::string> task_names(const ModelGraph& graph, const Job& job) {
-  const auto workers = static_cast<int>(job.workers.size());
-  const auto plan = builtin_strategies().at(job.strategy.name).make({graph, workers, job.batch, element_bytes(job.precision), job.strategy, {}});
+  const auto plan = plan_job(job, graph);
   std::vector<std::string> names;
   for (const auto& task : plan.role_of(0).tasks) names.push_back(task.label);
   return names;

@@ -106,14 +106,15 @@ void Network::forward_layers(std::size_t first, std::size_t last, std::vector<at
   for (std::size_t i = first; i < last; ++i) {
     const auto& layer = graph_.layers[i];
     if (layer.auxiliary && !training) continue;
-    values[i] = layer.kind == LayerKind::input ? part(input, layer, graph_.name) : run(i, values, input, training);
+    values[i] = forward_layer(i, values, input, training);
     for (const int from : layer.inputs)
       if (last_use_[static_cast<std::size_t>(from)] == i) values[static_cast<std::size_t>(from)].reset();
   }
 }
 
-at::Tensor Network::run(std::size_t number, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training) {
+at::Tensor Network::forward_layer(std::size_t number, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training) {
   const auto& layer = graph_.layers[number];
+  if (layer.kind == LayerKind::input) return part(input, layer, graph_.name);
   c10::SmallVector<at::Tensor, 4> inputs;
   for (const int from : layer.inputs) inputs.push_back(values[static_cast<std::size_t>(from)]);
   return operator_of(layer.kind)({layer, static_cast<int>(number), tensors_[number], inputs, input, training, options_, script_.get()});

@@ -53,6 +53,8 @@ class Network {
 
   /// Runs layers [first, last) on `values`, one of each layer of the graph; those that no later layer reads are dropped.
   void forward_layers(std::size_t first, std::size_t last, std::vector<at::Tensor>& values, const NetworkInput& input, bool training);
+  /// One layer of `values`, which nothing is dropped from.
+  at::Tensor forward_layer(std::size_t layer, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training);
   /// The layer after which nobody reads the value of `layer`; the number of layers for what the network gives out.
   std::size_t last_use(std::size_t layer) const { return last_use_[layer]; }
   /// Those that train, of one layer; what it borrows too.
@@ -75,7 +77,6 @@ class Network {
  private:
   at::Tensor make(const ParameterSpec& spec, std::uint64_t index) const;
   void adopt(const Layer& layer);
-  at::Tensor run(std::size_t number, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training);
 
   ModelGraph graph_;
   NetworkOptions options_;

@@ -41,7 +41,11 @@ int decoder_layer(GraphBuilder& net, const std::string& name, int from, int memo
 }
 
 ModelGraph build(const Spec& options, const SampleShape& shape, Sizes sizes) {
-  require_options(options, {"layers", "dropout"});
+  require_options(options, {"hidden", "heads", "layers", "dropout"});
+  const auto inner = sizes.inner / sizes.features;
+  sizes.features = whole_option(options, "hidden", sizes.features, 1, 1 << 20);
+  sizes.heads = whole_option(options, "heads", sizes.heads, 1, 1 << 20);
+  sizes.inner = inner * sizes.features;
   sizes.layers = whole_option(options, "layers", sizes.layers, 1, 1000);
   sizes.rate = part_option(options, "dropout", sizes.rate);
   require_objective(options.name, shape, Objective::translation);
@@ -72,8 +76,8 @@ ModelGraph build(const Spec& options, const SampleShape& shape, Sizes sizes) {
 /// Size:    63,082,496 (base) and 214,245,376 (big) parameters with the paper's 37,000 words; it rounds to 65 and 213
 ///          million. Projections of attention have biases here.
 /// Source:  Vaswani et al., NeurIPS 2017, table 3; matrices start after Glorot & Bengio 2010 and words with deviation
-///          1/sqrt(features), as its authors' code does; names as torch.nn.Transformer. Options layers (6, of each half) and dropout
-///          (0.1 and 0.3).
+///          1/sqrt(features), as its authors' code does; names as torch.nn.Transformer. Options hidden (512 and 1024; the inner layers
+///          are four times as wide), heads (8 and 16), layers (6, of each half) and dropout (0.1 and 0.3).
 ModelGraph transformer(const Spec& options, const SampleShape& shape) { return build(options, shape, {512, 2048, 8, 6, 0.1}); }
 ModelGraph transformer_big(const Spec& options, const SampleShape& shape) { return build(options, shape, {1024, 4096, 16, 6, 0.3}); }
 
