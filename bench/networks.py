@@ -38,9 +38,11 @@ CASES = [
 
 def ours(name, options, dataset, shape, batch, steps, workers):
     model = name + (f"[{','.join(f'{key}={value}' for key, value in options.items())}]" if options else "")
-    side = ["--data", f"size={shape['height']}"] if dataset == "imagenet" and shape["height"] != 224 else []
+    wanted = {"imagenet": f"[size={shape['height']}]", "translation": f"[vocabulary={shape['classes']},length={shape['target']}]",
+              "language": f"[vocabulary={shape['classes']},length={shape['target']}]"}
+    dataset += wanted.get(dataset, "")
     done = record("--model", model, "--dataset", dataset, "--synthetic", "--train-samples", max(64, 2 * batch * workers), "--test-samples", 16, "--no-evaluate",
-                  "--steps", steps + 2, "--workers", workers, "--batch", batch * workers, "--learning-rate", 0.001, "--trace", "off", *side)
+                  "--steps", steps + 2, "--workers", workers, "--batch", batch * workers, "--learning-rate", 0.001, "--trace", "off")
     return done["step_ms"]["median"], max(rank["peak_memory_bytes"] for rank in done["ranks"])
 
 

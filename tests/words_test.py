@@ -14,7 +14,7 @@ SMALL = "transformer[hidden=64,heads=4,layers=1,dropout=0]"
 
 class Words(Case):
     def learnt(self, *arguments, workers=2):
-        record = self.record(*arguments, "--workers", workers, "--threads", 1, "--store", "none")
+        record = self.record(*arguments, "--workers", workers, "--store", "none")
         self.assertEqual(record["state"], "ok", record["reason"])
         self.assertLess(record["loss"]["final"], record["loss"]["first"])
         self.assertNotIn("top1", record["accuracy"])

@@ -17,7 +17,8 @@ struct Published {
   std::int64_t train_samples;
   std::int64_t test_samples;
   std::string summary;
-  bool files;  ///< a reader of its files is in this build
+  bool files;        ///< a reader of its files is in this build
+  bool sized = false;  ///< of photographs: networks take them at the size that they like
 };
 
 const std::vector<Published>& published() {
@@ -45,17 +46,27 @@ const std::vector<Published>& published() {
       {{"imagenet", {3, 224, 224, 1000}, "", ""},
        1'281'167,
        50'000,
-       "photographs, 224x224 colour, 1,000 classes (Russakovsky et al. 2015)",
-       false},
-      {{"highres", {3, 512, 512, 1000}, "", ""}, 100'000, 5'000, "large images, 512x512 colour, 1,000 classes", false},
+       "photographs, 224x224 colour, 1,000 classes (Russakovsky et al. 2015); [size=224]",
+       false,
+       true},
+      {{"highres", {3, 512, 512, 1000}, "", ""},
+       100'000,
+       5'000,
+       "large images, 512x512 colour, 1,000 classes; [size=512]",
+       false,
+       true},
   };
   return all;
 }
 
 DatasetFactory images(const Published& known) {
   const auto shape = [known](const DatasetOptions& options) {
-    require_options(known.source.name, options, {});
-    return known.source.shape;
+    auto shape_of = known.source.shape;
+    require_options(known.source.name, options, known.sized ? std::vector<std::string>{"size"} : std::vector<std::string>{});
+    if (known.sized)
+      shape_of.height = shape_of.width =
+          static_cast<int>(integer_option(known.source.name, options, "size", shape_of.height, 32, 4096));
+    return shape_of;
   };
   const auto missing = [known](const DatasetOptions& options) {
     return known.files ? missing_idx_dataset(known.source, options)
@@ -63,9 +74,9 @@ DatasetFactory images(const Published& known) {
   };
   const auto open = [known, shape, missing](const DatasetOptions& options) {
     const auto& source = known.source;
-    shape(options);
+    const auto wanted = shape(options);
     if (options.synthetic)
-      return make_synthetic(source.name, source.shape, samples_option(options.train_samples, known.train_samples),
+      return make_synthetic(source.name, wanted, samples_option(options.train_samples, known.train_samples),
                             samples_option(options.test_samples, known.test_samples), options.seed);
     if (!known.files)
       throw Error(Code::unsupported, fmt::format("[dataset] unsupported: {} from files: {}; use --synthetic",
