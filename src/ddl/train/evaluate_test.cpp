@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ddl/core/bleu.h"
 #include "ddl/core/spec.h"
 #include "ddl/data/sentences.h"
 #include "ddl/nn/builtin.h"
