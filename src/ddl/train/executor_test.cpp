@@ -187,7 +187,7 @@ TEST(StrategyConformance, EqualsTheBigBatchInFp64) {
 // Workers have unequal numbers of words, so that weighting by samples or by workers gives something else; dropout draws by
 // sample, so that it falls alike however the batch is divided; the table of words is used three times.
 TEST(StrategyConformance, EqualsTheBigBatchWithWordsAndDropoutInFp64) {
-  Trial trial{"transformer[layers=1,dropout=0.1]"};
+  Trial trial{"transformer[hidden=32,heads=4,layers=1,dropout=0.1]"};
   trial.label_smoothing = 0.1;
   const auto reference = train_rank(trial, 0, 1, nullptr);
   for (const int micro_batches : {1, 2})
@@ -203,7 +203,7 @@ TEST(StrategyConformance, EqualsTheBigBatchWithWordsAndDropoutInFp64) {
       EXPECT_NEAR(loss, reference.loss, 1e-12 * std::abs(reference.loss)) << ranks << " " << micro_batches;
     }
   Trial dry = trial;
-  dry.model = "transformer[layers=1,dropout=0]";
+  dry.model = "transformer[hidden=32,heads=4,layers=1,dropout=0]";
   EXPECT_GT(relative_error(train_rank(dry, 0, 1, nullptr).parameters, reference.parameters), 1e-6) << "dropout does nothing";
 }
 
@@ -291,7 +291,7 @@ TEST(OptimizerConformance, EveryOneEqualsTheBigBatchInFp64) {
 }
 
 TEST(Recompute, LeavesTrainingAsItIsBitForBit) {
-  for (const auto* model : {"lenet", "resnet18", "transformer[layers=1,dropout=0.1]"}) {
+  for (const auto* model : {"lenet", "resnet18", "transformer[hidden=32,heads=4,layers=1,dropout=0.1]"}) {
     Trial trial{model, "data", 4, 2, at::kFloat, Kernels::fast};
     const auto plain = train(trial, 2);
     trial.recompute = true;

@@ -40,13 +40,25 @@ struct Segment {
   }
 };
 
+/// The same values at the beginning of a graph of their own.
+variable_list detached(const variable_list& values) {
+  variable_list own;
+  for (const auto& value : values) own.push_back(value.detach().requires_grad_(value.requires_grad()));
+  return own;
+}
+
 /// One segment as a node of autograd. Its parameters are inputs of the node, so that a gradient is complete once, also
 /// where segments share a parameter.
 struct Recomputed : torch::autograd::Function<Recomputed> {
   static variable_list forward(AutogradContext* context, const std::shared_ptr<Segment>& segment, at::TensorList given) {
     context->saved_data["reads"] = static_cast<std::int64_t>(segment->reads.size());
     variable_list kept(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(segment->reads.size()));
-    auto left = segment->run(kept);
+    // As backward will run it again: some operators (LSTM) take other kernels, with other bits, where no gradient is wanted.
+    variable_list left;
+    {
+      const c10::AutoGradMode on(true);
+      for (const auto& value : segment->run(detached(kept))) left.push_back(value.detach());
+    }
     context->save_for_backward(kept);
     context->saved_data["segment"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(segment));
     return left;
@@ -55,8 +67,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto holder = context->saved_data["segment"].toCapsule();
     const auto& segment = *static_cast<Holder*>(holder.get())->segment;
-    variable_list given;
-    for (const auto& kept : context->get_saved_variables()) given.push_back(kept.detach().requires_grad_(kept.requires_grad()));
+    const auto given = detached(context->get_saved_variables());
     // Forward has updated the running statistics already; running it again must not. They are put back once the operators'
     // backward, which holds on to them, is over.
     std::vector<at::Tensor> statistics;
