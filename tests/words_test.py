@@ -34,7 +34,7 @@ class Translation(Words):
         self.assertAlmostEqual(record["loss"]["first"], math.log(1000), delta=1)
 
     def test_a_made_up_language_is_translated(self):
-        record = self.learnt("--dataset", "translation[vocabulary=40,length=16]", "--synthetic", "--train-samples", 8000, "--test-samples", 300,
+        record = self.learnt("--dataset", "translation[vocabulary=300,length=16]", "--synthetic", "--train-samples", 8000, "--test-samples", 300,
                              "--model", SMALL, "--batch", 64, "--steps", 600, *ADAM, "--learning-rate", 0.003, "--learning-rate-schedule", "cosine[warmup=50]")
         self.assertGreater(record["accuracy"]["tokens"], 0.9)
         self.assertGreater(record["accuracy"]["bleu"], 60)
@@ -42,11 +42,15 @@ class Translation(Words):
 
 class Captions(Words):
     def test_scenes_are_described(self):
-        record = self.learnt("--dataset", "captions[size=32]", "--synthetic", "--train-samples", 8000, "--test-samples", 200,
-                             "--model", "captioner[encoder=trained,depth=18,hidden=64,dropout=0]", "--batch", 32, "--steps", 250,
-                             "--optimizer", "adam", "--learning-rate", 0.002, "--learning-rate-schedule", "cosine[warmup=20]", "--clip", 1)
-        self.assertGreater(record["accuracy"]["tokens"], 0.6)
-        self.assertGreater(record["accuracy"]["bleu"], 20)
+        """Minutes of training at this size teach the grammar; whether gradients reach the encoder is for numerics_test.py to say."""
+        record = self.learnt("--dataset", "captions[size=16]", "--synthetic", "--train-samples", 8000, "--test-samples", 200,
+                             "--model", "captioner[encoder=trained,depth=18,hidden=128,dropout=0]", "--batch", 32, "--steps", 120,
+                             "--optimizer", "adam", "--learning-rate", 0.003, "--learning-rate-schedule", "cosine[warmup=20]", "--clip", 1)
+        # The first loss is that of guessing among 33 words.
+        self.assertAlmostEqual(record["loss"]["first"], math.log(33), delta=0.5)
+        self.assertLess(record["accuracy"]["test_loss"], 1.6)
+        self.assertGreater(record["accuracy"]["tokens"], 0.5)
+        self.assertGreater(record["accuracy"]["bleu"], 15)
 
 
 class Language(Words):
@@ -81,7 +85,7 @@ class Refused(Case):
 
 class Listed(Case):
     def test_list_and_doctor_say_what_is_here(self):
-        listed = {entry["name"]: entry for entry in json.loads(run("list", "datasets", "--json", cwd=self.folder).stdout)}
+        listed = {entry["name"]: entry for entry in json.loads(run("list", "datasets", "--json", cwd=self.folder).stdout)["items"]}
         objectives = {"translation": "translation", "captions": "captioning", "language": "language", "cifar100": "classification",
                       "imagenet": "classification", "highres": "classification"}
         for name, objective in objectives.items():
