@@ -204,10 +204,11 @@ int Communicator::rank() const { return impl_->transport->rank(); }
 int Communicator::size() const { return impl_->transport->size(); }
 Transport& Communicator::transport() { return *impl_->transport; }
 
-Handle Communicator::start(const Collective& what, const Buffer& buffer, Start start) {
+Handle Communicator::start(const Collective& what, const Buffer& buffer, Start start, std::function<void()> ready) {
   const auto& planned = impl_->plan(what, buffer);
   auto state = std::make_shared<Handle::State>();
   state->queue = impl_->queue;
+  state->ready = ready_or_abandon(std::move(ready), *impl_->transport);
   Collective kept = what;
   kept.algorithm = planned.algorithm;  // what a caller's word was may be gone by then
   state->work = [impl = impl_.get(), &planned, kept, buffer, signature = impl_->sign(planned, what, buffer)] {
@@ -227,8 +228,8 @@ std::int64_t Communicator::bytes_sent(const Collective& what, std::size_t elemen
   return static_cast<std::int64_t>(impl_->plan(what, {nullptr, elements, type}).prepared.sent * size_of(type));
 }
 
-Handle Communicator::all_reduce(Buffer buffer, ReduceOp op, std::string_view algorithm, Start when) {
-  return start({Goal::all_reduce, op, algorithm}, buffer, when);
+Handle Communicator::all_reduce(Buffer buffer, ReduceOp op, std::string_view algorithm, Start when, std::function<void()> ready) {
+  return start({Goal::all_reduce, op, algorithm}, buffer, when, std::move(ready));
 }
 
 Handle Communicator::broadcast(Buffer buffer, int root, Start when) {

@@ -24,7 +24,7 @@ class Handle {
   bool done() const;
   /// Blocks until complete. Errors: whatever the collective failed with.
   void wait() const;
-  /// When it was taken up, by the communication thread or in wait(), and when it was complete. Call after wait().
+  /// When it was taken up with its buffer ready, by the communication thread or in wait(), and when it was complete. Call after wait().
   Nanoseconds began() const;
   Nanoseconds ended() const;
 
@@ -74,13 +74,15 @@ class Communicator {
   /// Errors (from the handle): invalid_argument when ranks are not at the same collective, plus those of
   /// Transport::exchange(); each names the operation and its number.
   /// A group's errors count ranks as the group does, and name its members.
-  Handle start(const Collective& what, const Buffer& buffer, Start start = Start::now);
+  /// `ready`, if given, is called first, on the thread that runs the collective: it waits until the buffer is filled. What it throws is the
+  /// collective's error, on every rank.
+  Handle start(const Collective& what, const Buffer& buffer, Start start = Start::now, std::function<void()> ready = {});
   /// The same, on this thread, until complete; after what was started before. Costs no hand-over and no allocation.
   void run(const Collective& what, const Buffer& buffer);
   /// What this rank would send in it. Nothing is moved. Errors: those of start().
   std::int64_t bytes_sent(const Collective& what, std::size_t elements, ElementType type);
 
-  Handle all_reduce(Buffer buffer, ReduceOp op, std::string_view algorithm = "auto", Start start = Start::now);
+  Handle all_reduce(Buffer buffer, ReduceOp op, std::string_view algorithm = "auto", Start start = Start::now, std::function<void()> ready = {});
   Handle broadcast(Buffer buffer, int root, Start start = Start::now);
   Handle barrier(Start start = Start::now);
 

@@ -47,6 +47,41 @@ TEST(Communicator, RunsInTheBackground) {
   EXPECT_EQ(failure(outcomes), "");
 }
 
+TEST(Communicator, WaitsUntilABufferIsReadyWithoutHoldingUpWhoStartedIt) {
+  const auto outcomes = run_group("inproc", 2, [](Communicator& group) {
+    std::vector<float> values(10, 0);
+    std::atomic<bool> filled{false};
+    const auto handle = group.all_reduce(buffer_of(std::span(values)), ReduceOp::sum, "auto", Start::now, [&] {
+      while (!filled) std::this_thread::yield();
+    });
+    ::usleep(20'000);
+    require(!handle.done(), "it waits");
+    std::fill(values.begin(), values.end(), 1.0F);
+    const auto ready = now();
+    filled = true;
+    handle.wait();
+    require(values[9] == 2, "sum of what was filled in after the start");
+    require(handle.began() >= ready, "the wait for the buffer is no part of the collective");
+  });
+  EXPECT_EQ(failure(outcomes), "");
+}
+
+TEST(Communicator, ABufferThatNeverBecomesReadyIsEveryRanksError) {
+  const auto outcomes = run_group("inproc", 2, [](Communicator& group) {
+    std::vector<float> values(10, 1);
+    std::function<void()> ready;
+    if (group.rank() == 1) ready = [] { throw std::runtime_error("the device is on fire"); };
+    std::string said;
+    try {
+      group.all_reduce(buffer_of(std::span(values)), ReduceOp::sum, "auto", Start::now, ready).wait();
+    } catch (const Error& error) {
+      said = error.what();
+    }
+    require(said.find("the device is on fire") != std::string::npos, "says why; got " + said);
+  });
+  EXPECT_EQ(failure(outcomes), "");
+}
+
 TEST(Communicator, TimesOutNamingTheRankAndStaysFailed) {
   std::atomic<bool> given_up{false};
   const auto outcomes = run_group("inproc", 2, [&](Communicator& group) {

@@ -74,9 +74,10 @@ CompressionReport CompressedAllReduce::run(std::uint64_t bucket, const Buffer& b
 }
 
 Handle CompressedAllReduce::start(std::uint64_t bucket, const Buffer& buffer, ReduceOp op, double factor, const BucketLayout& layout,
-                                  CompressionReport* report, Start when) {
+                                  CompressionReport* report, Start when, std::function<void()> ready) {
   auto state = std::make_shared<Handle::State>();
   state->queue = queue_;
+  state->ready = ready_or_abandon(std::move(ready), group_.transport());
   state->work = [=, this] {
     const auto made = call(bucket, buffer, op, factor, layout);
     if (report != nullptr) *report = made;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -75,9 +76,10 @@ class CompressedAllReduce {
   /// another type or size before, tensors of another size; those of Communicator::run(), after which neither the group nor
   /// this object can be used.
   CompressionReport run(std::uint64_t bucket, const Buffer& buffer, ReduceOp op, double factor = 1, const BucketLayout& layout = {});
-  /// The same in the background. Errors come from the handle; `report`, if given, is written before it is done.
+  /// The same in the background. Errors come from the handle; `report`, if given, is written before it is done. `ready` as
+  /// Communicator::start() has it.
   Handle start(std::uint64_t bucket, const Buffer& buffer, ReduceOp op, double factor = 1, const BucketLayout& layout = {},
-               CompressionReport* report = nullptr, Start when = Start::now);
+               CompressionReport* report = nullptr, Start when = Start::now, std::function<void()> ready = {});
 
   /// What this rank will send in a call with such a bucket: exactly CompressionReport::sent. Nothing is moved.
   /// Errors: as run().

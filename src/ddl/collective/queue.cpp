@@ -1,8 +1,25 @@
 #include "ddl/collective/queue.h"
 
 #include <exception>
+#include <utility>
 
 namespace ddl {
+
+std::function<void()> ready_or_abandon(std::function<void()> ready, Transport& transport) {
+  if (!ready) return {};
+  return [ready = std::move(ready), &transport] {
+    try {
+      ready();
+    } catch (const Error& error) {
+      transport.abandon(error);
+      throw;
+    } catch (const std::exception& error) {
+      const Error ours(Code::io, error.what());
+      transport.abandon(ours);
+      throw ours;
+    }
+  };
+}
 
 void CommunicationQueue::push(std::shared_ptr<Handle::State> item, Start start) {
   {
@@ -44,8 +61,12 @@ void CommunicationQueue::run_first(std::unique_lock<std::mutex>& lock) {
   running_ = true;
   lock.unlock();
   std::optional<Error> error;
-  const Nanoseconds began = now();
+  Nanoseconds began = now();
   try {
+    if (item->ready) {
+      item->ready();
+      began = now();
+    }
     item->work();
   } catch (const Error& failure) {
     error = failure;
@@ -54,6 +75,7 @@ void CommunicationQueue::run_first(std::unique_lock<std::mutex>& lock) {
   }
   const Nanoseconds ended = now();
   item->work = nullptr;
+  item->ready = nullptr;
   lock.lock();
   item->began = began;
   item->ended = ended;

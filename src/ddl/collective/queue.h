@@ -17,6 +17,7 @@ class CommunicationQueue;
 /// A collective in the queue, and what became of it.
 struct Handle::State {
   std::shared_ptr<CommunicationQueue> queue;
+  std::function<void()> ready = {};  ///< waits until there is something to work on; may be empty
   std::function<void()> work;
   // Guarded by the queue's mutex.
   bool done = false;
@@ -24,6 +25,9 @@ struct Handle::State {
   Nanoseconds began = 0;
   Nanoseconds ended = 0;
 };
+
+/// `ready`, and where it fails everybody is told, since this rank then leaves out what the others do.
+std::function<void()> ready_or_abandon(std::function<void()> ready, Transport& transport);
 
 /// Runs collectives one after the other, in the order in which they were pushed. There is a thread for it, but
 /// whoever waits for a collective runs those that are not taken up yet itself: a small one then costs no wake-up.

@@ -10,16 +10,16 @@
 namespace ddl {
 
 std::vector<std::vector<std::int64_t>> decode_greedily(const std::function<at::Tensor(const at::Tensor& said)>& next_logits, std::int64_t n,
-                                                       std::int64_t longest, at::Device device) {
+                                                       std::int64_t longest, Device& device) {
   const c10::NoGradGuard guard;
   std::vector<std::vector<std::int64_t>> sentences(static_cast<std::size_t>(n));
-  auto said = at::full({n, 1}, SampleShape::kBegin, at::TensorOptions().dtype(at::kLong).device(device));
+  auto said = at::full({n, 1}, SampleShape::kBegin, at::TensorOptions().dtype(at::kLong).device(device.where()));
   std::vector<bool> ended(sentences.size(), false);
   std::size_t open = sentences.size();
   for (std::int64_t place = 0; place < longest && open > 0; ++place) {
     auto logits = next_logits(said).to(at::kFloat, false, true);
     for (const auto never : {SampleShape::kPadding, SampleShape::kBegin}) logits.select(1, never).fill_(-std::numeric_limits<float>::infinity());
-    auto next = logits.argmax(1).to(at::kCPU);
+    auto next = fetch(device, logits.argmax(1));
     auto* const words = next.data_ptr<std::int64_t>();
     for (std::size_t i = 0; i < sentences.size(); ++i) {
       if (ended[i]) {
@@ -31,7 +31,7 @@ std::vector<std::vector<std::int64_t>> decode_greedily(const std::function<at::T
         sentences[i].push_back(words[i]);
       }
     }
-    said = at::cat({said, next.to(device).unsqueeze(1)}, 1);
+    said = at::cat({said, device.upload(next).unsqueeze(1)}, 1);
   }
   return sentences;
 }
@@ -86,11 +86,11 @@ class Speaker {
 
 }  // namespace
 
-std::vector<std::vector<std::int64_t>> decode_greedily(Network& network, const NetworkInput& input, int target_length) {
+std::vector<std::vector<std::int64_t>> decode_greedily(Network& network, Device& device, const NetworkInput& input, int target_length) {
   const c10::NoGradGuard guard;
   const auto& given = input.source.defined() ? input.source : input.images;
   Speaker speaker(network, input);
-  return decode_greedily([&](const at::Tensor& said) { return speaker.next_logits(said); }, given.size(0), target_length - 2, given.device());
+  return decode_greedily([&](const at::Tensor& said) { return speaker.next_logits(said); }, given.size(0), target_length - 2, device);
 }
 
 }  // namespace ddl

@@ -36,14 +36,14 @@ struct Script {
 
 TEST(Decode, EachSentenceEndsByItself) {
   Script script{{{3, 4, SampleShape::kEnd}, {SampleShape::kEnd}, {5, 6, 7, SampleShape::kEnd}}};
-  EXPECT_EQ(decode_greedily(std::ref(script), 3, 8, at::kCPU), (Sentences{{3, 4}, {}, {5, 6, 7}}));
+  EXPECT_EQ(decode_greedily(std::ref(script), 3, 8, *make_device("cpu")), (Sentences{{3, 4}, {}, {5, 6, 7}}));
   EXPECT_EQ(script.asked.size(), 4U) << "no word is asked for once all have ended";
 }
 
 TEST(Decode, StopsAtTheLongest) {
   Script script{{{3, 4, 5, 6}, {3, SampleShape::kEnd}}};
-  EXPECT_EQ(decode_greedily(std::ref(script), 2, 3, at::kCPU), (Sentences{{3, 4, 5}, {3}}));
-  EXPECT_EQ(decode_greedily(std::ref(script), 0, 3, at::kCPU), Sentences{});
+  EXPECT_EQ(decode_greedily(std::ref(script), 2, 3, *make_device("cpu")), (Sentences{{3, 4, 5}, {3}}));
+  EXPECT_EQ(decode_greedily(std::ref(script), 0, 3, *make_device("cpu")), Sentences{});
 }
 
 // What was said decides what comes next: each word one more than the last, until 7.
@@ -56,7 +56,7 @@ TEST(Decode, GivesBackWhatWasSaid) {
     }
     return logits;
   };
-  EXPECT_EQ(decode_greedily(counts, 2, 8, at::kCPU), (Sentences{{3, 4, 5, 6, 7}, {4, 5, 6, 7}}));
+  EXPECT_EQ(decode_greedily(counts, 2, 8, *make_device("cpu")), (Sentences{{3, 4, 5, 6, 7}, {4, 5, 6, 7}}));
 }
 
 // What is kept of the encoder, and left out of the last layer, changes nothing.
@@ -72,8 +72,8 @@ TEST(Decode, SaysWhatTheWholeNetworkWouldSayWordByWord) {
       const c10::NoGradGuard guard;
       return network.forward(asked, false).logits.select(1, said.size(1) - 1);
     };
-    const auto expected = decode_greedily(whole, 3, trial.shape.target_length - 2, at::kCPU);
-    EXPECT_EQ(decode_greedily(network, input, trial.shape.target_length), expected) << name;
+    const auto expected = decode_greedily(whole, 3, trial.shape.target_length - 2, *make_device("cpu"));
+    EXPECT_EQ(decode_greedily(network, *make_device("cpu"), input, trial.shape.target_length), expected) << name;
     ASSERT_FALSE(expected[0].empty()) << name;
   }
 }

@@ -18,16 +18,16 @@ namespace {
 constexpr std::int64_t kBatch = 250;
 
 /// Training goes on with each worker's own: the caller puts back what this returns.
-std::vector<at::Tensor> share_statistics(Network& network, Communicator& communicator) {
+std::vector<at::Tensor> share_statistics(Network& network, Device& device, Communicator& communicator) {
   std::vector<at::Tensor> own;
   for (auto& buffer : network.buffers()) {
-    auto local = buffer.to(at::kCPU, at::kDouble).contiguous();
+    own.push_back(buffer.clone());
+    auto local = fetch(device, buffer).to(at::kDouble, false, true);
     communicator
         .all_reduce({static_cast<std::byte*>(local.data_ptr()), static_cast<std::size_t>(local.numel()), ElementType::fp64},
                     ReduceOp::average)
         .wait();
-    own.push_back(buffer.clone());
-    buffer.copy_(local);
+    buffer.copy_(device.upload(local));
   }
   return own;
 }
@@ -40,12 +40,12 @@ struct Sums {
 
 }  // namespace
 
-Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* communicator, const EvaluateOptions& options) {
+Evaluation evaluate(Network& network, Device& device, const Dataset& dataset, Communicator* communicator, const EvaluateOptions& options) {
   const c10::NoGradGuard guard;
   const int rank = communicator ? communicator->rank() : 0;
   const int ranks = communicator ? communicator->size() : 1;
   std::vector<at::Tensor> own;
-  if (communicator) own = share_statistics(network, *communicator);
+  if (communicator) own = share_statistics(network, device, *communicator);
 
   const auto mine = part_of(static_cast<std::size_t>(dataset.size()), ranks, rank);
   const auto begin = static_cast<std::int64_t>(mine.begin), end = static_cast<std::int64_t>(mine.end);
@@ -63,7 +63,7 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
 
   const auto shape = dataset.shape();
   const auto* const sentences = sentences_of(dataset);
-  Scores scores;
+  ScoreSum scored;
   BleuCounts said;
   Sums sums;
   {
@@ -75,11 +75,12 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
       }
       if (options.progress) options.progress(number, batches);
       const auto batch = loader.next();
-      const auto given = example(*batch, shape, 0, batch->samples, network);
-      add_scores(scores, network.forward(given.input, false).logits, given.expected);
-      if (sentences) said += score_sentences(network, given, shape, *sentences);
+      const auto given = example(*batch, shape, 0, batch->samples, network, device);
+      scored.add(network.forward(given.input, false).logits, given.expected);
+      if (sentences) said += score_sentences(network, device, given, shape, *sentences);
     }
   }
+  const auto scores = scored.total(device);
   sums.counted = scores.counted;
   sums.top1 = scores.top1;
   sums.top5 = scores.top5;

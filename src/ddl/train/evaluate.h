@@ -8,6 +8,7 @@
 #include "ddl/data/dataset.h"
 #include "ddl/data/loader.h"
 #include "ddl/nn/network.h"
+#include "ddl/train/device.h"
 
 namespace ddl {
 
@@ -32,6 +33,6 @@ struct EvaluateOptions {
 /// Batch norm uses running statistics; workers that kept statistics of their own batches take the mean of all for it, and go on with
 /// their own.
 /// Collective: every worker calls it; all get the same answer. `communicator` may be null for one worker.
-Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* communicator, const EvaluateOptions& options);
+Evaluation evaluate(Network& network, Device& device, const Dataset& dataset, Communicator* communicator, const EvaluateOptions& options);
 
 }  // namespace ddl

@@ -37,13 +37,20 @@ struct Executor::Step {
   double gradient_scale = 1;              ///< what makes of the gradients that came those that count
   std::vector<bool> done = {};            ///< by task
   std::vector<bool> raised = {};          ///< by bucket
+  std::vector<Moment> there = {};         ///< by bucket: when its gradients are where the collective reads them
   std::vector<Handle> handles = {};       ///< by task
+  struct Pending {
+    Moment begin, end;
+    Span span;
+  };
+  std::vector<Pending> pending = {};      ///< spans whose times are not known yet
   std::size_t next_collective = 0;
 };
 
-Executor::Executor(Network& network, Optimizer& optimizer, Communicator* communicator, int worker, Recipe recipe, Exchange exchange)
+Executor::Executor(Network& network, Optimizer& optimizer, Device& device, Communicator* communicator, int worker, Recipe recipe, Exchange exchange)
     : network_(network),
       optimizer_(optimizer),
+      device_(device),
       communicator_(communicator),
       worker_(worker),
       recipe_(std::move(recipe)),
@@ -72,7 +79,7 @@ void Executor::adopt(Plan plan) {
   }
   if (plan_.buckets.empty()) return;
   invariant(communicator_ != nullptr, "a plan with buckets has a communicator");
-  if (!buckets_) buckets_ = std::make_unique<GradientBuckets>(network_.parameters(), communicator_->transport());
+  if (!buckets_) buckets_ = std::make_unique<GradientBuckets>(network_.parameters(), communicator_->transport(), device_);
   buckets_->arrange(plan_.buckets);
   adopt_compression();
 }
@@ -110,16 +117,46 @@ Span Executor::span(std::int64_t step, int task, Cause cause, Nanoseconds begin,
   return {begin, end, static_cast<std::int32_t>(step), task, static_cast<std::int16_t>(worker_), Stream::compute, cause};
 }
 
+void Executor::record(Step& step, const Moment& begin, const Moment& end, Span span) {
+  if (!begin.immediate() || !end.immediate()) {
+    step.pending.push_back({begin, end, span});
+    return;
+  }
+  span.begin = begin.time();
+  span.end = end.time();
+  trace_.push_back(span);
+}
+
+/// A copy that was over before what it is counted in began is left out: it cost nothing.
+void Executor::tell_pending(Step& step) {
+  for (auto& [begin, end, span] : step.pending) {
+    span.begin = begin.time();
+    span.end = end.time();
+    if (span.begin <= span.end) trace_.push_back(span);
+  }
+  step.pending.clear();
+}
+
+/// All work of the step was queued before, so that the device has done it when the loss is here.
+double Executor::read_loss(Step& step) {
+  if (step.loss_sum.defined()) return fetch(device_, step.loss_sum).item<double>() / static_cast<double>(step.batch->global_weight);
+  device_.synchronize();
+  return 0;
+}
+
 StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop) {
   Step step{number, next_batch, learning_rate, plan_.role_of(worker_).tasks};
   step.done.assign(step.tasks.size(), false);
   step.handles.resize(step.tasks.size());
   step.raised.assign(plan_.buckets.size(), false);
+  step.there.resize(plan_.buckets.size());
+  if (!device_.is_host()) device_.synchronize();
   if (buckets_) {
     buckets_->set_control(ask_to_stop ? 1 : 0);
     buckets_->begin_step(
-        [&](int bucket) {
+        [&](int bucket, const Moment& there) {
           step.raised[static_cast<std::size_t>(bucket)] = true;
+          step.there[static_cast<std::size_t>(bucket)] = there;
           start_collectives(step);
         },
         [&](Nanoseconds begin, Nanoseconds end) { trace_.push_back(span(step.number, kNone, Cause::copy, begin, end)); });
@@ -142,7 +179,8 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
 
   StepResult result;
   result.samples = step.batch->samples;
-  result.loss = step.loss_sum.defined() ? step.loss_sum.item<double>() / static_cast<double>(step.batch->global_weight) : 0.0;
+  result.loss = read_loss(step);
+  tell_pending(step);
   if (!std::isfinite(result.loss))
     throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", number, result.loss));
   result.stop = buckets_ ? buckets_->control() > 0 : ask_to_stop;
@@ -153,7 +191,7 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
 
 void Executor::run(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
-  const auto begin = now();
+  const auto begin = device_.mark();
   switch (task.kind) {
     case TaskKind::load:
       step.batch = step.next_batch();
@@ -166,17 +204,17 @@ void Executor::run(Step& step, int number) {
     case TaskKind::receive:
     case TaskKind::collective: break;  // adopt() let none of these onto the compute stream
   }
-  trace_.push_back(span(step.number, number, cause_of(task.kind), begin, now()));
+  record(step, begin, device_.mark(), span(step.number, number, cause_of(task.kind)));
 }
 
 void Executor::forward(Step& step, const Task& task) {
   const auto& batch = *step.batch;
   const auto mine = part_of(static_cast<std::size_t>(batch.samples), micro_batches_, task.micro_batch);
   if (mine.begin == mine.end) return;
-  const auto begin = now();
-  // Autograd reads the loader's memory; the batch is kept until the step is over.
-  const auto given = example(batch, recipe_.shape, static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end), network_);
-  trace_.push_back(span(step.number, kNone, Cause::copy, begin, now()));
+  const auto begin = device_.mark();
+  // On the processor autograd reads the loader's memory; the batch is kept until the step is over.
+  const auto given = example(batch, recipe_.shape, static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end), network_, device_);
+  record(step, begin, device_.mark(), span(step.number, kNone, Cause::copy));
   const auto output = [&] {
     if (!cuts_.empty()) return forward_with_recompute(network_, cuts_, given.input, recipe_.precision);
     const Autocast autocast(given.expected.device().type(), recipe_.precision);
@@ -208,11 +246,12 @@ void Executor::judge_gradient(Step& step) {
   constexpr double kTiny = 1e-6;
   step.judged = true;
   if (!needs_whole_gradient(recipe_)) return;
-  double squares = 0;
+  std::vector<at::Tensor> gradients;
   for (std::size_t i = 0; i < network_.parameters().size(); ++i) {
     const auto& gradient = buckets_ ? buckets_->gradient(static_cast<int>(i)) : network_.parameters()[i].grad();
-    if (gradient.defined()) squares += sum_of_squares(gradient);
+    if (gradient.defined()) gradients.push_back(gradient);
   }
+  const double squares = sum_of_squares(gradients, device_);
   const double scale = loss_scale_ ? loss_scale_->value() : 1;
   if (loss_scale_) {
     step.skipped = !std::isfinite(squares);
@@ -232,29 +271,44 @@ void Executor::judge_gradient(Step& step) {
 
 void Executor::update(Step& step, const Task& task) {
   if (!step.judged) judge_gradient(step);
+  std::vector<std::size_t> numbers;
+  std::vector<at::Tensor> gradients;
   if (task.bucket != kNone) {
     if (step.skipped) return;
-    for (const int i : plan_.buckets[static_cast<std::size_t>(task.bucket)].parameters)
-      optimizer_.update(static_cast<std::size_t>(i), buckets_->gradient(i), step.learning_rate, step.gradient_scale);
+    for (const int i : plan_.buckets[static_cast<std::size_t>(task.bucket)].parameters) {
+      numbers.push_back(static_cast<std::size_t>(i));
+      gradients.push_back(buckets_->gradient(i));
+    }
+    optimizer_.update(numbers, gradients, step.learning_rate, step.gradient_scale);
     return;
   }
   auto& parameters = network_.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     auto& gradient = parameters[i].mutable_grad();
     if (!gradient.defined()) continue;  // no samples in this step
-    if (!step.skipped) optimizer_.update(i, gradient, step.learning_rate, step.gradient_scale);
-    gradient.reset();
+    numbers.push_back(i);
+    gradients.push_back(std::exchange(gradient, at::Tensor()));
   }
+  if (!step.skipped) optimizer_.update(numbers, gradients, step.learning_rate, step.gradient_scale);
 }
 
+/// What of the wait is a copy, to the host and back, stands in the trace as spans within it.
 void Executor::finish_dependencies(Step& step, const Task& task) {
   for (const int other : task.after) {
-    const auto& handle = step.handles[static_cast<std::size_t>(other)];
-    if (!handle.valid() || step.done[static_cast<std::size_t>(other)]) continue;
-    const auto begin = now();
+    const auto number = static_cast<std::size_t>(other);
+    const auto& handle = step.handles[number];
+    if (!handle.valid() || step.done[number]) continue;
+    const auto begin = device_.mark();
     handle.wait();
-    step.done[static_cast<std::size_t>(other)] = true;
-    trace_.push_back(span(step.number, other, Cause::communication, begin, now()));
+    step.done[number] = true;
+    const int bucket = step.tasks[number].bucket;
+    const auto back = device_.mark();
+    buckets_->receive(bucket);
+    const auto end = device_.mark();
+    record(step, begin, end, span(step.number, other, Cause::communication));
+    if (device_.is_host()) continue;
+    record(step, begin, step.there[static_cast<std::size_t>(bucket)], span(step.number, kNone, Cause::copy));
+    record(step, back, end, span(step.number, kNone, Cause::copy));
   }
 }
 
@@ -270,9 +324,11 @@ void Executor::start_collectives(Step& step) {
     const auto& task = step.tasks[static_cast<std::size_t>(number)];
     if (!may_start(step, task)) return;
     const auto bucket = static_cast<std::size_t>(task.bucket);
+    std::function<void()> ready;
+    if (const auto& there = step.there[bucket]; !there.immediate()) ready = [there] { there.wait(); };
     step.handles[static_cast<std::size_t>(number)] =
-        compressed_ ? compressed_->start(bucket, buckets_->buffer(task.bucket), ReduceOp::sum, 1, layouts_[bucket])
-                    : communicator_->all_reduce(buckets_->buffer(task.bucket), ReduceOp::sum, exchange_.collective);
+        compressed_ ? compressed_->start(bucket, buckets_->buffer(task.bucket), ReduceOp::sum, 1, layouts_[bucket], nullptr, Start::now, std::move(ready))
+                    : communicator_->all_reduce(buckets_->buffer(task.bucket), ReduceOp::sum, exchange_.collective, Start::now, std::move(ready));
   }
 }
 

@@ -14,6 +14,7 @@
 #include "ddl/measure/trace.h"
 #include "ddl/nn/network.h"
 #include "ddl/plan/plan.h"
+#include "ddl/train/device.h"
 #include "ddl/train/gradients.h"
 #include "ddl/train/loss_scale.h"
 #include "ddl/train/optimizer.h"
@@ -60,12 +61,17 @@ struct UpdateReport {
 /// Tasks of the compute stream run in order on the calling thread. Collectives run on the communicator's thread: one is
 /// started, in the plan's order, as soon as what it waits for has happened, be it an earlier task or the event that
 /// backward raises when a bucket's gradients are complete. Every task leaves a span in the trace.
+///
+/// On a device that does its work later (device.h) the calling thread only queues it, and waits where it must: for a batch, for a collective
+/// whose result is to be used, and at the end of the step for the loss. Spans are of when the device worked: tasks are marked in its order, and
+/// the marks' times read when the step is over.
 class Executor {
  public:
   using NextBatch = std::function<std::shared_ptr<const Batch>()>;
 
-  /// `communicator` may be null where the plan has no collectives. All are kept by reference and outlive this object.
-  Executor(Network& network, Optimizer& optimizer, Communicator* communicator, int worker, Recipe recipe, Exchange exchange);
+  /// `communicator` may be null where the plan has no collectives. The network's tensors are on `device`. All are kept by reference and
+  /// outlive this object.
+  Executor(Network& network, Optimizer& optimizer, Device& device, Communicator* communicator, int worker, Recipe recipe, Exchange exchange);
 
   /// Takes a plan, and lays the gradient buckets out as it says. Errors: invalid_argument where verify() finds fault.
   void adopt(Plan plan);
@@ -103,10 +109,15 @@ class Executor {
   void finish_dependencies(Step& step, const Task& task);
   void start_collectives(Step& step);
   bool may_start(const Step& step, const Task& task) const;
-  Span span(std::int64_t step, int task, Cause cause, Nanoseconds begin, Nanoseconds end) const;
+  Span span(std::int64_t step, int task, Cause cause, Nanoseconds begin = 0, Nanoseconds end = 0) const;
+  /// A span between two moments; told of at once where they have passed, else when the step is over.
+  void record(Step& step, const Moment& begin, const Moment& end, Span span);
+  void tell_pending(Step& step);
+  double read_loss(Step& step);
 
   Network& network_;
   Optimizer& optimizer_;
+  Device& device_;
   Communicator* communicator_;
   int worker_;
   Recipe recipe_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "ddl/measure/ledger.h"
 #include "ddl/nn/builtin.h"
 #include "ddl/strategy/builtin.h"
+#include "ddl/train/device_testing.h"
 #include "ddl/transport/builtin.h"
 
 // Conformance of strategies: whatever the number of workers, k steps give the parameters that one worker gets from the
@@ -85,6 +87,9 @@ struct Trial {
   double clip = 0;
   bool recompute = false;
   std::int64_t bright = -1;         ///< sample
+  std::string device = "cpu";
+  std::string compression = "none";
+  bool aten = false;                ///< optimizers as on a GPU
 };
 
 struct Outcome {
@@ -92,21 +97,27 @@ struct Outcome {
   double loss = 0;  ///< summed over steps
   UpdateReport updates;
   Trace trace;
+  int faults = 0;                   ///< of a delayed device
+  int pinned = 0;                   ///< blocks that it was not told to unpin
 };
 
 Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator* communicator) {
   const auto held = data_for(trial.model, trial.bright);
   const Dataset& data = *held;
   const auto model = parse_spec(trial.model);
-  Network network(builtin_models().at(model.name).make(model, data.shape()), {trial.type, at::kCPU, trial.kernels, 7});
+  const auto device = test_device(trial.device);
+  const auto* const delayed = dynamic_cast<const DelayedDevice*>(device.get());
+  Network network(builtin_models().at(model.name).make(model, data.shape()), {trial.type, device->where(), trial.kernels, 7});
   const auto optimizer = make_optimizer(parse_spec(trial.optimizer), network.parameters(), {0.9, 0.01});
+  if (trial.aten) optimizer->use_aten();
   Recipe recipe;
   recipe.shape = data.shape();
   recipe.precision = trial.precision;
   recipe.label_smoothing = trial.label_smoothing;
   recipe.clip = trial.clip;
   recipe.recompute = trial.recompute;
-  Executor executor(network, *optimizer, communicator, rank, recipe, {});
+  auto made = std::make_unique<Executor>(network, *optimizer, *device, communicator, rank, recipe, Exchange{"auto", trial.compression});
+  auto& executor = *made;
   const auto spec = parse_spec(ranks == 1 && communicator == nullptr ? "single" : trial.strategy);
   const auto plan = [&](std::vector<int> order) {
     StrategyInput input{network.graph(), ranks, trial.batch, 8, spec, std::move(order), trial.accumulate};
@@ -126,10 +137,15 @@ Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator* commun
       executor.adopt(plan({shared.begin(), shared.end()}));
     }
   }
-  for (auto& parameter : network.parameters()) outcome.parameters.push_back(parameter.detach().clone());
+  for (auto& parameter : network.parameters()) outcome.parameters.push_back(fetch(*device, parameter).clone());
   outcome.trace = executor.take_trace();
   outcome.updates = executor.updates();
   if (communicator) communicator->barrier().wait();
+  made.reset();
+  if (delayed != nullptr) {
+    outcome.faults = delayed->faults();
+    outcome.pinned = delayed->pinned();
+  }
   return outcome;
 }
 
@@ -371,6 +387,123 @@ TEST(MixedPrecision, OneRanksOverflowSkipsTheStepOnAll) {
   }
 }
 
+// Every device leads where the processor leads, whatever waits for whatever on the way: many small buckets, one big one, buckets after backward,
+// micro-batches, updates that need the whole gradient, recomputation, half precision. On the delayed device a wait left out, or a copy
+// started too early, gives NaNs or other parameters.
+TEST(DeviceConformance, TrainingEqualsTheBigBatchOnTheProcessorInFp64) {
+  std::vector<Trial> trials(7);
+  trials[1].strategy = "data[first-bucket=1B,bucket=1B]";
+  trials[1].accumulate = 2;
+  trials[2].strategy = "data[overlap=off]";
+  trials[2].accumulate = 7;
+  trials[3].clip = 0.01;
+  trials[3].strategy = "data[bucket=40kB]";
+  trials[4].recompute = true;
+  trials[5].model = "transformer[hidden=32,heads=4,layers=1,dropout=0.1]";
+  trials[5].label_smoothing = 0.1;
+  trials[6].optimizer = "lars[trust=0.02,vectors=on]";
+  trials[6].aten = true;
+  for (auto trial : trials) {
+    trial.device = "cpu";
+    auto alone = trial;
+    alone.accumulate = 1;
+    const auto reference = train_rank(alone, 0, 1, nullptr);
+    for (const auto& device : test_devices()) {
+      trial.device = device;
+      const auto what = device + " " + trial.model + " " + trial.strategy + " " + trial.optimizer;
+      const auto by_itself = train_rank(trial, 0, 1, nullptr);
+      EXPECT_LT(relative_error(by_itself.parameters, reference.parameters), 1e-12) << what;
+      for (const int ranks : {2, 3}) {
+        const auto outcomes = train(trial, ranks);
+        double loss = 0;
+        for (const auto& outcome : outcomes) {
+          EXPECT_LT(relative_error(outcome.parameters, reference.parameters), 1e-12) << what << " " << ranks;
+          EXPECT_TRUE(same_bits(outcome.parameters, outcomes[0].parameters)) << what << " " << ranks;
+          EXPECT_EQ(outcome.updates.clipped, reference.updates.clipped) << what;
+          EXPECT_EQ(outcome.faults, 0) << what << ": memory was written over while it was copied from";
+          EXPECT_EQ(outcome.pinned, 0) << what;
+          loss += outcome.loss;
+        }
+        EXPECT_NEAR(loss, reference.loss, 1e-12 * std::abs(reference.loss)) << what << " " << ranks;
+      }
+    }
+  }
+}
+
+TEST(DeviceConformance, CompressedGradientsTrainAsOnTheProcessor) {
+  Trial trial;
+  trial.type = at::kFloat;
+  trial.compression = "top-k[ratio=0.1]";
+  const auto reference = train(trial, 2);
+  for (const auto& device : test_devices()) {
+    trial.device = device;
+    const auto outcomes = train(trial, 2);
+    EXPECT_TRUE(same_bits(outcomes[0].parameters, outcomes[1].parameters)) << device;
+    EXPECT_LT(relative_error(outcomes[0].parameters, reference[0].parameters), device.starts_with("cuda") ? 1e-2 : 1e-12) << device;
+    EXPECT_EQ(outcomes[0].faults, 0) << device;
+  }
+}
+
+// Autocast on the device, the loss scaled, one rank's overflow everyone's.
+TEST(DeviceConformance, MixedPrecisionSkipsAndScalesAlike) {
+  for (const auto& device : test_devices())
+    for (const auto* precision : {"bf16", "fp16"}) {
+      Trial trial;
+      trial.type = at::kFloat;
+      trial.device = device;
+      trial.optimizer = "sgd[momentum=0]";
+      auto exact = trial;
+      exact.device = "cpu";
+      const auto reference = train_rank(exact, 0, 1, nullptr);
+      trial.precision = precision;
+      const auto outcomes = train(trial, 2);
+      const double error = relative_error(outcomes[0].parameters, reference.parameters);
+      EXPECT_GT(error, 1e-7) << device << " " << precision << " computed in fp32";
+      EXPECT_LT(error, 0.01) << device << " " << precision;
+      EXPECT_TRUE(same_bits(outcomes[0].parameters, outcomes[1].parameters)) << device << " " << precision;
+      if (std::string(precision) == "bf16") continue;
+      trial.steps = 1;
+      trial.bright = Sampler(kSamples, trial.batch, 2, true, 3).share(0, 1).indices[0];
+      for (const auto& outcome : train(trial, 2)) {
+        EXPECT_EQ(outcome.updates.skipped, 1) << device;
+        EXPECT_EQ(outcome.updates.loss_scale, 32768) << device;
+      }
+    }
+}
+
+TEST(DeviceConformance, SpansLieWithinTheirStepInOrderAndAddUp) {
+  for (const auto& device : test_devices()) {
+    Trial trial;
+    trial.device = device;
+    const auto before = now();
+    const auto outcomes = train(trial, 2);
+    const auto after = now();
+    Trace all;
+    for (const auto& outcome : outcomes) all.insert(all.end(), outcome.trace.begin(), outcome.trace.end());
+    for (int worker = 0; worker < 2; ++worker) {
+      const auto& own = outcomes[static_cast<std::size_t>(worker)].trace;
+      std::map<Cause, int> count;
+      Nanoseconds last = before;
+      for (const auto& span : own) {
+        EXPECT_LE(span.begin, span.end) << device;
+        EXPECT_GE(span.begin, before - 1'000'000) << device;
+        EXPECT_LE(span.end, after + 1'000'000) << device;
+        if (span.stream == Stream::compute) ++count[span.cause];
+        if (span.task < 0 || span.stream != Stream::compute) continue;
+        // Tasks follow each other; clocks of a device and the host agree to tens of microseconds.
+        EXPECT_GE(span.begin, last - 100'000) << device << " " << static_cast<int>(span.cause);
+        last = span.end;
+      }
+      for (const auto cause : {Cause::load, Cause::forward, Cause::backward, Cause::update}) EXPECT_EQ(count[cause], 4) << device;
+      EXPECT_GE(count[Cause::communication], 4) << device;
+      EXPECT_GE(count[Cause::copy], 4) << device;
+      const auto ledger = fold(all, worker, own.front().begin, last);
+      EXPECT_GT(ledger[Cause::backward], 0) << device;
+      EXPECT_GE(ledger[Cause::residual], -1e-9) << device;
+    }
+  }
+}
+
 TEST(Executor, LeavesASpanForEveryTaskAndALedgerThatAddsUp) {
   const auto outcomes = train({}, 2);
   Trace all;
@@ -405,7 +538,8 @@ TEST(Executor, OneVoteStopsAllWorkers) {
       const Waves data;
       Network network(builtin_models().at("lenet").make({"lenet", {}}, data.shape()), {});
       const auto optimizer = make_optimizer({"sgd", {}}, network.parameters());
-      Executor executor(network, *optimizer, &communicator, rank, {data.shape()}, {});
+      const auto device = make_device("cpu");
+      Executor executor(network, *optimizer, *device, &communicator, rank, {data.shape()}, {});
       executor.adopt(builtin_strategies().at("data").make({network.graph(), 2, 3, 4, {"data", {}}, {}}));
       const Sampler sampler(data.size(), 6, 2, true, 3);
       Loader loader(data, [&](std::int64_t step) { return sampler.share(step, rank); }, 0, 2, {0, 1});
@@ -423,7 +557,8 @@ TEST(Executor, SaysWhenTheLossIsNotFinite) {
   Network network(builtin_models().at("lenet").make({"lenet", {}}, data.shape()), {});
   { const c10::NoGradGuard guard; network.parameters()[0].fill_(std::nanf("")); }
   const auto optimizer = make_optimizer({"sgd", {}}, network.parameters());
-  Executor executor(network, *optimizer, nullptr, 0, {data.shape()}, {});
+  const auto device = make_device("cpu");
+  Executor executor(network, *optimizer, *device, nullptr, 0, {data.shape()}, {});
   executor.adopt(builtin_strategies().at("single").make({network.graph(), 1, 6, 4, {"single", {}}, {}}));
   const Sampler sampler(data.size(), 6, 1, true, 3);
   Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, 1, {0, 1});

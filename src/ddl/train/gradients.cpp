@@ -32,39 +32,53 @@ struct GradientBuckets::Hook : torch::autograd::PostAccumulateGradHook {
   void operator()(const torch::autograd::Variable&) override { owner->take(parameter); }
 };
 
-GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport)
-    : parameters_(std::move(parameters)), views_(parameters_.size()), bucket_of_(parameters_.size()), filled_(parameters_.size()), came_(parameters_.size()) {
+GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport, Device& device)
+    : device_(device), parameters_(std::move(parameters)), views_(parameters_.size()), bucket_of_(parameters_.size()), filled_(parameters_.size()), came_(parameters_.size()) {
   invariant(!parameters_.empty(), "buckets hold at least one parameter");
   type_ = element_type(parameters_[0].scalar_type());
   element_bytes_ = size_of(type_);
   std::size_t bytes = kAlignment;
   for (const auto& parameter : parameters_) bytes += aligned(parameter.nbytes());
   memory_ = transport.allocate(bytes);
+  if (!device_.is_host()) {
+    device_.pin(memory_);
+    block_ = at::empty({static_cast<std::int64_t>(memory_.size() / element_bytes_)}, parameters_[0].options().requires_grad(false));
+  }
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(this, static_cast<int>(i)));
 }
 
 GradientBuckets::~GradientBuckets() {
   for (const auto& parameter : parameters_) torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+  if (!device_.is_host()) device_.unpin(memory_);
 }
 
 void GradientBuckets::arrange(const std::vector<Bucket>& buckets) {
   buffers_.clear();
+  places_.clear();
   observed_.clear();
+  const auto options = parameters_[0].options().requires_grad(false);
+  const auto element = [&](std::size_t byte) { return static_cast<std::int64_t>(byte / element_bytes_); };
   std::size_t offset = 0;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     offset = aligned(offset);
-    Buffer buffer{memory_.data() + offset, 0, type_};
+    const std::size_t begin = offset;
+    Buffer buffer{memory_.data() + begin, 0, type_};
     for (const int number : buckets[b].parameters) {
       const auto& parameter = parameters_[static_cast<std::size_t>(number)];
-      views_[static_cast<std::size_t>(number)] =
-          at::from_blob(memory_.data() + offset, parameter.sizes(), parameter.strides(), parameter.options().requires_grad(false));
+      views_[static_cast<std::size_t>(number)] = block_.defined()
+                                                     ? block_.as_strided(parameter.sizes(), parameter.strides(), element(offset))
+                                                     : at::from_blob(memory_.data() + offset, parameter.sizes(), parameter.strides(), options);
       bucket_of_[static_cast<std::size_t>(number)] = static_cast<int>(b);
       buffer.elements += static_cast<std::size_t>(parameter.numel());
       offset += parameter.nbytes();
     }
+    if (block_.defined()) {
+      const auto elements = static_cast<std::int64_t>(buffer.elements);
+      places_.push_back({at::from_blob(memory_.data() + begin, {elements}, options.device(at::kCPU)), block_.narrow(0, element(begin), elements)});
+    }
     if (b + 1 == buckets.size()) {
-      control_ = at::from_blob(memory_.data() + offset, {1}, parameters_[0].options().requires_grad(false));
+      control_ = at::from_blob(memory_.data() + offset, {1}, options.device(at::kCPU));
       offset += element_bytes_;
       ++buffer.elements;
     }
@@ -73,7 +87,7 @@ void GradientBuckets::arrange(const std::vector<Bucket>& buckets) {
   invariant(offset <= memory_.size(), "buckets fit their memory");
 }
 
-void GradientBuckets::begin_step(std::function<void(int)> ready, std::function<void(Nanoseconds, Nanoseconds)> copied) {
+void GradientBuckets::begin_step(Ready ready, std::function<void(Nanoseconds, Nanoseconds)> copied) {
   ready_ = std::move(ready);
   copied_ = std::move(copied);
   last_pass_ = false;
@@ -96,14 +110,14 @@ void GradientBuckets::take(int number) {
   auto& view = views_[i];
   if (filled_[i]) {
     view.add_(gradient);
-  } else if (gradient.strides() == view.strides() && gradient.is_cpu()) {
+  } else if (gradient.strides() == view.strides() && device_.is_host()) {
     std::memcpy(view.data_ptr(), gradient.const_data_ptr(), view.nbytes());
   } else {
     view.copy_(gradient);
   }
   gradient.reset();
   filled_[i] = true;
-  if (copied_) copied_(begin, now());
+  if (copied_ && device_.is_host()) copied_(begin, now());
   if (!last_pass_) return;
   observed_.push_back(number);
   settle(number);
@@ -112,13 +126,23 @@ void GradientBuckets::take(int number) {
 void GradientBuckets::settle(int number) {
   came_[static_cast<std::size_t>(number)] = true;
   const int bucket = bucket_of_[static_cast<std::size_t>(number)];
-  if (--missing_[static_cast<std::size_t>(bucket)] == 0) ready_(bucket);
+  if (--missing_[static_cast<std::size_t>(bucket)] > 0) return;
+  if (device_.is_host()) return ready_(bucket, Moment());
+  const auto& place = places_[static_cast<std::size_t>(bucket)];
+  ready_(bucket, device_.download(place.host, place.device));
+}
+
+void GradientBuckets::receive(int bucket) {
+  if (device_.is_host()) return;
+  auto& place = places_[static_cast<std::size_t>(bucket)];
+  device_.upload_into(place.device, place.host);
 }
 
 void GradientBuckets::complete_step() {
+  const c10::NoGradGuard guard;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (!came_[i]) {
-      if (!filled_[i]) std::memset(views_[i].data_ptr(), 0, views_[i].nbytes());
+      if (!filled_[i]) views_[i].zero_();
       observed_.push_back(static_cast<int>(i));
       settle(static_cast<int>(i));
     }

@@ -8,6 +8,7 @@
 #include "ddl/collective/communicator.h"
 #include "ddl/measure/trace.h"
 #include "ddl/plan/plan.h"
+#include "ddl/train/device.h"
 
 namespace ddl {
 
@@ -20,10 +21,14 @@ namespace ddl {
 ///
 /// Memory layout: one block from Transport::allocate; bucket after bucket, each from a multiple of 64 bytes, parameters
 /// packed within. The last bucket ends with one element more: the control element, which the sum carries to all ranks.
+///
+/// Where gradients are on a device with memory of its own there is a second block there, laid out alike. Gradients are gathered in that; a bucket
+/// that is complete goes to the transport's block in one copy, beside the rest of backward, and comes back by receive().
 class GradientBuckets {
  public:
   /// `parameters`: leaves of one element type. Their hooks are set here, once, and stay as long as this object.
-  GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport);
+  /// All three outlive it.
+  GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport, Device& device);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
@@ -31,9 +36,10 @@ class GradientBuckets {
   /// Lays the buckets out anew. Not while a step runs.
   void arrange(const std::vector<Bucket>& buckets);
 
-  /// Before a step: forgets which gradients came. `ready(bucket)` is called, in the thread that runs backward, when
-  /// the last gradient of a bucket is in it; `copied`, if given, gets a span for every copy.
-  void begin_step(std::function<void(int bucket)> ready, std::function<void(Nanoseconds begin, Nanoseconds end)> copied);
+  /// Before a step: forgets which gradients came. `ready` is called, in the thread that runs backward, when the last gradient of a
+  /// bucket is on its way into it: it is there once the moment has passed. `copied`, if given, gets a span for every copy on the host.
+  using Ready = std::function<void(int bucket, const Moment& there)>;
+  void begin_step(Ready ready, std::function<void(Nanoseconds begin, Nanoseconds end)> copied);
   /// Before each backward of the step. The first gradient of a parameter is copied to its place, those of later ones are
   /// added to it; in the last one a gradient that came is complete.
   void begin_pass(bool last);
@@ -41,8 +47,11 @@ class GradientBuckets {
   /// open.
   void complete_step();
 
+  /// In the transport's memory.
   Buffer buffer(int bucket) const;
-  /// A view of the bucket with the parameter's sizes and strides.
+  /// Takes what was reduced in buffer() to the device, in order with what computes with it. The buffer stays as it is until that is over.
+  void receive(int bucket);
+  /// A view of the bucket, on the device, with the parameter's sizes and strides.
   const at::Tensor& gradient(int parameter) const { return views_[static_cast<std::size_t>(parameter)]; }
 
   void set_control(double value);
@@ -56,16 +65,23 @@ class GradientBuckets {
   struct Hook;
   void take(int parameter);
   void settle(int parameter);
+  /// The gradients of a bucket, in the transport's memory and on the device, as vectors.
+  struct Place {
+    at::Tensor host, device;
+  };
 
+  Device& device_;
   std::vector<at::Tensor> parameters_;
   std::size_t element_bytes_;
   ElementType type_;
   std::span<std::byte> memory_;
+  at::Tensor block_;             ///< on the device, where that is not the host
   std::vector<Buffer> buffers_;
+  std::vector<Place> places_;    ///< by bucket, where the device is not the host
   std::vector<at::Tensor> views_;
   std::vector<int> bucket_of_;
   at::Tensor control_;
-  std::function<void(int)> ready_;
+  Ready ready_;
   std::function<void(Nanoseconds, Nanoseconds)> copied_;
   bool last_pass_ = false;
   std::vector<bool> filled_;   ///< by parameter: something of this step is in its place

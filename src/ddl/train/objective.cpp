@@ -25,25 +25,25 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& expecte
 
 }  // namespace
 
-Example example(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, Network& network) {
+Example example(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, Network& network, Device& device) {
   const std::int64_t n = end - begin;
   const auto like = network.parameters()[0].options().requires_grad(false);
   const auto words = [&](const std::vector<std::int64_t>& from, std::int64_t length) {
-    return at::from_blob(const_cast<std::int64_t*>(from.data()) + begin * length, {n, length}, at::kLong);
+    return device.upload(at::from_blob(const_cast<std::int64_t*>(from.data()) + begin * length, {n, length}, at::kLong));
   };
   Example made;
   if (shape.channels > 0)
-    made.input.images = at::from_blob(const_cast<float*>(batch.images.data()) + begin * shape.pixels(),
-                                      {n, shape.channels, shape.height, shape.width}, at::kFloat)
+    made.input.images = device.upload(at::from_blob(const_cast<float*>(batch.images.data()) + begin * shape.pixels(),
+                                                    {n, shape.channels, shape.height, shape.width}, at::kFloat))
                             .to(like, false, false, network.memory_format());
   made.input.samples.assign(batch.indices.begin() + begin, batch.indices.begin() + end);
   made.input.step = batch.step;
   if (shape.objective == Objective::classification) {
-    made.expected = at::from_blob(const_cast<std::int64_t*>(batch.labels.data()) + begin, {n}, at::kLong).to(like.device());
+    made.expected = device.upload(at::from_blob(const_cast<std::int64_t*>(batch.labels.data()) + begin, {n}, at::kLong));
     return made;
   }
-  if (shape.source_length > 0) made.input.source = words(batch.source, shape.source_length).to(like.device());
-  const auto target = words(batch.target, shape.target_length).to(like.device());
+  if (shape.source_length > 0) made.input.source = words(batch.source, shape.source_length);
+  const auto target = words(batch.target, shape.target_length);
   made.input.target = target.narrow(1, 0, shape.target_length - 1).contiguous();
   made.expected = target.narrow(1, 1, shape.target_length - 1).contiguous();
   return made;
@@ -55,16 +55,22 @@ at::Tensor loss_sum(const NetworkOutput& output, const at::Tensor& expected, dou
   return loss;
 }
 
-void add_scores(Scores& scores, const at::Tensor& logits, const at::Tensor& expected) {
+void ScoreSum::add(const at::Tensor& logits, const at::Tensor& expected) {
   constexpr std::int64_t kFive = 5;
   const auto rows = rows_of(logits, expected);
   const auto counted = rows.expected.ne(rows.ignored);
   const auto best = std::get<1>(rows.logits.topk(std::min(kFive, rows.logits.size(1)), 1)).eq(rows.expected.unsqueeze(1));
-  const auto sum = [&](const at::Tensor& right) { return static_cast<double>(right.logical_and(counted).sum().item<std::int64_t>()); };
-  scores.counted += static_cast<double>(counted.sum().item<std::int64_t>());
-  scores.top1 += sum(rows.logits.argmax(1).eq(rows.expected));
-  scores.top5 += sum(best.any(1));
-  scores.loss += at::cross_entropy_loss(rows.logits, rows.expected, {}, at::Reduction::Sum, rows.ignored).item<double>();
+  const auto sum = [&](const at::Tensor& right) { return right.logical_and(counted).sum(at::kDouble); };
+  const auto more = at::stack({counted.sum(at::kDouble), sum(rows.logits.argmax(1).eq(rows.expected)), sum(best.any(1)),
+                               at::cross_entropy_loss(rows.logits, rows.expected, {}, at::Reduction::Sum, rows.ignored).to(at::kDouble)});
+  sums_ = sums_.defined() ? sums_ + more : more;
+}
+
+Scores ScoreSum::total(Device& device) const {
+  if (!sums_.defined()) return {};
+  const auto sums = fetch(device, sums_);
+  const auto* const each = sums.const_data_ptr<double>();
+  return {each[0], each[1], each[2], each[3]};
 }
 
 }  // namespace ddl

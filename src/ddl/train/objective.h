@@ -7,6 +7,7 @@
 #include "ddl/data/dataset.h"
 #include "ddl/data/loader.h"
 #include "ddl/nn/network.h"
+#include "ddl/train/device.h"
 
 namespace ddl {
 
@@ -16,10 +17,10 @@ struct Example {
   at::Tensor expected;  ///< [n] labels, or [n, words]: what is to be said at each place of input.target, padded with kPadding
 };
 
-/// Samples [begin, end) of `batch`. Images are given as the network's parameters are (type, device) and in the memory
-/// format it likes. Words: the network is given target words 0 … T-2 and is to say 1 … T-1 (teacher forcing).
-/// Where nothing needs converting the tensors are the batch's own memory: keep it.
-Example example(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, Network& network);
+/// Samples [begin, end) of `batch`, uploaded to the network's device. Images are given in the type of the network's parameters and in the
+/// memory format it likes. Words: the network is given target words 0 … T-2 and is to say 1 … T-1 (teacher forcing).
+/// Where nothing needs converting or uploading the tensors are the batch's own memory: keep it.
+Example example(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, Network& network, Device& device);
 
 /// What an auxiliary head's loss counts: as in the training of Inception v3 that comes with torchvision.
 inline constexpr double kAuxiliaryWeight = 0.4;
@@ -38,7 +39,14 @@ struct Scores {
   double loss = 0;     ///< cross entropy, without smoothing
 };
 
-/// Adds those of `logits`, [n, classes] or [n, words, vocabulary].
-void add_scores(Scores& scores, const at::Tensor& logits, const at::Tensor& expected);
+/// Adds up what `logits`, [n, classes] or [n, words, vocabulary], score, where they are: nothing is waited for before total().
+class ScoreSum {
+ public:
+  void add(const at::Tensor& logits, const at::Tensor& expected);
+  Scores total(Device& device) const;
+
+ private:
+  at::Tensor sums_;  ///< the fields of Scores, in order, fp64
+};
 
 }  // namespace ddl

@@ -53,8 +53,9 @@ TEST(Objective, SumsOverWordsAndLeavesPaddingOut) {
     const double sum = by_hand(kLogits[0], 1, smoothing) + by_hand(kLogits[1], 3, smoothing) + by_hand(kLogits[2], 2, smoothing);
     EXPECT_NEAR(loss_sum({logits().reshape({2, 2, 4}), {}}, expected, smoothing).item<double>(), sum, 1e-12) << smoothing;
   }
-  Scores scores;
-  add_scores(scores, logits().reshape({2, 2, 4}), expected);
+  ScoreSum sum;
+  sum.add(logits().reshape({2, 2, 4}), expected);
+  const auto scores = sum.total(*make_device("cpu"));
   EXPECT_EQ(scores.counted, 3);
   EXPECT_EQ(scores.top1, 2);  // 1 and 2 are right; 3 is not; what padding's place says does not count
 }
@@ -70,9 +71,10 @@ TEST(Objective, ComputesTheLossOfHalfPrecisionLogitsInFp32) {
 TEST(Objective, CountsTheFiveBestAndTheBest) {
   // Row i has its label at place i of its ranking: one is best, five are among the five best.
   auto ranked = at::arange(8, 0, -1, at::kFloat).repeat({8, 1});
-  Scores scores;
-  add_scores(scores, ranked, at::arange(8, at::kLong));
-  add_scores(scores, ranked, at::arange(8, at::kLong));
+  ScoreSum sum;
+  sum.add(ranked, at::arange(8, at::kLong));
+  sum.add(ranked, at::arange(8, at::kLong));
+  const auto scores = sum.total(*make_device("cpu"));
   EXPECT_EQ(scores.counted, 16);
   EXPECT_EQ(scores.top1, 2);
   EXPECT_EQ(scores.top5, 10);
@@ -99,7 +101,7 @@ TEST(Example, IsASliceOfTheBatch) {
   const SampleShape shape{1, 28, 28, 10};
   auto network = lenet_network();
   const auto batch = batch_of(shape, 5);
-  const auto made = example(batch, shape, 2, 4, network);
+  const auto made = example(batch, shape, 2, 4, network, *make_device("cpu"));
   EXPECT_EQ(made.input.images.sizes(), (at::IntArrayRef{2, 1, 28, 28}));
   EXPECT_EQ(made.input.images.scalar_type(), at::kDouble);
   EXPECT_EQ(made.input.images[0][0][0][0].item<double>(), 2 * 784);
@@ -113,7 +115,7 @@ TEST(Example, GivesTheWordsBeforeAndExpectsTheNext) {
   const SampleShape shape{0, 0, 0, 100, Objective::translation, 3, 4};
   auto network = lenet_network();
   const auto batch = batch_of(shape, 2);
-  const auto made = example(batch, shape, 1, 2, network);
+  const auto made = example(batch, shape, 1, 2, network, *make_device("cpu"));
   EXPECT_FALSE(made.input.images.defined());
   EXPECT_TRUE(at::equal(made.input.source, at::arange(10, 13, at::kLong).unsqueeze(0)));
   EXPECT_TRUE(at::equal(made.input.target, at::arange(60, 63, at::kLong).unsqueeze(0)));

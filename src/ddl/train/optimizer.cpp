@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 
 #include "ddl/core/error.h"
+#include "ddl/train/device.h"
 #include "ddl/train/kernels/optimizer_kernels.h"
 #include "ddl/train/optimizer_list.h"
 
@@ -28,14 +29,30 @@ Optimizer::Optimizer(std::string name, std::vector<at::Tensor> parameters, int s
     for (const auto& parameter : parameters_) state.push_back(at::zeros_like(parameter));
 }
 
-void Optimizer::update(std::size_t number, const at::Tensor& gradient, double learning_rate, double gradient_scale) {
-  auto& parameter = parameters_.at(number);
-  if (!lies_alike(gradient, parameter) || gradient.scalar_type() != parameter.scalar_type())
-    throw Error(Code::invalid_argument, fmt::format("[{}] gradient {} must lie as its parameter; got {} elements of {} in another order or type, "
-                                                    "expected {} of {}", name_, number, gradient.numel(), c10::toString(gradient.scalar_type()),
-                                                    parameter.numel(), c10::toString(parameter.scalar_type())));
+void Optimizer::update(const std::vector<std::size_t>& numbers, const std::vector<at::Tensor>& gradients, double learning_rate, double gradient_scale) {
+  invariant(numbers.size() == gradients.size(), "each parameter has its gradient");
   const c10::NoGradGuard guard;
-  apply({number, parameter, gradient, learning_rate, gradient_scale});
+  Updates elsewhere{.learning_rate = learning_rate};
+  elsewhere.states.resize(states_.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto& gradient = gradients[i];
+    auto& parameter = parameters_.at(numbers[i]);
+    if (!lies_alike(gradient, parameter) || gradient.scalar_type() != parameter.scalar_type())
+      throw Error(Code::invalid_argument, fmt::format("[{}] gradient {} must lie as its parameter; got {} elements of {} in another order or type, "
+                                                      "expected {} of {}", name_, numbers[i], gradient.numel(), c10::toString(gradient.scalar_type()),
+                                                      parameter.numel(), c10::toString(parameter.scalar_type())));
+    if (parameter.is_cpu() && !aten_) {
+      apply({numbers[i], parameter, gradient, learning_rate, gradient_scale});
+      continue;
+    }
+    elsewhere.numbers.push_back(numbers[i]);
+    elsewhere.parameters.push_back(parameter.detach());  // one that shares its memory and asks for no gradient
+    elsewhere.gradients.push_back(gradient);
+    for (std::size_t which = 0; which < states_.size(); ++which) elsewhere.states[which].push_back(states_[which][numbers[i]]);
+  }
+  if (elsewhere.numbers.empty()) return;
+  if (gradient_scale != 1) elsewhere.gradients = at::_foreach_mul(elsewhere.gradients, gradient_scale);
+  apply_aten(elsewhere);
 }
 
 std::int64_t Optimizer::state_bytes() const {
@@ -46,12 +63,25 @@ std::int64_t Optimizer::state_bytes() const {
 }
 
 double sum_of_squares(const at::Tensor& dense) {
-  if (!dense.is_cpu()) return at::linalg_vector_norm(dense, 2, {}, false, at::kDouble).square().item<double>();
   double sum = 0;
   with_type(dense, [&](auto zero) {
     sum = sum_of_squares(dense.const_data_ptr<decltype(zero)>(), static_cast<std::size_t>(dense.numel()));
   });
   return sum;
+}
+
+double sum_of_squares(const std::vector<at::Tensor>& dense, Device& device) {
+  if (dense.empty()) return 0;
+  if (!device.is_host()) return fetch(device, at::stack(at::_foreach_norm(dense, 2, at::kDouble)).square().sum()).item<double>();
+  double sum = 0;
+  for (const auto& each : dense) sum += sum_of_squares(each);
+  return sum;
+}
+
+at::Tensor ratio_of_norms(const at::Tensor& a, const at::Tensor& b, double trust, double decay) {
+  const auto over = at::linalg_vector_norm(a, 2, {}, false, at::kDouble), under = at::linalg_vector_norm(b, 2, {}, false, at::kDouble);
+  const auto some = over.gt(0).logical_and(under.gt(0));
+  return at::where(some, over.mul(trust).div(under.add(over, decay)), at::ones_like(over));
 }
 
 Registry<OptimizerFactory> builtin_optimizers() {

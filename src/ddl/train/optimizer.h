@@ -12,8 +12,12 @@
 
 namespace ddl {
 
-/// A rule by which gradients change parameters, a parameter at a time, as soon as its gradient is there.
+class Device;
+
+/// A rule by which gradients change parameters, some parameters at a time, as soon as their gradients are there.
 /// Shape:   a gradient has its parameter's sizes and strides, fp32 or fp64.
+/// On the CPU kernels of ours do it in as few passes over memory as there can be. Elsewhere ATen's operators do, for many parameters in one where
+/// there are such, and nothing is waited for.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -22,7 +26,13 @@ class Optimizer {
 
   /// One step of one parameter; the gradient counts `gradient_scale` times what it says.
   /// Errors: invalid_argument where the gradient does not lie as its parameter does.
-  void update(std::size_t parameter, const at::Tensor& gradient, double learning_rate, double gradient_scale = 1);
+  void update(const std::vector<std::size_t>& parameters, const std::vector<at::Tensor>& gradients, double learning_rate, double gradient_scale = 1);
+  void update(std::size_t parameter, const at::Tensor& gradient, double learning_rate, double gradient_scale = 1) {
+    update(std::vector{parameter}, {gradient}, learning_rate, gradient_scale);
+  }
+
+  /// Leaves CPU tensors to ATen, too: for tests, and to see what the kernels gain.
+  void use_aten() { aten_ = true; }
 
   /// Tensors kept for each parameter, of its size and type.
   int state_tensors() const { return static_cast<int>(states_.size()); }
@@ -40,7 +50,18 @@ class Optimizer {
     double learning_rate;
     double scale;
   };
+  /// On the CPU.
   virtual void apply(const Update& update) = 0;
+
+  /// What several updates are given, in lists as ATen's operators take them. Gradients are scaled already.
+  struct Updates {
+    std::vector<std::size_t> numbers;
+    std::vector<at::Tensor> parameters, gradients;
+    double learning_rate;
+    std::vector<std::vector<at::Tensor>> states = {};  ///< [which][parameter]
+  };
+  /// Anywhere.
+  virtual void apply_aten(Updates& updates) = 0;
 
   at::Tensor& state(int which, std::size_t parameter) { return states_[static_cast<std::size_t>(which)][parameter]; }
   template <typename T>
@@ -53,6 +74,7 @@ class Optimizer {
   std::string name_;
   std::vector<at::Tensor> parameters_;
   std::vector<std::vector<at::Tensor>> states_;
+  bool aten_ = false;
 };
 
 /// `body(T{})` with the element type of a tensor of fp32 or fp64.
@@ -61,8 +83,14 @@ void with_type(const at::Tensor& tensor, const Body& body) {
   tensor.scalar_type() == at::kDouble ? body(double{}) : body(float{});
 }
 
-/// In fp64. For fp32 finite exactly where all elements are. Tensors of other devices than the CPU are waited for.
+/// In fp64. For fp32 finite exactly where all elements are. On the CPU.
 double sum_of_squares(const at::Tensor& dense);
+/// Of all of them together; waits once for the device that they are on.
+double sum_of_squares(const std::vector<at::Tensor>& dense, Device& device);
+
+/// |a| / |b| in fp64 where neither norm is 0, else 1, as a tensor where those are: nothing is waited for.
+/// Of LARS: trust |a| / (|b| + decay |a|).
+at::Tensor ratio_of_norms(const at::Tensor& a, const at::Tensor& b, double trust = 1, double decay = 0);
 
 /// What an optimizer's own options win over.
 struct OptimizerDefaults {

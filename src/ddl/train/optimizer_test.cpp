@@ -160,6 +160,34 @@ TEST(Lamb, IsThePapersFormula) {
   expect_equal_to_formula("lamb[beta1=0.8,beta2=0.99,epsilon=1e-4]", {0, 0}, ScalarLamb{0.8, 0.99, 1e-4, 0});
 }
 
+// As on a GPU: the same arithmetic by ATen's operators, of several parameters at once, also where one comes late.
+TEST(OptimizerConformance, AtensOperatorsDoWhatTheKernelsDo) {
+  for (const auto* spec : {"sgd[momentum=0]", "sgd", "sgd[nesterov=on]", "adam", "adam[beta1=0.8,beta2=0.98,epsilon=1e-6]", "adamw", "lars[trust=0.02]",
+                           "lars[trust=0.02,vectors=on]", "lamb"})
+    for (const auto type : {at::kFloat, at::kDouble})
+      for (const double scale : {1.0, 1.0 / 512}) {
+        const auto make = [&] { return std::vector{start(type).reshape({1, kElements}).clone(), start(type).mul(3), at::zeros({1, kElements}, type)}; };
+        auto ours = make(), atens = make();
+        for (auto& parameter : atens) parameter.requires_grad_(true);
+        const auto kernels = make_optimizer(parse_spec(spec), ours, {0.9, 0.01}), aten = make_optimizer(parse_spec(spec), atens, {0.9, 0.01});
+        aten->use_aten();
+        for (int step = 0; step < kSteps; ++step) {
+          const auto gradient = gradient_of(step, type).div(scale);
+          std::vector<std::size_t> numbers{0, 1, 2};
+          std::vector<at::Tensor> gradients{gradient.reshape({1, kElements}), gradient.neg(), gradient.reshape({1, kElements}).mul(0.3)};
+          if (step == 0) {
+            numbers.pop_back();
+            gradients.pop_back();
+          }
+          kernels->update(numbers, gradients, kRate, scale);
+          aten->update(numbers, gradients, kRate, scale);
+          for (std::size_t i = 0; i < ours.size(); ++i)
+            ASSERT_LT((ours[i] - atens[i]).abs().max().item<double>(), type == at::kFloat ? 2e-5 : 1e-12) << spec << " parameter " << i << " step " << step;
+        }
+        EXPECT_GT((ours[0] - start(type)).abs().max().item<double>(), 1e-3) << spec << " does nothing";
+      }
+}
+
 // A layer of zeros has no norm that a rate could follow: it must move all the same.
 TEST(OptimizerConformance, MovesAParameterThatStartsAtZero) {
   for (const auto& name : builtin_optimizers().names()) {

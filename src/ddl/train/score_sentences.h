@@ -13,6 +13,6 @@ const Sentences* sentences_of(const Dataset& dataset);
 
 /// What the network says greedily for these samples (decode.h), as text, against every right answer of each, which are
 /// never cut off.
-BleuCounts score_sentences(Network& network, const Example& given, const SampleShape& shape, const Sentences& sentences);
+BleuCounts score_sentences(Network& network, Device& device, const Example& given, const SampleShape& shape, const Sentences& sentences);
 
 }  // namespace ddl

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <map>
 
 #include "ddl/train/kernels/optimizer_kernels.h"
 #include "ddl/train/optimizer.h"
@@ -27,13 +28,6 @@ class Adam final : public Optimizer {
     const double root = 1 / std::sqrt(1 - std::pow(options_.beta2, t));
     const double keep = options_.decoupled ? 1 - u.learning_rate * options_.weight_decay : 1;
     const double decay = options_.decoupled ? 0 : options_.weight_decay;
-    if (!u.parameter.is_cpu()) {
-      const auto d = u.gradient.mul(u.scale).add_(u.parameter, decay);
-      auto& m = state(0, u.number).mul_(options_.beta1).add_(d, 1 - options_.beta1);
-      auto& v = state(1, u.number).mul_(options_.beta2).addcmul_(d, d, 1 - options_.beta2);
-      u.parameter.mul_(keep).addcdiv_(m, v.sqrt().mul_(root).add_(options_.epsilon), -rate);
-      return;
-    }
     with_type(u.parameter, [&](auto zero) {
       using T = decltype(zero);
       adam_step(u.parameter.data_ptr<T>(), state_data<T>(0, u.number), state_data<T>(1, u.number), u.gradient.const_data_ptr<T>(),
@@ -41,6 +35,27 @@ class Adam final : public Optimizer {
                 AdamStep<T>{static_cast<T>(options_.beta1), static_cast<T>(options_.beta2), static_cast<T>(options_.epsilon), static_cast<T>(decay),
                             static_cast<T>(u.scale), static_cast<T>(rate), static_cast<T>(root), static_cast<T>(keep)});
     });
+  }
+
+  void apply_aten(Updates& u) override {
+    std::map<std::int64_t, at::Tensor> known;  // all have taken as many steps, but where some came without gradients
+    std::vector<at::Tensor> steps;
+    for (const auto number : u.numbers) {
+      auto& step = known[++steps_[number]];
+      if (!step.defined()) step = at::full({}, static_cast<double>(steps_[number]), u.parameters[0].options().dtype(at::kFloat));
+      steps.push_back(step);
+    }
+    auto* const fused = options_.decoupled ? fused_adamw : fused_adam;
+    fused(u, steps, options_);
+  }
+
+  static void fused_adam(Updates& u, at::TensorList steps, const Options& o) {
+    at::_fused_adam_(u.parameters, u.gradients, u.states[0], u.states[1], {}, steps, u.learning_rate, o.beta1, o.beta2, o.weight_decay, o.epsilon, false,
+                     false);
+  }
+  static void fused_adamw(Updates& u, at::TensorList steps, const Options& o) {
+    at::_fused_adamw_(u.parameters, u.gradients, u.states[0], u.states[1], {}, steps, u.learning_rate, o.beta1, o.beta2, o.weight_decay, o.epsilon, false,
+                      false);
   }
 
   Options options_;

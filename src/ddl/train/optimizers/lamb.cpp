@@ -27,14 +27,6 @@ class Lamb final : public Optimizer {
     const auto t = static_cast<double>(++steps_[u.number]);
     const double correction = 1 / (1 - std::pow(options_.beta1, t));
     const double root = 1 / std::sqrt(1 - std::pow(options_.beta2, t));
-    if (!u.parameter.is_cpu()) {
-      const auto d = u.gradient.mul(u.scale);
-      auto& m = state(0, u.number).mul_(options_.beta1).add_(d, 1 - options_.beta1);
-      auto& v = state(1, u.number).mul_(options_.beta2).addcmul_(d, d, 1 - options_.beta2);
-      const auto direction = m.mul(correction).div_(v.sqrt().mul_(root).add_(options_.epsilon)).add_(u.parameter, options_.weight_decay);
-      u.parameter.sub_(direction, rate(u, {sum_of_squares(u.parameter), sum_of_squares(direction)}));
-      return;
-    }
     with_type(u.parameter, [&](auto zero) {
       using T = decltype(zero);
       const LambStep<T> step{static_cast<T>(options_.beta1), static_cast<T>(options_.beta2), static_cast<T>(options_.epsilon),
@@ -45,6 +37,19 @@ class Lamb final : public Optimizer {
       const auto norms = lamb_moments(p, m, v, u.gradient.const_data_ptr<T>(), n, step);
       lamb_apply(p, m, v, n, static_cast<T>(rate(u, norms)), step);
     });
+  }
+
+  void apply_aten(Updates& u) override {
+    for (std::size_t i = 0; i < u.numbers.size(); ++i) {
+      const auto t = static_cast<double>(++steps_[u.numbers[i]]);
+      const double correction = 1 / (1 - std::pow(options_.beta1, t)), root = 1 / std::sqrt(1 - std::pow(options_.beta2, t));
+      const auto& d = u.gradients[i];
+      auto& p = u.parameters[i];
+      auto& m = u.states[0][i].mul_(options_.beta1).add_(d, 1 - options_.beta1);
+      auto& v = u.states[1][i].mul_(options_.beta2).addcmul_(d, d, 1 - options_.beta2);
+      auto direction = m.mul(correction).div_(v.sqrt().mul_(root).add_(options_.epsilon)).add_(p, options_.weight_decay);
+      p.sub_(direction.mul_(ratio_of_norms(p, direction)), u.learning_rate);
+    }
   }
 
   static double rate(const Update& u, const LambNorms& norms) {

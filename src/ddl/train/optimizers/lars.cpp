@@ -31,16 +31,22 @@ class Lars final : public Optimizer {
       const double p = std::sqrt(sum_of_squares(u.parameter)), g = std::sqrt(sum_of_squares(u.gradient)) * u.scale;
       if (p > 0 && g > 0) rate *= options_.trust * p / (g + decay * p);
     }
-    if (!u.parameter.is_cpu()) {
-      const auto step = u.gradient.mul(u.scale).add_(u.parameter, decay);
-      u.parameter.sub_(state(0, u.number).mul_(options_.momentum).add_(step, rate));
-      return;
-    }
     with_type(u.parameter, [&](auto zero) {
       using T = decltype(zero);
       lars_step(u.parameter.data_ptr<T>(), state_data<T>(0, u.number), u.gradient.const_data_ptr<T>(), static_cast<std::size_t>(u.parameter.numel()),
                 LarsStep<T>{static_cast<T>(rate), static_cast<T>(options_.momentum), static_cast<T>(decay), static_cast<T>(u.scale)});
     });
+  }
+
+  void apply_aten(Updates& u) override {
+    for (std::size_t i = 0; i < u.numbers.size(); ++i) {
+      auto& p = u.parameters[i];
+      const bool adapted = options_.vectors || p.dim() > 1;
+      const double decay = adapted ? options_.weight_decay : 0;
+      auto step = u.gradients[i].add(p, decay);
+      if (adapted) step.mul_(ratio_of_norms(p, u.gradients[i], options_.trust, decay));
+      p.sub_(u.states[0][i].mul_(options_.momentum).add_(step, u.learning_rate));
+    }
   }
 
   Options options_;

@@ -20,7 +20,6 @@ class Sgd final : public Optimizer {
 
  private:
   void apply(const Update& u) override {
-    if (!u.parameter.is_cpu()) return apply_elsewhere(u);
     with_type(u.parameter, [&](auto zero) {
       using T = decltype(zero);
       sgd_step(u.parameter.data_ptr<T>(), options_.momentum == 0 ? nullptr : state_data<T>(0, u.number), u.gradient.const_data_ptr<T>(),
@@ -30,13 +29,9 @@ class Sgd final : public Optimizer {
     });
   }
 
-  void apply_elsewhere(const Update& u) {
-    auto step = u.gradient.mul(u.scale).add_(u.parameter, options_.weight_decay);
-    if (options_.momentum != 0) {
-      auto& m = state(0, u.number).mul_(options_.momentum).add_(step);
-      step = options_.nesterov ? step.add_(m, options_.momentum) : m;
-    }
-    u.parameter.add_(step, -u.learning_rate);
+  void apply_aten(Updates& u) override {
+    at::_fused_sgd_(u.parameters, u.gradients, u.states.empty() ? at::TensorList() : at::TensorList(u.states[0]), options_.weight_decay,
+                    options_.momentum, u.learning_rate, 0, options_.nesterov, false, false);
   }
 
   Options options_;

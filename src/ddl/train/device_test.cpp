@@ -1,0 +1,235 @@
+#include "ddl/train/device.h"
+
+#include <link.h>
+
+#include <thread>
+
+#include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+
+#include "ddl/core/error.h"
+#include "ddl/measure/gpus.h"
+#include "ddl/train/allocator.h"
+#include "ddl/train/device_testing.h"
+#include "ddl/train/devices/cuda_library.h"
+
+namespace ddl {
+namespace {
+
+/// Every device in turn, and says which, so that a log shows what was tested.
+template <typename Body>
+void on_every_device(const Body& body) {
+  for (const auto& name : test_devices()) {
+    SCOPED_TRACE(name);
+    std::printf("device %s\n", name.c_str());
+    const auto device = test_device(name);
+    EXPECT_EQ(device->name(), name);
+    body(*device);
+  }
+}
+
+at::Tensor numbers(at::ScalarType type) { return at::arange(60, at::kLong).sub(20).to(type).reshape({3, 4, 5}); }
+
+TEST(DeviceConformance, WhatIsUploadedComesBack) {
+  on_every_device([](Device& device) {
+    for (const auto type : {at::kFloat, at::kDouble, at::kLong, at::kHalf, at::kBFloat16}) {
+      auto host = numbers(type);
+      const auto there = device.upload(host);
+      EXPECT_EQ(there.device(), device.where());
+      EXPECT_EQ(there.scalar_type(), type);
+      if (!device.is_host()) host.zero_();  // it has been read
+      auto back = at::empty_like(host);
+      device.download(back, there).wait();
+      EXPECT_TRUE(at::equal(back, device.is_host() ? host : numbers(type))) << c10::toString(type);
+    }
+    EXPECT_EQ(device.upload(at::empty({0, 3})).sizes(), (at::IntArrayRef{0, 3}));
+  });
+}
+
+TEST(DeviceConformance, CopiesKeepTheOrderOfComputation) {
+  on_every_device([](Device& device) {
+    auto there = device.upload(at::zeros({1 << 16}));
+    auto host = at::empty({1 << 16});
+    device.pin({static_cast<std::byte*>(host.data_ptr()), host.nbytes()});
+    for (int round = 1; round <= 20; ++round) {
+      there.add_(1);
+      device.download(host, there).wait();  // what was queued before it
+      EXPECT_EQ(host.min().item<float>(), static_cast<float>(2 * round - 1));
+      EXPECT_EQ(host.max().item<float>(), static_cast<float>(2 * round - 1));
+      host.add_(1);
+      device.upload_into(there, host);      // what is queued after it sees it
+      auto twice = there * 2;
+      EXPECT_EQ(fetch(device, twice).min().item<float>(), static_cast<float>(4 * round));
+      device.synchronize();
+    }
+    device.unpin({static_cast<std::byte*>(host.data_ptr()), host.nbytes()});
+  });
+}
+
+TEST(DeviceConformance, AMomentMayBeWaitedForByAnyThreadAndCoversWhatCameBefore) {
+  on_every_device([](Device& device) {
+    auto first = at::empty({1000}), second = at::empty({1000});
+    const auto there = device.upload(at::full({1000}, 3.0F));
+    device.download(first, there);
+    const auto last = device.download(second, there);
+    std::thread([&] {
+      last.wait();
+      EXPECT_EQ(first.sum().item<float>(), 3000);
+      EXPECT_EQ(second.sum().item<float>(), 3000);
+    }).join();
+    Moment().wait();
+  });
+}
+
+TEST(DeviceConformance, MomentsTellTimesOfTheHostsClock) {
+  on_every_device([](Device& device) {
+    constexpr Nanoseconds kApart = 100'000;  // how well clocks agree
+    auto work = device.upload(at::ones({256, 256}));
+    device.synchronize();
+    const auto before = now();
+    const auto begin = device.mark();
+    for (int i = 0; i < 20; ++i) work = at::mm(work, work).div_(256);
+    const auto end = device.mark();
+    end.wait();
+    const auto after = now();
+    EXPECT_GE(begin.time(), before - kApart);
+    EXPECT_GT(end.time(), begin.time());
+    EXPECT_LE(end.time(), after + kApart);
+  });
+}
+
+TEST(DeviceConformance, FetchedTensorsAreDenseAndOnTheHost) {
+  on_every_device([](Device& device) {
+    const auto there = device.upload(numbers(at::kFloat));
+    const auto fetched = fetch(device, there.transpose(0, 2));
+    EXPECT_TRUE(fetched.is_cpu() && fetched.is_contiguous());
+    EXPECT_TRUE(at::equal(fetched, numbers(at::kFloat).transpose(0, 2)));
+  });
+}
+
+TEST(DeviceConformance, CountsWhatTensorsHold) {
+  install_allocator(false);
+  on_every_device([](Device& device) {
+    if (device.name() == "delayed") return;  // its tensors are the processor's
+    constexpr std::int64_t kBytes = 8 << 20;
+    device.reset_peak();
+    const auto before = device.memory();
+    {
+      const auto tensor = at::zeros({kBytes}, at::TensorOptions().dtype(at::kByte).device(device.where()));
+      EXPECT_GE(device.memory().current, before.current + kBytes);
+    }
+    EXPECT_LT(device.memory().current, before.current + kBytes);
+    EXPECT_GE(device.memory().peak, before.current + kBytes);
+    device.reset_peak();
+    EXPECT_LT(device.memory().peak, before.current + kBytes);
+  });
+}
+
+TEST(DeviceConformance, Fp32IsFp32UnlessAskedForTf32) {
+  on_every_device([](Device& device) {
+    // TF32 keeps 10 bits: 1 + 2^-12 is lost in it.
+    const auto x = device.upload(at::full({64, 64}, 1 + 0x1p-12F));
+    EXPECT_EQ(fetch(device, at::mm(x, at::eye(64, x.options()))).min().item<float>(), 1 + 0x1p-12F);
+    EXPECT_EQ(fetch(device, at::conv2d(x.reshape({1, 1, 64, 64}), at::ones({1, 1, 1, 1}, x.options()))).min().item<float>(), 1 + 0x1p-12F);
+  });
+  for (const auto& name : test_devices()) {
+    if (!name.starts_with("cuda") || !known_gpus().all[0].has_tf32()) continue;
+    const auto device = make_device(name, {.tf32 = true});
+    const auto x = device->upload(at::full({64, 64}, 1 + 0x1p-12F));
+    EXPECT_EQ(fetch(*device, at::mm(x, at::eye(64, x.options()))).min().item<float>(), 1.0F) << "tf32 was asked for";
+    test_device(name);  // sets it back
+  }
+}
+
+TEST(DelayedDevice, ShowsAMissingWaitAndAnEarlyWrite) {
+  DelayedDevice device;
+  auto host = at::zeros({4});
+  const auto there = device.upload(at::ones({4}));
+  const auto moment = device.download(host, there);
+  EXPECT_TRUE(host.isnan().all().item<bool>()) << "nobody has waited";
+  moment.wait();
+  EXPECT_TRUE(at::equal(host, at::ones({4})));
+
+  auto source = there.clone();
+  const auto late = device.download(host, source);
+  source.zero_();
+  late.wait();
+  EXPECT_TRUE(at::equal(host, at::zeros({4}))) << "a copy is carried out late";
+
+  auto into = at::empty({4});
+  device.upload_into(into, host);
+  device.synchronize();
+  EXPECT_EQ(device.faults(), 0);
+  device.upload_into(into, host);
+  host.fill_(7);
+  device.synchronize();
+  EXPECT_EQ(device.faults(), 1);
+}
+
+TEST(Devices, AreNamedAsJobsNameThem) {
+  EXPECT_EQ(parse_device("cpu").kind, "cpu");
+  EXPECT_EQ(parse_device("cuda:3").index, 3);
+  for (const auto* bad : {"cuda:", "cuda:x", "cuda:-1", "cuda:1x", "gpu:0", ""}) EXPECT_THROW(parse_device(bad), Error) << bad;
+}
+
+bool process_has(std::string_view library) {
+  std::pair<std::string_view, bool> search{library, false};
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* given) {
+        auto& [name, found] = *static_cast<std::pair<std::string_view, bool>*>(given);
+        found |= std::string_view(info->dlpi_name).find(name) != std::string_view::npos;
+        return 0;
+      },
+      &search);
+  return search.second;
+}
+
+template <typename Body>
+std::string refusal(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.code() == Code::unsupported ? error.what() : "";
+  }
+  return "";
+}
+
+// Run first in a process of its own (CMakeLists.txt): asking what there is must leave it able to fork workers.
+TEST(DevicesBeforeForking, AskingWhatThereIsTouchesNoGpu) {
+  for (const auto& entry : builtin_devices().entries()) EXPECT_TRUE(entry.name == "cpu" ? entry.missing.empty() : true);
+  refusal([] { require_device("cuda:0"); });
+  refusal([] { require_precision("cuda:0", "tf32"); });
+  EXPECT_FALSE(process_has("libcuda.so")) << "the driver is in this process";
+  EXPECT_FALSE(process_has("libtorch_cuda.so")) << "loading it is for workers";
+}
+
+TEST(Devices, ThatAreNotHereAreUnsupportedWithTheReason) {
+  const auto said = refusal([] { make_device("cuda:97"); });
+  EXPECT_NE(said.find("unsupported: no device 'cuda:97'"), std::string::npos) << said;
+  const auto* const why = cuda_library().empty()          ? "this LibTorch has no CUDA; got "
+                          : known_gpus().all.empty() ? known_gpus().missing.c_str()
+                                                     : "this machine has ";
+  EXPECT_NE(said.find(why), std::string::npos) << said;
+  EXPECT_NE(refusal([] { require_precision("cpu", "tf32"); }).find("tensor cores"), std::string::npos);
+  require_precision("cpu", "bf16");
+}
+
+// As far as a build with CUDA goes where there is no GPU: its half of LibTorch loads late, after the other has been used, and counts none.
+TEST(Devices, TheCudaHalfOfLibTorchLoadsWhereThereIsOne) {
+  EXPECT_GT(at::ones({3}).sum().item<float>(), 0);
+  if (cuda_library().empty()) {
+    EXPECT_NE(refusal(load_cuda_library).find("this LibTorch has no CUDA"), std::string::npos);
+    EXPECT_THROW(c10::impl::VirtualGuardImpl{at::kCUDA}, c10::Error);
+    return;
+  }
+  load_cuda_library();
+  EXPECT_TRUE(process_has("libtorch_cuda.so"));
+  EXPECT_EQ(static_cast<std::size_t>(c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount()), known_gpus().all.size());
+  EXPECT_EQ(at::globalContext().hasCUDA(), !known_gpus().all.empty());
+  if (known_gpus().all.empty()) { EXPECT_THROW(cuda_device(0, {}), c10::Error); }
+}
+
+}  // namespace
+}  // namespace ddl

@@ -1,0 +1,37 @@
+#include "ddl/train/allocator.h"
+#include "ddl/train/device.h"
+
+namespace ddl {
+namespace {
+
+class CpuDevice final : public Device {
+ public:
+  std::string name() const override { return "cpu"; }
+  at::Device where() const override { return at::kCPU; }
+  bool is_host() const override { return true; }
+  std::string pin(std::span<std::byte>) override { return {}; }
+  void unpin(std::span<std::byte>) noexcept override {}
+  at::Tensor upload(const at::Tensor& host) override { return host; }
+  void upload_into(at::Tensor& to, const at::Tensor& host) override {
+    if (!to.is_alias_of(host)) to.copy_(host);
+  }
+  Moment download(at::Tensor host, const at::Tensor& from) override {
+    if (!host.is_alias_of(from)) host.copy_(from);
+    return mark();
+  }
+  Moment mark() override { return Moment(now()); }
+  void synchronize() override {}
+  /// As our allocator counts, where it is installed.
+  DeviceMemory memory() const override {
+    const auto use = allocator_use();
+    return {use.current, use.peak, use.refused};
+  }
+  void reset_peak() override { reset_allocator_peak(); }
+  Json describe() const override { return nullptr; }  // the record's environment says what processor it is
+};
+
+}  // namespace
+
+std::unique_ptr<Device> cpu_device(int, const DeviceOptions&) { return std::make_unique<CpuDevice>(); }
+
+}  // namespace ddl
