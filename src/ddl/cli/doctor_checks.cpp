@@ -21,7 +21,9 @@
 #include "ddl/core/units.h"
 #include "ddl/data/dataset.h"
 #include "ddl/lab/build_info.h"
+#include "ddl/measure/gpus.h"
 #include "ddl/subject/python.h"
+#include "ddl/train/device_list.h"
 
 namespace ddl {
 namespace {
@@ -41,6 +43,20 @@ Finding torch() {
   const auto version = build_info()["torch"].get<std::string>();
   if (loaded.empty()) return {"LibTorch", Verdict::fail, "built for " + version + ", but none is loaded"};
   return {"LibTorch", Verdict::ok, version + ", " + loaded};
+}
+
+/// None is no fault of an installation. A GPU that cannot be used is worth a word.
+Finding gpus() {
+  const auto& found = known_gpus();
+  std::string missing;
+  for (const auto& kind : device_kinds())
+    if (kind.name == "cuda") missing = kind.missing;
+  if (found.all.empty()) return {"GPUs", Verdict::ok, "none: " + found.missing};
+  std::string says = fmt::format("driver for CUDA {}", found.driver);
+  for (std::size_t i = 0; i < found.all.size(); ++i)
+    says += fmt::format("; cuda:{} {}, {}, {}.{}", i, found.all[i].product, to_string(found.all[i].memory), found.all[i].major, found.all[i].minor);
+  if (!missing.empty()) return {"GPUs", Verdict::warn, says + "; but " + missing};
+  return {"GPUs", Verdict::ok, says};
 }
 
 Finding isa() {
@@ -147,7 +163,7 @@ Finding memory() {
 }  // namespace
 
 std::vector<Finding> examine(const std::string& store) {
-  std::vector<Finding> findings{torch(), isa(), cores(), memory(), disk(store), shared_memory(), loopback(), store_writable(store)};
+  std::vector<Finding> findings{torch(), gpus(), isa(), cores(), memory(), disk(store), shared_memory(), loopback(), store_writable(store)};
   for (const auto& name : {"fashion-mnist", "mnist", "translation"}) findings.push_back(dataset(name));
   findings.push_back(python());
   return findings;

@@ -10,6 +10,7 @@
 #include "ddl/nn/plugins.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/subject/subject.h"
+#include "ddl/train/device_list.h"
 #include "ddl/train/optimizer_list.h"
 #include "ddl/transport/builtin.h"
 
@@ -101,9 +102,10 @@ Json optimizers() {
 }
 
 Json devices() {
-  return {item("cpu", "processor cores; cpu[threads=N] computes with N threads"),
-          item("cuda", "NVIDIA GPUs", "training on CUDA devices is not in this version"),
-          item("emulated", "timed waits in place of compute", "not in this version")};
+  Json all = Json::array();
+  for (const auto& kind : device_kinds()) all.push_back(item(kind.name, kind.summary, kind.missing));
+  all.push_back(item("emulated", "timed waits in place of compute", "not in this version"));
+  return all;
 }
 
 Json studies() {

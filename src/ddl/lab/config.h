@@ -25,7 +25,8 @@ struct Key {
 /// All keys, in the order in which --help shows them. A key `learning_rate` is the flag `--learning-rate`.
 const std::vector<Key>& experiment_keys();
 
-/// `4` (workers on cpu), `cpu:2,cuda:1` (two on cpu, one on the first CUDA device), `cpu[threads=2]:2,cpu`.
+/// `4` (workers on cpu), `cpu:2,cuda:1` (two on cpu, one on the first CUDA device), `cpu[threads=2]:2,cpu`, `cuda:2` (one on each of the first
+/// two), `cuda[index=1]:2` (two that share the second; those without an index are counted on their own).
 /// Errors: invalid_argument. to_string gives the form that parses back to the same, runs of equal workers joined.
 std::vector<WorkerSpec> parse_workers(const std::string& text);
 std::string to_string(const std::vector<WorkerSpec>& workers);

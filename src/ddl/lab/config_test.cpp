@@ -169,6 +169,16 @@ TEST_F(Config, WorkersAreParsedAndPrinted) {
   EXPECT_EQ(cuda[1].device, "cuda:1");
   EXPECT_EQ(cuda[3].device, "cuda:2");
   EXPECT_EQ(to_string(cuda), "cuda:2,cpu:1,cuda:1");
+  // Several on one GPU.
+  for (const auto* text : {"cuda[index=1]:2", "cuda:1,cuda[index=0]:1", "cuda[index=0,threads=2]:3", "cuda:1,cuda[index=3]:2,cuda:1", "cpu:1,cuda[index=2]:1"}) {
+    const auto workers = parse_workers(text);
+    EXPECT_EQ(parse_workers(to_string(workers)), workers) << text << " became " << to_string(workers);
+  }
+  EXPECT_EQ(parse_workers("cuda[index=1]:2")[1].device, "cuda:1");
+  EXPECT_EQ(parse_workers("cuda,cuda[index=0],cuda")[2].device, "cuda:1");
+  EXPECT_EQ(parse_workers("cuda,cuda[index=0],cuda")[1].device, "cuda:0");
+  EXPECT_THROW(parse_workers("cpu[index=0]:2"), Error);
+  EXPECT_THROW(parse_workers("cuda[index=-1]"), Error);
   for (const auto* bad : {"", ",", "0", "-1", "cpu:", "cpu:0", "cpu:x", "cpu[threads=0]", "cpu[slow=2]", "gpu:2", "cpu[", "cpu:5000",
                           "4097", "cpu::2", "cpu:2:2", "emulated:v100:8", "99999999999999999999", "cpu[threads=2]:2]"})
     EXPECT_THROW(parse_workers(bad), Error) << bad;

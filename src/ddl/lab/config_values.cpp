@@ -107,7 +107,7 @@ std::string parse_choice(std::string_view text, const std::vector<std::string>& 
 }
 
 std::vector<WorkerSpec> parse_workers(const std::string& text) {
-  static constexpr std::string_view kForm = "a number, or devices as in cpu:2,cuda:1 or cpu[threads=2]:2";
+  static constexpr std::string_view kForm = "a number, or devices as in cpu:2,cuda:1, cpu[threads=2]:2 or cuda[index=0]:2";
   std::vector<WorkerSpec> workers;
   std::map<std::string, int> next_of;
   for (const auto& part : split_outside_brackets(text)) {
@@ -133,32 +133,45 @@ std::vector<WorkerSpec> parse_workers(const std::string& text) {
                                                    "expected cpu or cuda", in_quotes(text)));
       refuse(fmt::format("unknown device {}{}", in_quotes(spec.name), did_you_mean(spec.name, known)), text, kForm);
     }
-    require_options(spec, {"threads"});
+    require_options(spec, spec.name == "cuda" ? std::vector<std::string>{"threads", "index"} : std::vector<std::string>{"threads"});
     WorkerSpec worker{spec.name, 1};
+    std::optional<std::int64_t> index;
+    if (const auto given = spec.options.find("index"); given != spec.options.end()) index = parse_integer(given->second, 0, kMostWorkers - 1);
     if (const auto threads = spec.options.find("threads"); threads != spec.options.end())
       worker.threads = static_cast<int>(parse_integer(threads->second, 1, kMostThreads));
     if (static_cast<std::int64_t>(workers.size()) + count > kMostWorkers)
       refuse("too many workers", text, fmt::format("at most {}", kMostWorkers));
     for (std::int64_t i = 0; i < count; ++i) {
       workers.push_back(worker);
-      if (spec.name != "cpu") workers.back().device = fmt::format("{}:{}", spec.name, next_of[spec.name]++);
+      if (spec.name != "cpu") workers.back().device = fmt::format("{}:{}", spec.name, index ? *index : next_of[spec.name]++);
     }
   }
   return workers;
 }
 
 std::string to_string(const std::vector<WorkerSpec>& workers) {
-  const auto kind = [](const WorkerSpec& worker) {
-    const auto name = worker.device.substr(0, worker.device.find(':'));
-    return worker.threads == 1 ? name : fmt::format("{}[threads={}]", name, worker.threads);
+  std::map<std::string, int> next_of;
+  // Devices that come in order need no index, as parse_workers() counts them.
+  const auto kind = [&](const WorkerSpec& worker) {
+    Spec spec{worker.device.substr(0, worker.device.find(':')), {}};
+    if (worker.threads != 1) spec.options["threads"] = std::to_string(worker.threads);
+    if (spec.name == "cpu") return to_string(spec);
+    if (worker.device == fmt::format("{}:{}", spec.name, next_of[spec.name]))
+      ++next_of[spec.name];
+    else
+      spec.options["index"] = worker.device.substr(spec.name.size() + 1);
+    return to_string(spec);
   };
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < workers.size();) {
-    std::size_t end = i + 1;
-    while (end < workers.size() && kind(workers[end]) == kind(workers[i])) ++end;
-    parts.push_back(fmt::format("{}:{}", kind(workers[i]), end - i));
-    i = end;
+  std::vector<std::pair<std::string, int>> runs;
+  for (const auto& worker : workers) {
+    const auto name = kind(worker);
+    if (runs.empty() || runs.back().first != name)
+      runs.emplace_back(name, 1);
+    else
+      ++runs.back().second;
   }
+  std::vector<std::string> parts;
+  for (const auto& [name, count] : runs) parts.push_back(fmt::format("{}:{}", name, count));
   return join(parts, ",");
 }
 

@@ -112,10 +112,11 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
   const auto& done = observed.done.at(rank);
   const auto& memory = done.is_null() ? observed.memory.at(rank) : done.at("memory_bytes");
   if (!memory.is_null()) {
-    const auto peak = [&](const char* key) { return memory.contains(key) ? memory.at(key).get<std::int64_t>() : std::int64_t{0}; };
-    json["peak_memory_bytes"] = std::max(peak("allocator_peak"), peak("kernel_peak"));
+    const auto peak = [&](const char* key) { return memory.contains(key) && !memory.at(key).is_null() ? memory.at(key).get<std::int64_t>() : std::int64_t{0}; };
+    // Of a device with memory of its own it is that memory that runs out.
+    json["peak_memory_bytes"] = peak("device_peak") > 0 ? peak("device_peak") : std::max(peak("allocator_peak"), peak("kernel_peak"));
     json["memory_bytes"] = memory;
-    for (const auto* key : {"bytes_sent", "bytes_received", "compression"}) json[key] = done.contains(key) ? done.at(key) : Json(nullptr);
+    for (const auto* key : {"bytes_sent", "bytes_received", "compression", "accelerator"}) json[key] = done.contains(key) ? done.at(key) : Json(nullptr);
   }
   const auto measured = observed.book.complete() - static_cast<std::int64_t>(skipped);
   if (measured > 0) {

@@ -11,6 +11,7 @@
 #include "ddl/core/random.h"
 #include "ddl/core/spec.h"
 #include "ddl/nn/builtin.h"
+#include "ddl/nn/operators/dropout.h"
 #include "ddl/nn/graph_builder.h"
 #include "ddl/nn/network_testing.h"
 
@@ -229,6 +230,21 @@ TEST(Dropout, DropsAtItsRateAndIndependently) {
   EXPECT_NEAR(together(fell[0], fell_next[0]), 0.09, 0.0015);
   for (const std::int64_t lag : {1, 2, 8, 64, 4096})
     EXPECT_NEAR(together(fell[0].narrow(0, 0, 1'000'000 - lag), fell[0].narrow(0, lag, 1'000'000 - lag)), 0.09, 0.0015) << lag;
+}
+
+// As on a GPU: the same elements fall, of the same sizes, to the bit.
+TEST(Dropout, AtensOperatorsDropWhatTheKernelDrops) {
+  const std::vector<std::int64_t> keys{0, -1, 0x123456789abcdef0, 77};
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16})
+    for (const double rate : {0.1, 0.5, 0.999}) {
+      const auto from = at::rand({4, 33, 71}, at::kDouble).add(0.5).to(type);
+      const auto ours = drop(from, keys, rate);
+      EXPECT_TRUE(at::equal(drop(from, keys, rate, true), ours)) << c10::toString(type) << " " << rate;
+      EXPECT_GT(ours.eq(0).sum().item<std::int64_t>(), 0);
+      EXPECT_LT(ours.eq(0).sum().item<std::int64_t>(), from.numel());
+      EXPECT_TRUE(at::equal(drop(from.transpose(1, 2), keys, rate, true), drop(from.transpose(1, 2), keys, rate)));
+    }
+  EXPECT_EQ(drop(at::empty({0, 5}), {}, 0.5, true).sizes(), (at::IntArrayRef{0, 5}));
 }
 
 TEST(Dropout, GradientsPassWhereValuesDid) {

@@ -7,6 +7,7 @@
 #include "ddl/core/text.h"
 #include "ddl/nn/model.h"
 #include "ddl/strategy/builtin.h"
+#include "ddl/train/device_list.h"
 #include "ddl/train/learning_rate.h"
 #include "ddl/train/optimizer.h"
 #include "ddl/train/plan_job.h"
@@ -76,9 +77,10 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
       refuse("fabric", fmt::format("latency is added by our tcp alone; got latency={} with transport {}, expected none", to_string(fabric.latency), job.transport));
   }
   check_training(job);
-  for (const auto& worker : job.workers)
-    if (worker.device != "cpu")
-      throw JobFault("workers", Code::unsupported, fmt::format("unsupported: this build has no such device; got '{}', expected cpu", worker.device));
+  for (const auto& worker : job.workers) {
+    of_key("workers", [&] { return require_device(worker.device), 0; });
+    of_key("precision", [&] { return require_precision(worker.device, job.precision), 0; });
+  }
   if (job.transport == "inproc" && workers > 1)
     refuse("transport", fmt::format("inproc joins threads of one process, and workers are processes; got inproc with {} workers, "
                                     "expected shm or tcp", workers));

@@ -12,8 +12,10 @@ namespace ddl {
 
 /// One worker's device as asked for: `cpu[threads=2]`.
 struct WorkerSpec {
-  std::string device = "cpu";  ///< cpu; cuda:N where the build has it
+  std::string device = "cpu";  ///< cpu; cuda:N where there is a GPU and a LibTorch with CUDA; several workers may share one
   int threads = 1;             ///< compute threads of this worker
+
+  bool operator==(const WorkerSpec&) const = default;
 };
 
 /// The all-reduce that was fastest for [from, to) bytes.

@@ -11,6 +11,7 @@
 #include "ddl/measure/memory.h"
 #include "ddl/nn/model.h"
 #include "ddl/train/allocator.h"
+#include "ddl/train/device.h"
 #include "ddl/train/evaluate.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/learning_rate.h"
@@ -32,11 +33,12 @@ std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   return bytes;
 }
 
-std::string parameters_digest(Network& network) {
+std::string parameters_digest(Network& network, Device& device) {
   Hasher hasher;
   for (const auto& parameter : network.parameters()) {
-    const auto values = parameter.detach().to(at::kCPU);
     // Dense in whatever order: all ranks keep the same one.
+    const auto flat = parameter.detach().as_strided({parameter.numel()}, {1});
+    const auto values = fetch(device, flat);
     hasher.add({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
   }
   return hasher.digest();
@@ -50,6 +52,7 @@ class Worker {
   void flush() noexcept;
   /// Who holds how many bytes; activations are what is left of `held`, of all that tensors take.
   Json memory_json(std::int64_t held);
+  DeviceMemory device_memory() const { return device_->memory(); }
 
  private:
   void rebuild_buckets();
@@ -70,6 +73,7 @@ class Worker {
   const DatasetPair& data_;
   Control& control_;
   int ranks_;
+  std::unique_ptr<Device> device_;
   Network network_;
   Nanoseconds network_built_;
   std::unique_ptr<Communicator> communicator_;
@@ -137,18 +141,19 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       data_(data),
       control_(control),
       ranks_(static_cast<int>(job.workers.size())),
+      device_(make_device(job.workers.at(static_cast<std::size_t>(rank)).device, {.tf32 = job.precision == "tf32"})),
       network_(make_model(job.model, data.train->shape()),
-               {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, at::kCPU, kernels(job), job.seed}),
+               {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, device_->where(), kernels(job), job.seed}),
       network_built_(now()),
       communicator_(connect(job, rank, ranks_, control)),
       optimizer_(make_optimizer(job.optimizer, network_.parameters(), {job.momentum, job.weight_decay})),
-      executor_(network_, *optimizer_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
+      executor_(network_, *optimizer_, *device_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
                 {collective_of(job), option_of(job, "compress", "none"), job.seed}),
       sampler_(data.train->size(), job.batch, ranks_, job.shuffle, job.seed, weights_of(*data.train)),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()),
       learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()) {
   executor_.adopt(plan_job(job_, network_.graph()));
-  static_bytes_ = allocator_use().current;
+  static_bytes_ = device_->memory().current;
 }
 
 /// Once, after the first step: buckets in the order in which gradients really come. Rank 0's order counts, since every
@@ -188,9 +193,9 @@ bool Worker::finish_epoch(std::int64_t epoch, bool evaluated) {
   bool stopped = false;
   tell(true);
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
-  message["parameters_digest"] = parameters_digest(network_);
+  message["parameters_digest"] = parameters_digest(network_, *device_);
   if (evaluated) {
-    const auto result = evaluate(network_, *data_.test, communicator_.get(),
+    const auto result = evaluate(network_, *device_, *data_.test, communicator_.get(),
                                  {{job_.loader_threads, job_.loader_prefetch}, job_.precision, [&] { return asked_to_stop(); },
                                   [&](std::int64_t done, std::int64_t of) { tell_phase("evaluating", done, of); }});
     stopped = !result.complete;
@@ -220,6 +225,7 @@ void Worker::train() {
                                          {"steps_per_epoch", per_epoch}}.dump());
   reset_peak_resident();
   reset_allocator_peak();
+  device_->reset_peak();
   if (communicator_) communicator_->barrier().wait();
 
   Loader loader(*data_.train, [&](std::int64_t step) { return sampler_.share(step, rank_); }, 0, last_step_,
@@ -290,6 +296,7 @@ Json Worker::memory_json(std::int64_t held) {
           {"buckets", executor_.bucket_bytes()},
           {"activations", std::max<std::int64_t>(0, held - static_bytes_ - gradients)},
           {"allocator_peak", allocator_use().peak},
+          {"device_peak", device_->is_host() ? Json(nullptr) : Json(device_->memory().peak)},
           {"kernel_peak", kernel.peak_resident},
           {"kernel_shared", kernel.shared}};
 }
@@ -299,8 +306,9 @@ void Worker::finish(bool stopped) {
   traffic.sent += executor_.compressed_traffic().sent;
   traffic.received += executor_.compressed_traffic().received;
   control_.send(MessageType::done, Json{{"stopped", stopped},
-                                        {"parameters_digest", parameters_digest(network_)},
-                                        {"memory_bytes", memory_json(allocator_use().peak)},
+                                        {"parameters_digest", parameters_digest(network_, *device_)},
+                                        {"memory_bytes", memory_json(device_->memory().peak)},
+                                        {"accelerator", device_->describe()},
                                         {"bytes_sent", traffic.sent},
                                         {"bytes_received", traffic.received},
                                         {"buckets", buckets_json()},
@@ -312,10 +320,10 @@ void Worker::finish(bool stopped) {
 }
 
 /// In one line: what was asked for, what was held, and by whom.
-std::string out_of_memory(const Json& memory) {
-  const auto use = allocator_use();
-  auto text = fmt::format("[worker] out of memory{}; the most held by tensors was {}",
-                          use.refused > 0 ? fmt::format(": no {} more", to_string(Bytes{use.refused})) : "", to_string(Bytes{use.peak}));
+std::string out_of_memory(const Json& memory, const DeviceMemory& use, const std::string& why) {
+  auto text = fmt::format("[worker] out of memory{}{}; the most held by tensors was {}",
+                          use.refused > 0 ? fmt::format(": no {} more", to_string(Bytes{use.refused})) : "", why.empty() ? "" : ": " + why,
+                          to_string(Bytes{use.peak}));
   if (memory.is_null()) return text + ", before the first step";
   for (const auto* who : {"parameters", "gradients", "optimizer", "buckets", "activations"})
     text += fmt::format(", {} {}", who, to_string(Bytes{memory.at(who).get<std::int64_t>()}));
@@ -326,6 +334,7 @@ std::string out_of_memory(const Json& memory) {
 
 int run_worker(const Job& job, int rank, const DatasetPair& data, Control& control) {
   Json memory;  // once there was too little
+  DeviceMemory use;
   const auto failed = [&](std::string_view code, const std::string& message) {
     try {
       control.send(MessageType::failed, Json{{"code", code}, {"message", message}, {"memory_bytes", memory}}.dump());
@@ -338,12 +347,19 @@ int run_worker(const Job& job, int rank, const DatasetPair& data, Control& contr
     at::set_num_threads(job.workers.at(static_cast<std::size_t>(rank)).threads);
     install_allocator(kernels(job) == Kernels::fast);
     Worker worker(job, rank, data, control);
+    const auto ran_out = [&] {
+      // At the most that was held: unwinding has freed the activations that were in the way.
+      use = worker.device_memory();
+      memory = worker.memory_json(use.peak);
+      worker.flush();
+    };
     try {
       worker.train();
     } catch (const std::bad_alloc&) {
-      // At the most that was held: unwinding has freed the activations that were in the way.
-      memory = worker.memory_json(allocator_use().peak);
-      worker.flush();
+      ran_out();
+      throw;
+    } catch (const c10::OutOfMemoryError&) {
+      ran_out();
       throw;
     } catch (...) {
       // What was complete is kept, whatever ended the rest.
@@ -353,10 +369,14 @@ int run_worker(const Job& job, int rank, const DatasetPair& data, Control& contr
     return 0;
   } catch (const Error& error) {
     return failed(name(error.code()), error.what());
+  } catch (const c10::OutOfMemoryError& error) {
+    // Of a GPU; what follows its first two sentences is advice about PyTorch.
+    const std::string why = error.what_without_backtrace();
+    return failed("memory", out_of_memory(memory, use, why.substr(0, why.find(". ", why.find(". ") + 1))));
   } catch (const c10::Error& error) {
     return failed("torch", error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
-    return failed("memory", out_of_memory(memory));
+    return failed("memory", out_of_memory(memory, memory.is_null() ? make_device("cpu")->memory() : use, ""));
   } catch (const std::exception& error) {
     return failed("unknown", error.what());
   }

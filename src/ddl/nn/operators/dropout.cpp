@@ -6,6 +6,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/random.h"
 #include "ddl/nn/dropout_kernel.h"
+#include "ddl/nn/operators/dropout.h"
 #include "ddl/nn/operators/operator.h"
 
 namespace ddl {
@@ -35,11 +36,42 @@ void run(const at::Tensor& from, at::Tensor& to, const std::vector<std::int64_t>
   });
 }
 
-/// Elements are numbered as they stand in [n, …], whatever their order in memory. On other devices and in types narrower
-/// than fp32 the work is done in fp32 on the processor.
-at::Tensor drop(const at::Tensor& from, const std::vector<std::int64_t>& keys, double rate) {
+/// The finaliser of dropout_kernel.cpp on numbers of 32 bits that are held in 64: of products the low bits count alone, and those are
+/// right although they overflow.
+at::Tensor mix(at::Tensor x) {
+  constexpr std::int64_t kLow = 0xffffffff;
+  const auto fold = [&](int bits) { x.bitwise_xor_(x.bitwise_right_shift(bits)); };
+  const auto times = [&](std::int64_t factor) { x.mul_(factor).bitwise_and_(kLow); };
+  fold(16);
+  times(0x85ebca6b);
+  fold(13);
+  times(0xc2b2ae35);
+  fold(16);
+  return x;
+}
+
+/// What drop_elements() keeps of [n, each], by ATen's operators: for devices that our kernels do not reach.
+at::Tensor kept(const std::vector<std::int64_t>& keys, std::int64_t each, double rate, at::Device device) {
+  constexpr std::int64_t kLow = 0xffffffff;
+  const auto on_host = at::tensor(keys, at::kLong).unsqueeze(1);
+  const auto key = device.is_cpu() ? on_host : on_host.pin_memory().to(device, true);
+  const auto low = key.bitwise_and(kLow), high = key.bitwise_right_shift(32).bitwise_and(kLow);
+  const auto drawn = mix(mix(at::arange(each, key.options()).bitwise_xor(low)).add_(high).bitwise_and_(kLow));
+  return drawn.ge(static_cast<std::int64_t>(static_cast<std::uint32_t>(rate * 0x1p32)));
+}
+
+}  // namespace
+
+/// Elements are numbered as they stand in [n, …], whatever their order in memory. In types narrower than fp32 the work is done in fp32.
+at::Tensor drop(const at::Tensor& from, const std::vector<std::int64_t>& keys, double rate, bool aten) {
   const bool wide = from.scalar_type() == at::kDouble;
-  const auto dense = from.to(at::kCPU, wide ? at::kDouble : at::kFloat).contiguous();
+  const auto dense = from.to(wide ? at::kDouble : at::kFloat).contiguous();
+  if (aten || !from.is_cpu()) {
+    const auto each = from.numel() / std::max<std::int64_t>(1, from.size(0));
+    const auto mask = kept(keys, each, rate, from.device()).reshape(from.sizes());
+    const double factor = wide ? 1 / (1 - rate) : static_cast<double>(static_cast<float>(1 / (1 - rate)));
+    return at::where(mask, dense.mul(factor), at::zeros({}, dense.options())).to(from.scalar_type());
+  }
   auto to = at::empty_like(dense);
   if (wide)
     run<double>(dense, to, keys, rate);
@@ -47,6 +79,8 @@ at::Tensor drop(const at::Tensor& from, const std::vector<std::int64_t>& keys, d
     run<float>(dense, to, keys, rate);
   return to.to(from.options());
 }
+
+namespace {
 
 struct Dropout : torch::autograd::Function<Dropout> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& from, const std::vector<std::int64_t>& keys, double rate) {

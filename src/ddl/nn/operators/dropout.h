@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+namespace ddl {
+
+/// Of [n, …], what dropout leaves: each element 0 or divided by 1 - rate. keys[i] decides for sample i, and nothing else: the same elements
+/// fall on every device and in every type. By our kernel on the CPU; elsewhere, and with `aten`, by ATen's operators, waiting for nothing.
+at::Tensor drop(const at::Tensor& from, const std::vector<std::int64_t>& keys, double rate, bool aten = false);
+
+}  // namespace ddl
