@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "ddl/core/text.h"
 #include "ddl/core/spec.h"

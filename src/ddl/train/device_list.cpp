@@ -30,7 +30,8 @@ DeviceName parse_device(const std::string& name) {
       throw Error(Code::invalid_argument, fmt::format("[device] no number after ':'; got '{}', expected as in cuda:1", name));
   }
   if (device.kind == "cpu" || device.kind == "cuda") return device;
-  throw Error(Code::not_found, fmt::format("[device] unknown device '{}'{}; expected cpu or cuda:N", name, did_you_mean(device.kind, {"cpu", "cuda"})));
+  const std::vector<std::string> known{"cpu", "cuda"};
+  throw Error(Code::not_found, fmt::format("[device] unknown device '{}'{}; expected cpu or cuda:N", name, did_you_mean(device.kind, known)));
 }
 
 std::vector<DeviceKind> device_kinds() {
