@@ -1,4 +1,8 @@
 // Embedding, attention and recurrence.
+#include <optional>
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 #include "ddl/data/dataset.h"
 #include "ddl/nn/operators/operator.h"
 
@@ -48,8 +52,14 @@ at::Tensor attend(const OperatorContext& c) {
 
 at::Tensor run_lstm(const OperatorContext& c) {
   const auto hidden = c.layer.shape[1];
+  // oneDNN trains no LSTM in 16 bits on most processors, and says so by failing: there it stays as wide as its parameters.
+  std::optional<c10::impl::ExcludeDispatchKeyGuard> wide;
+  const auto type = c.own.parameters[0].scalar_type();
+  const bool on_processor = c.inputs[0].device().is_cpu();
+  if (on_processor) wide.emplace(c10::autocast_dispatch_keyset);
   const bool has_first = c.layer.inputs.size() > 1;
-  const auto words = has_first ? at::cat({c.inputs[1].unsqueeze(1), c.inputs[0]}, 1) : c.inputs[0];
+  const auto as_wide = [&](const at::Tensor& x) { return on_processor ? x.to(type) : x; };
+  const auto words = has_first ? at::cat({as_wide(c.inputs[1]).unsqueeze(1), as_wide(c.inputs[0])}, 1) : as_wide(c.inputs[0]);
   const auto start = at::zeros({1, words.size(0), hidden}, words.options());
   const auto all = std::get<0>(at::lstm(words, {start, start}, c.own.parameters, true, 1, 0, c.training, false, true));
   return has_first ? all.narrow(1, 1, all.size(1) - 1) : all;
