@@ -3,8 +3,9 @@ BUILD ?= build/release
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 PYTHON := .deps/venv/bin/python
+PYTHON_CUDA ?= python3
 
-.PHONY: demo test test-mpi check sanitize sanitize-asan sanitize-tsan fuzz build setup install bench clean help
+.PHONY: demo test test-gpu test-mpi check sanitize sanitize-asan sanitize-tsan fuzz build setup install bench clean help
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -26,6 +27,9 @@ demo: build      ## the first study: Fashion-MNIST, two networks, one and two wo
 test: build      ## every test, through the binary and the browser too
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE mpi
 	@ctest --test-dir $(BUILD) -N -L mpi | grep -q 'Total Tests: 0' || echo "Tests under MPI's launchers and SLURM, minutes more: make test-mpi"
+
+test-gpu:        ## what only a GPU shows: conformance on cuda:0, two workers on it, figures; PYTHON_CUDA has torch with CUDA
+	$(PYTHON_CUDA) bench/gpu.py
 
 test-mpi: build  ## the same ranks under mpirun and srun, for each MPI that was found (10 minutes)
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L mpi

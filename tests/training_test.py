@@ -363,7 +363,15 @@ class Failures(Case):
         self.bad("--synthetic", "--train-samples", 3, "--workers", 4, "--steps", 1, code=2, words=["more workers than samples", "4", "3"])
 
     def test_a_device_that_is_absent(self):
-        self.bad(*QUICK, "--workers", "cuda:1", "--steps", 1, code=6, words=["cuda"])
+        """97 GPUs are on no machine; what else is missing (LibTorch's CUDA, a driver) is said first."""
+        self.bad(*QUICK, "--workers", "cuda[index=97]:2", "--steps", 1, code=6, words=["--workers: unsupported: no device 'cuda:97': "])
+        self.bad(*QUICK, "--workers", "cuda[index=many]", "--steps", 1, code=2, words=["--workers", "many"])
+        self.bad(*QUICK, "--workers", "cpu[index=0]:2", "--steps", 1, code=2, words=["--workers", "index"])
+        done = run("list", "devices", "--json", cwd=self.folder)
+        devices = {each["name"]: each for each in json.loads(done.stdout)["items"]}
+        self.assertTrue(devices["cpu"]["available"])
+        if not devices["cuda"]["available"]:
+            self.bad(*QUICK, "--workers", "cuda:1", "--steps", 1, code=6, words=["no device 'cuda:0': " + devices["cuda"]["reason"][:60]])
 
     def idx(self, change):
         """A tiny data set of four IDX files, one of them damaged."""

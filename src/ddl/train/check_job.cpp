@@ -81,6 +81,11 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     of_key("workers", [&] { return require_device(worker.device), 0; });
     of_key("precision", [&] { return require_precision(worker.device, job.precision), 0; });
   }
+  const auto kind = parse_device(job.workers.front().device).kind;
+  for (const auto& worker : job.workers)
+    if (const auto other = parse_device(worker.device).kind; other != kind)
+      throw JobFault("workers", Code::unsupported, fmt::format("unsupported: replicas on {} and {} round their updates differently and drift apart; got both, expected workers of one "
+                                                               "kind", kind, other));
   if (job.transport == "inproc" && workers > 1)
     refuse("transport", fmt::format("inproc joins threads of one process, and workers are processes; got inproc with {} workers, "
                                     "expected shm or tcp", workers));

@@ -1,0 +1,202 @@
+"""What only a machine with an NVIDIA GPU can show: the conformance suites on cuda:0, two logical workers on it, and the figures.
+
+    bench/gpu.py                            builds against this machine's torch with CUDA, tests, measures (`make test-gpu`)
+    bench/gpu.py --build build/cuda         the same with what was built there
+    bench/gpu.py pack build/cuda FOLDER     copies the programs and the libraries that are not torch's, for a GPU machine that cannot build
+    bench/gpu.py --pack FOLDER              tests and measures with those, beside that machine's own torch of the same version
+
+Ends with 1 where a suite fails or did not run on the GPU, and with 77 where there is no GPU. Figures go to stdout and build/bench/gpu.json.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SUITES = {"measure_test": "Gpus.*", "nn_test": "Dropout.*", "collective_test": "Communicator.*",
+          "train_test": "Device*:Delayed*:Evaluate.*:Optimizer*:StrategyConformance.*:Accumulation.*:Recompute.*"}
+ON_GPU = "train_test"
+PROGRAMS = ["ddlbench", *SUITES]
+SYSTEM = ("libc.so", "libm.so", "libdl.so", "librt.so", "libpthread.so", "ld-linux", "linux-vdso", "libtorch", "libc10", "libcudart", "libnccl", "libcuda.so")
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def torch_of(python):
+    """Where that Python's torch lies, its version, and where the libraries that it needs do."""
+    done = subprocess.run([python, "-c", "import importlib.util, pathlib, runpy\n"
+                           "root = pathlib.Path(importlib.util.find_spec('torch').submodule_search_locations[0])\n"
+                           "print(root); print(runpy.run_path(str(root / 'version.py'))['__version__'])"], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{python} has no torch: {done.stderr.strip()}")
+    root, version = done.stdout.split()
+    root = pathlib.Path(root)
+    if not (root / "lib" / "libtorch_cuda.so").exists():
+        sys.exit(f"torch {version} of {python} has no CUDA; expected a wheel with it")
+    return root, version, [root / "lib", *sorted((root.parent / "nvidia").glob("*/lib"))]
+
+
+def needed(program, environment):
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, env=environment).stdout
+    return [line.split("=>")[1].split()[0] for line in listed.splitlines() if "=> /" in line and not any(word in line for word in SYSTEM)]
+
+
+def pack(build, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in PROGRAMS:
+        shutil.copy2(build / "bin" / name, folder / name)
+        subprocess.run(["strip", folder / name], check=True)
+        for library in needed(folder / name, os.environ):
+            shutil.copy2(library, folder / pathlib.Path(library).name)
+    shutil.copy2(next(build.rglob("libfake_driver.so")), folder / "libfake_driver.so")
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    say(f"{folder}: {len(list(folder.iterdir()))} files, {size / 2**20:.1f} MiB")
+
+
+def built(python, jobs):
+    build = ROOT / "build" / "gpu"
+    if not (build / "build.ninja").exists():
+        subprocess.run(["cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", f"-DDDL_PYTHON={python}"], check=True)
+    subprocess.run(["cmake", "--build", build, "-j", str(jobs), "--target", *PROGRAMS], check=True)
+    return build
+
+
+class Programs:
+    def __init__(self, folder, libraries):
+        self.folder = folder
+        self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, [folder, *libraries])), "OMP_WAIT_POLICY": "passive"}
+
+    def run(self, name, *arguments, timeout=600):
+        with tempfile.TemporaryDirectory() as folder:
+            return subprocess.run([self.folder / name, *map(str, arguments)], cwd=folder, capture_output=True, text=True, env=self.environment, timeout=timeout)
+
+    def record(self, *arguments, code=0):
+        done = self.run("ddlbench", "run", "--json", "--store", "none", "--quiet", *arguments)
+        if done.returncode != code:
+            raise RuntimeError(f"run {' '.join(map(str, arguments))}: ended with {done.returncode}, expected {code}: {done.stderr[-2000:]}{done.stdout[-2000:]}")
+        return json.loads(done.stdout) if done.stdout.strip() else {}
+
+
+def test(programs):
+    """Each suite in a process of its own; the one of devices must say that it ran on the GPU."""
+    failed = []
+    for name, chosen in SUITES.items():
+        begin = time.monotonic()
+        done = programs.run(name, f"--gtest_filter={chosen}", timeout=1500)
+        verdict = "passed" if done.returncode == 0 else f"FAILED ({done.returncode})"
+        if done.returncode == 0 and name == ON_GPU and "device cuda:0" not in done.stdout:
+            verdict = "FAILED: it did not run on cuda:0"
+        tests = [line for line in done.stdout.splitlines() if line.startswith("[==========]") and "ran" in line]
+        say(f"{name:16} {verdict:12} {tests[-1][13:] if tests else ''} {time.monotonic() - begin:.0f} s")
+        if verdict != "passed":
+            failed.append(name)
+            say(done.stdout[-6000:], done.stderr[-4000:])
+    return failed
+
+
+def line(name, record):
+    rank = record["ranks"][0]
+    ledger = {key: value for key, value in rank["ledger_ms"].items() if value and value >= 0.005}
+    say(f"{name:46} {record['throughput']['median']:10.0f} samples/s {record['step_ms']['median']:9.3f} ms  peak {rank['peak_memory_bytes'] / 2**20:8.0f} MiB  "
+        f"loss {record['loss']['first']:.4f} to {record['loss']['final']:.4f}")
+    say(f"{'':46} " + ", ".join(f"{key} {value:.2f}" for key, value in ledger.items()))
+
+
+def check_ledger(name, record, problems):
+    for rank in record["ranks"]:
+        wall, residual = rank["wall_ms"], rank["ledger_ms"]["residual"]
+        if abs(residual) > 0.05 * wall:
+            problems.append(f"{name}: residual {residual:.2f} of {wall:.2f} ms on rank {rank['rank']}")
+
+
+def measure(programs):
+    problems, results = [], {}
+    cases = {}
+    for model, data, batch in (("resnet18", "cifar10", 256), ("resnet50", "imagenet", 64), ("transformer", "translation", 64), ("gpt", "language", 4)):
+        for precision in ("fp32", "tf32", "bf16", "fp16"):
+            cases[f"{model} {precision} cuda:1"] = ["--model", model, "--dataset", data, "--batch", batch, "--precision", precision, "--workers", "cuda:1"]
+    for model, data, batch in (("resnet18", "cifar10", 256), ("resnet50", "imagenet", 64)):
+        for transport in ("shm", "tcp"):
+            cases[f"{model} fp32 two on one GPU, {transport}"] = ["--model", model, "--dataset", data, "--batch", batch, "--workers", "cuda[index=0]:2", "--transport", transport]
+    for name, arguments in cases.items():
+        try:
+            record = programs.record(*arguments, "--synthetic", "--train-samples", 2048, "--test-samples", 256, "--steps", 30, "--seed", 1)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            problems.append(str(error))
+            say(f"{name:46} FAILED {error}")
+            continue
+        results[name] = {key: record[key] for key in ("throughput", "step_ms", "loss", "accuracy", "ranks", "precision", "environment", "build")}
+        line(name, record)
+        check_ledger(name, record, problems)
+    return results, problems
+
+
+def behave(programs):
+    """What must be refused, and what must end as `failed` with its reason."""
+    problems = []
+    for workers, word in (("cuda[index=97]:1", "no device 'cuda:97'"), ("cpu:1,cuda:1", "drift apart")):
+        done = programs.run("ddlbench", "run", "--synthetic", "--steps", 1, "--workers", workers, "--store", "none")
+        if done.returncode != 6 or word not in done.stderr:
+            problems.append(f"{workers} ended with {done.returncode}: {done.stderr}")
+    record = programs.record("--model", "gpt", "--dataset", "language", "--synthetic", "--train-samples", 8192, "--test-samples", 8, "--batch", 4096, "--steps", 2,
+                             "--workers", "cuda:1", "--no-evaluate", code=1)
+    if record.get("state") != "failed" or "out of memory" not in (record.get("reason") or "") or not record["ranks"][0].get("memory_bytes"):
+        problems.append(f"running out of memory gave {record.get('state')}: {record.get('reason')}")
+    say(f"out of memory: {record.get('reason')}")
+    digests = [programs.record("--model", "lenet", "--dataset", "mnist", "--synthetic", "--train-samples", 512, "--test-samples", 64, "--steps", 8, "--batch", 64,
+                               "--precision", "fp64", "--workers", workers)["loss"] for workers in ("cpu:1", "cuda:1", "cuda[index=0]:2")]
+    for other in digests[1:]:
+        if abs(other["final"] - digests[0]["final"]) > 1e-9 * abs(digests[0]["final"]):
+            problems.append(f"fp64 losses differ from cpu's: {digests}")
+    say(f"fp64 loss after 8 steps on cpu:1, cuda:1, cuda[index=0]:2: {[each['final'] for each in digests]}")
+    return problems
+
+
+def main():
+    if sys.argv[1:2] == ["pack"]:
+        return pack(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", default=sys.executable, help="one that has torch with CUDA")
+    parser.add_argument("--build", type=pathlib.Path, help="a build folder made against that torch")
+    parser.add_argument("--pack", type=pathlib.Path, help="what `pack` made")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--suites-only", action="store_true", help="no figures")
+    options = parser.parse_args()
+    gpus = subprocess.run(["nvidia-smi", "--query-gpu=name,memory.total,driver_version,compute_cap", "--format=csv,noheader"], capture_output=True, text=True) \
+        if shutil.which("nvidia-smi") else None
+    if gpus is None or gpus.returncode != 0:
+        say("no NVIDIA GPU is here (nvidia-smi is missing or fails): nothing was tested on one")
+        return 77
+    root, version, libraries = torch_of(options.python)
+    say(f"GPU {gpus.stdout.strip()}; torch {version}")
+    programs = Programs(options.pack.resolve() if options.pack else ((options.build or built(options.python, options.jobs)) / "bin").resolve(), libraries)
+    if options.pack:
+        programs.environment["DDL_FAKE_DRIVER"] = str(options.pack.resolve() / "libfake_driver.so")
+    devices = json.loads(programs.run("ddlbench", "list", "devices", "--json").stdout)["items"]
+    cuda = next(each for each in devices if each["name"] == "cuda")
+    if not cuda["available"]:
+        say(f"FAILED: ddlbench does not see the GPU: {cuda['reason']}")
+        return 1
+    say(programs.run("ddlbench", "doctor").stdout.split("\n")[1])
+    failed = test(programs)
+    results, problems = ({}, []) if options.suites_only else measure(programs)
+    if not options.suites_only:
+        problems += behave(programs)
+    folder = ROOT / "build" / "bench"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "gpu.json").write_text(json.dumps({"gpu": gpus.stdout.strip(), "torch": version, "failed": failed, "problems": problems, "results": results}, indent=1))
+    for problem in problems:
+        say("PROBLEM", problem)
+    say("all suites passed on the GPU" if not failed else f"failed: {', '.join(failed)}")
+    return 1 if failed or problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
