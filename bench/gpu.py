@@ -73,9 +73,10 @@ class Programs:
         self.folder = folder
         self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(map(str, [folder, *libraries])), "OMP_WAIT_POLICY": "passive"}
 
-    def run(self, name, *arguments, timeout=600):
+    def run(self, name, *arguments, timeout=600, **variables):
         with tempfile.TemporaryDirectory() as folder:
-            return subprocess.run([self.folder / name, *map(str, arguments)], cwd=folder, capture_output=True, text=True, env=self.environment, timeout=timeout)
+            return subprocess.run([self.folder / name, *map(str, arguments)], cwd=folder, capture_output=True, text=True, env={**self.environment, **variables},
+                                  timeout=timeout)
 
     def record(self, *arguments, code=0):
         done = self.run("ddlbench", "run", "--json", "--store", "none", "--quiet", *arguments)
@@ -87,6 +88,10 @@ class Programs:
 def test(programs):
     """Each suite in a process of its own; the one of devices must say that it ran on the GPU."""
     failed = []
+    alone = programs.run(ON_GPU, "--gtest_filter=DevicesBeforeForking.*", DDL_TEST_BEFORE_CUDA="1")
+    if alone.returncode != 0 or "SKIPPED" in alone.stdout:
+        failed.append("DevicesBeforeForking")
+        say(alone.stdout[-3000:])
     for name, chosen in SUITES.items():
         begin = time.monotonic()
         done = programs.run(name, f"--gtest_filter={chosen}", timeout=1500)

@@ -1,18 +1,28 @@
 #include "ddl/lab/rank_job.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "ddl/core/error.h"
 #include "ddl/lab/probe_teller.h"
+#include "ddl/measure/gpus.h"
 #include "ddl/measure/memory.h"
 #include "ddl/train/allocator.h"
+#include "ddl/train/devices/cuda_library.h"
 #include "ddl/train/worker.h"
 #include "ddl/transport/mpi/world.h"
 
 namespace ddl {
 namespace {
 
+/// Such a process runs one job after another, and LibTorch learns but once what devices there are: before its first.
+void meet_devices() {
+  static bool met = false;
+  if (!std::exchange(met, true) && !cuda_library().empty() && known_gpus().missing.empty()) load_cuda_library();
+}
+
 int train(const Json& text, int rank, Control& control) {
+  meet_devices();
   auto experiment = experiment_from(text.at("config"), text.at("provenance"));
   auto& job = experiment.job;
   job.secret = text.at("secret");

@@ -2,9 +2,13 @@
 
 #include <link.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
@@ -17,6 +21,17 @@
 
 namespace ddl {
 namespace {
+
+/// Autograd starts its threads, one for each device, once: the GPUs must be known by then. Not where a process is to stay without them.
+class CudaFirst final : public ::testing::Environment {
+ public:
+  void SetUp() override {
+    if (std::getenv("DDL_TEST_BEFORE_CUDA") != nullptr) return;
+    for (const auto& kind : device_kinds())
+      if (kind.name == "cuda" && kind.missing.empty()) load_cuda_library();
+  }
+};
+const auto* const kCudaFirst = ::testing::AddGlobalTestEnvironment(new CudaFirst);
 
 /// Every device in turn, and says which, so that a log shows what was tested.
 template <typename Body>
@@ -228,6 +243,8 @@ TEST(Devices, TheCudaHalfOfLibTorchLoadsWhereThereIsOne) {
   }
   load_cuda_library();
   EXPECT_TRUE(process_has("libtorch_cuda.so"));
+  EXPECT_TRUE(at::detail::getCUDAHooks().isBuilt()) << "LibTorch was asked for CUDA before it was loaded, and remembers a no";
+  EXPECT_NO_THROW(at::getDeviceAllocator(at::kCUDA));
   EXPECT_EQ(static_cast<std::size_t>(c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount()), known_gpus().all.size());
   EXPECT_EQ(at::globalContext().hasCUDA(), !known_gpus().all.empty());
   if (known_gpus().all.empty()) { EXPECT_THROW(cuda_device(0, {}), c10::Error); }
