@@ -42,6 +42,8 @@ PeerJob peer_job(const Experiment& experiment, const DatasetPair& data) {
   if (!job.strategy.options.empty() || (job.strategy.name != "data" && job.strategy.name != "single"))
     throw refuse(fmt::format("data parallel, without options; got strategy {}", to_string(job.strategy)));
   for (const auto& worker : job.workers)
+    if (worker.device != "cpu") throw refuse(fmt::format("on cpu; got {}", worker.device));
+  for (const auto& worker : job.workers)
     if (worker.threads != job.workers.front().threads)
       throw refuse(fmt::format("with as many threads in every worker; got {} and {}", job.workers.front().threads, worker.threads));
   PeerJob peer;

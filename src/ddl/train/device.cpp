@@ -5,16 +5,23 @@
 
 namespace ddl {
 
+namespace {
+
+DeviceFactory maker_of(const std::string& kind) { return kind == "cpu" ? cpu_device : cuda_device; }
+
+}  // namespace
+
 Registry<DeviceFactory> builtin_devices() {
   Registry<DeviceFactory> devices("device");
-  for (const auto& kind : device_kinds()) devices.add({kind.name, kind.summary, kind.name == "cpu" ? cpu_device : cuda_device, kind.missing});
+  for (const auto& kind : device_kinds()) devices.add({kind.name, kind.summary, maker_of(kind.name), kind.missing});
   return devices;
 }
 
+/// Not by the registry: that asks for GPUs, which a worker on cpu need not.
 std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions& options) {
   require_device(name);
   const auto [kind, index] = parse_device(name);
-  return builtin_devices().at(kind).make(index, options);
+  return maker_of(kind)(index, options);
 }
 
 at::Tensor fetch(Device& device, const at::Tensor& from) {
