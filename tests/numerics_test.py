@@ -39,7 +39,8 @@ CASES = [
     ("vgg11[dropout=0]", CIFAR, 4), ("vgg11[dropout=0]", MNIST, 4), ("vgg16[dropout=0]", CIFAR, 4), ("vgg11[dropout=0]", images(3, 64), 2),
     ("mobilenetv2[dropout=0]", CIFAR, 4), ("mobilenetv2[dropout=0]", images(3, 97), 2), ("alexnet[dropout=0]", CIFAR, 4),
     ("alexnet[dropout=0]", images(3, 100), 2), ("inceptionv3[dropout=0]", images(3, 75), 4),
-    ("transformer[dropout=0]", SENTENCES, 3), ("transformer-big[layers=1,dropout=0]", SENTENCES, 3), ("gpt[hidden=64,layers=3,heads=4,dropout=0]", TEXT, 3),
+    ("transformer[dropout=0]", SENTENCES, 3), ("transformer[hidden=48,heads=6,layers=2,dropout=0]", SENTENCES, 3),
+    ("transformer-big[layers=1,dropout=0]", SENTENCES, 3), ("gpt[hidden=64,layers=3,heads=4,dropout=0]", TEXT, 3),
     ("gpt[hidden=32,layers=1,heads=1,seq=20,vocab=64,dropout=0]", TEXT, 3), ("captioner[depth=50,hidden=64,encoder=trained,dropout=0]", CAPTIONS, 3),
     ("captioner[hidden=32,dropout=0]", CAPTIONS, 3),
 ]

@@ -466,7 +466,9 @@ def build(name, shape, options):
     if name.startswith("vgg"):
         return vgg(shape, int(name[3:]), dropout)
     if name.startswith("transformer"):
-        return Transformer(shape, *((1024, 4096, 16) if name.endswith("big") else (512, 2048, 8)), dropout, options.get("layers", 6))
+        hidden, heads = (1024, 16) if name.endswith("big") else (512, 8)
+        hidden, heads = options.get("hidden", hidden), options.get("heads", heads)
+        return Transformer(shape, hidden, 4 * hidden, heads, dropout, options.get("layers", 6))
     make = {"mlp": mlp, "lenet": lenet, "smallcnn": smallcnn, "alexnet": alexnet, "mobilenetv2": mobilenetv2, "inceptionv3": Inception,
             "gpt": Gpt, "captioner": Captioner}[name]
     return make(shape, **options)
