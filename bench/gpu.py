@@ -88,10 +88,11 @@ class Programs:
 def test(programs):
     """Each suite in a process of its own; the one of devices must say that it ran on the GPU."""
     failed = []
-    alone = programs.run(ON_GPU, "--gtest_filter=DevicesBeforeForking.*", DDL_TEST_BEFORE_CUDA="1")
-    if alone.returncode != 0 or "SKIPPED" in alone.stdout:
-        failed.append("DevicesBeforeForking")
-        say(alone.stdout[-3000:])
+    for suite in ("DevicesBeforeForking", "DevicesTooLate"):
+        alone = programs.run(ON_GPU, f"--gtest_filter={suite}.*", DDL_TEST_BEFORE_CUDA="1")
+        if alone.returncode != 0 or "SKIPPED" in alone.stdout:
+            failed.append(suite)
+            say(alone.stdout[-3000:])
     for name, chosen in SUITES.items():
         begin = time.monotonic()
         done = programs.run(name, f"--gtest_filter={chosen}", timeout=1500)

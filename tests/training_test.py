@@ -364,7 +364,7 @@ class Failures(Case):
 
     def test_a_device_that_is_absent(self):
         """97 GPUs are on no machine; what else is missing (LibTorch's CUDA, a driver) is said first."""
-        self.bad(*QUICK, "--workers", "cuda[index=97]:2", "--steps", 1, code=6, words=["--workers: unsupported: no device 'cuda:97': "])
+        self.bad(*QUICK, "--workers", "cuda[index=97]:2", "--steps", 1, code=6, words=["--workers", "unsupported: no device 'cuda:97': "])
         self.bad(*QUICK, "--workers", "cuda[index=many]", "--steps", 1, code=2, words=["--workers", "many"])
         self.bad(*QUICK, "--workers", "cpu[index=0]:2", "--steps", 1, code=2, words=["--workers", "index"])
         done = run("list", "devices", "--json", cwd=self.folder)

@@ -22,13 +22,13 @@
 namespace ddl {
 namespace {
 
-/// Autograd starts its threads, one for each device, once: the GPUs must be known by then. Not where a process is to stay without them.
+/// Once a process has run backward LibTorch takes what devices there were for all that there will be: CUDA must be loaded by then. Not
+/// where a process is to show what it is like without.
 class CudaFirst final : public ::testing::Environment {
  public:
   void SetUp() override {
     if (std::getenv("DDL_TEST_BEFORE_CUDA") != nullptr) return;
-    for (const auto& kind : device_kinds())
-      if (kind.name == "cuda" && kind.missing.empty()) load_cuda_library();
+    if (!cuda_library().empty()) load_cuda_library();
   }
 };
 const auto* const kCudaFirst = ::testing::AddGlobalTestEnvironment(new CudaFirst);
@@ -248,6 +248,15 @@ TEST(Devices, TheCudaHalfOfLibTorchLoadsWhereThereIsOne) {
   EXPECT_EQ(static_cast<std::size_t>(c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount()), known_gpus().all.size());
   EXPECT_EQ(at::globalContext().hasCUDA(), !known_gpus().all.empty());
   if (known_gpus().all.empty()) { EXPECT_THROW(cuda_device(0, {}), c10::Error); }
+}
+
+// Run alone (CMakeLists.txt): a process that has trained before CUDA was loaded is told, not left to fail inside LibTorch.
+TEST(DevicesTooLate, AProcessThatHasTrainedIsToldThatItIsTooLateForCuda) {
+  if (cuda_library().empty()) GTEST_SKIP() << "this LibTorch has no CUDA to load";
+  if (process_has("libtorch_cuda.so")) GTEST_SKIP() << "this process has loaded CUDA already; ctest runs this test alone";
+  auto x = at::ones({3}, at::TensorOptions().requires_grad(true));
+  x.sum().backward();
+  EXPECT_NE(refusal([] { cuda_device(0, {}); }).find("before CUDA was loaded"), std::string::npos);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
@@ -155,6 +156,9 @@ class CudaDevice final : public Device {
 
 std::unique_ptr<Device> cuda_device(int index, const DeviceOptions& options) {
   load_cuda_library();
+  // What it says of CUDA it looks up once, at the latest when backward first runs, as autograd does what devices there are.
+  if (!at::detail::getCUDAHooks().isBuilt())
+    throw Error(Code::unsupported, "[cuda] unsupported: this process has trained on cpu before CUDA was loaded, and LibTorch remembers that there was none");
   return std::make_unique<CudaDevice>(index, options);
 }
 
