@@ -254,7 +254,7 @@ TEST(Devices, TheCudaHalfOfLibTorchLoadsWhereThereIsOne) {
 TEST(DevicesTooLate, AProcessThatHasTrainedIsToldThatItIsTooLateForCuda) {
   if (cuda_library().empty()) GTEST_SKIP() << "this LibTorch has no CUDA to load";
   if (process_has("libtorch_cuda.so")) GTEST_SKIP() << "this process has loaded CUDA already; ctest runs this test alone";
-  auto x = at::ones({3}, at::TensorOptions().requires_grad(true));
+  const auto x = at::ones({3}).requires_grad_(true);
   x.sum().backward();
   EXPECT_NE(refusal([] { cuda_device(0, {}); }).find("before CUDA was loaded"), std::string::npos);
 }
