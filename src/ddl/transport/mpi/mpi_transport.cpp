@@ -24,7 +24,9 @@ constexpr Nanoseconds kLook = WaitChain::kPeriod;
 /// How long a waiting rank yields between its looks before it sleeps between them.
 constexpr Nanoseconds kYield = 2'000'000;
 constexpr unsigned kNapMicroseconds = 50;
-/// What a peer sent before it left may be behind the word that it left.
+/// How often a waiting rank looks whether the processes of those whom it waits for still run.
+constexpr Nanoseconds kWatch = 50'000'000;
+/// What a peer sent before it left, or ended, may be behind the word of that.
 constexpr Nanoseconds kGrace = 100'000'000;
 /// How long a failed rank takes in what others still send to it, so that they need not wait for it.
 constexpr Nanoseconds kRelease = 300'000'000;
@@ -33,9 +35,9 @@ constexpr Nanoseconds kLeave = 200'000'000;
 
 }  // namespace
 
-MpiTransport::MpiTransport(MpiWorld& world, int rank, int size, mpi::Handle group, TransportOptions options)
-    : world_(world), mpi_(world.mpi()), rank_(rank), size_(size), group_(group), options_(std::move(options)),
-      spin_(spin_for(size)), peers_(static_cast<std::size_t>(size)), chain_(size) {}
+MpiTransport::MpiTransport(MpiWorld& world, int rank, std::vector<int> members, mpi::Handle group, TransportOptions options)
+    : world_(world), mpi_(world.mpi()), rank_(rank), size_(static_cast<int>(members.size())), members_(std::move(members)), group_(group),
+      options_(std::move(options)), spin_(spin_for(size_)), peers_(members_.size()), chain_(size_) {}
 
 MpiTransport::~MpiTransport() {
   watchdog_.reset();
@@ -309,8 +311,21 @@ void MpiTransport::look_around() {
     if (other.words) throw Error(*other.words);
     if (contradict(other.waits_at, signature_)) throw_disagreement("mpi", each, describe(other.waits_at), rank_, describe(signature_));
   }
-  for (const int each : late())
+  const auto awaited = late();
+  for (const int each : awaited)
     if (peer(each).left != 0 && now() - peer(each).left > kGrace) lost(each, "it left");
+  watch(awaited);
+}
+
+void MpiTransport::watch(const std::vector<int>& ranks) {
+  const Nanoseconds at = now();
+  if (at - watched_ < kWatch) return;
+  watched_ = at;
+  for (const int each : ranks) {
+    auto& gone = peer(each).gone;
+    if (gone == 0 && world_.processes().ended(members_[static_cast<std::size_t>(each)])) gone = at;
+    if (gone != 0 && at - gone > kGrace) lost(each, "its process has ended");
+  }
 }
 
 void MpiTransport::read_notes() {
@@ -411,7 +426,7 @@ void MpiTransport::lost(int from, const std::string& why) {
 }
 
 std::unique_ptr<Transport> make_mpi(Rendezvous& rendezvous, const TransportOptions& options) {
-  auto& world = MpiWorld::join(options.implementation);
+  auto& world = MpiWorld::join(options.implementation, options.connect_timeout);
   const auto texts = rendezvous.exchange(fmt::format("{} {}", world.rank(), world.next_number()), options.connect_timeout);
   std::vector<int> members;
   int tag = 0;
@@ -425,7 +440,8 @@ std::unique_ptr<Transport> make_mpi(Rendezvous& rendezvous, const TransportOptio
                                                  "({})", text, members.size(), world.size(), world.library()));
     members.push_back(member);
   }
-  return std::make_unique<MpiTransport>(world, rendezvous.rank(), rendezvous.size(), world.group(members, tag), options);
+  const auto group = world.group(members, tag, options.connect_timeout);
+  return std::make_unique<MpiTransport>(world, rendezvous.rank(), std::move(members), group, options);
 }
 
 }  // namespace ddl

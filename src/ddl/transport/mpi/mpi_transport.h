@@ -20,10 +20,12 @@ namespace ddl {
 /// A message is a head, with the payload in it where that is small, and else pieces of the payload after it, by another tag.
 /// Both ends count pieces alike, and post those of one message before those of the next.
 /// MPI has no wait with an end: a rank looks, yields, and then sleeps between its looks. Words about failures go by a tag of
-/// their own, which everyone who waits looks at.
+/// their own, which everyone who waits looks at. Of a rank that was killed MPI says nothing: its process is watched, where it
+/// can be seen.
 class MpiTransport final : public Transport, public NativeCollectives {
  public:
-  MpiTransport(MpiWorld& world, int rank, int size, mpi::Handle group, TransportOptions options);
+  /// Of `members` of the world, in that order.
+  MpiTransport(MpiWorld& world, int rank, std::vector<int> members, mpi::Handle group, TransportOptions options);
   ~MpiTransport() override;
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
@@ -89,6 +91,7 @@ class MpiTransport final : public Transport, public NativeCollectives {
     Signature waits_at;
     std::optional<Error> words;  // why it gave up
     Nanoseconds left = 0;        // when we heard that it left
+    Nanoseconds gone = 0;        // when we saw that its process had ended
     std::uint32_t busy_sending = 0;  // the pass in which an earlier message had pieces to post
     std::uint32_t busy_receiving = 0;
   };
@@ -120,6 +123,7 @@ class MpiTransport final : public Transport, public NativeCollectives {
   /// Whether it has ended; `bytes` of what came.
   bool ended(Request& request, int peer, int* bytes = nullptr);
   void look_around();
+  void watch(const std::vector<int>& ranks);
   void read_notes();
   void tell_all(const std::string& note) noexcept;
   void give_up(const Error& why) noexcept;
@@ -133,6 +137,7 @@ class MpiTransport final : public Transport, public NativeCollectives {
   const mpi::Module& mpi_;
   int rank_;
   int size_;
+  std::vector<int> members_;
   mpi::Handle group_;
   TransportOptions options_;
   Nanoseconds spin_;
@@ -146,6 +151,7 @@ class MpiTransport final : public Transport, public NativeCollectives {
   std::vector<std::byte*> free_staging_;
   std::deque<OutgoingNote> notes_;
   Signature signature_;
+  Nanoseconds watched_ = 0;  // when it was last looked whether the others' processes run
   std::uint32_t pass_ = 0;
   HeapBlocks blocks_;
   std::unique_ptr<std::byte[]> scratch_;

@@ -81,8 +81,8 @@ void MpiTransport::run(const NativeCall& what, Reducer reducer, bool meets, Seco
   };
   if (watchdog_ == nullptr)
     watchdog_ = std::make_unique<Watchdog>([this] {
-      world_.end_job(fmt::format("[mpi] rank {} waited {} in {}'s own collective, {}; a rank is lost in it, so that this job ends",
-                                 rank_, to_string(guarded_for_), world_.implementation(), describe(signature_)));
+      world_.end_job(fmt::format("[mpi] rank {} waited {} in {}'s own collective, {}; {}, so that this job ends", members_[static_cast<std::size_t>(rank_)],
+                                 to_string(guarded_for_), world_.implementation(), describe(signature_), world_.who_is_gone(members_)));
     });
   signature_ = signature;
   guarded_for_ = timeout;
