@@ -41,6 +41,10 @@ MpiTransport::MpiTransport(MpiWorld& world, int rank, std::vector<int> members, 
 
 MpiTransport::~MpiTransport() {
   watchdog_.reset();
+  if (world_.lent()) {
+    keep_what_mpi_uses();
+    return;
+  }
   tell_all({});
   // A communicator may be used again once it is free: only when everyone's last words were read is nothing on its way.
   bool quiet = false;
@@ -58,10 +62,15 @@ MpiTransport::~MpiTransport() {
     mpi_.free_group(&group_);
     return;
   }
-  // MPI may still read or write these.
+  keep_what_mpi_uses();
+}
+
+/// For ever: it may still read or write them.
+void MpiTransport::keep_what_mpi_uses() noexcept {
   new auto(std::move(notes_));
   new auto(std::move(heads_));
   new auto(std::move(staging_));
+  blocks_.release();
 }
 
 void MpiTransport::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout,
@@ -412,6 +421,10 @@ void MpiTransport::release() noexcept {
     }
     if (!dropped) ::sched_yield();
   }
+  // Sends cannot be taken back. Heads are kept for ever; pieces are the caller's.
+  for (const auto& sending : sending_)
+    for (const auto& piece : sending.pieces)
+      if (piece.active) world_.mark_lent();
   sending_.clear();
   receiving_.clear();
 }

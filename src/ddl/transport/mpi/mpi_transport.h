@@ -33,7 +33,7 @@ class MpiTransport final : public Transport, public NativeCollectives {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   bool shares_memory() const override { return false; }
-  std::span<std::byte> allocate(std::size_t bytes) override { return blocks_.allocate(bytes); }
+  std::span<std::byte> allocate(std::size_t bytes) override { return blocks_->allocate(bytes); }
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout,
                 const Signature& signature) override;
   std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Rendezvous& rendezvous) override;
@@ -128,6 +128,7 @@ class MpiTransport final : public Transport, public NativeCollectives {
   void tell_all(const std::string& note) noexcept;
   void give_up(const Error& why) noexcept;
   void release() noexcept;
+  void keep_what_mpi_uses() noexcept;
   bool drop_one(int tag) noexcept;
   std::vector<int> late() const;
   [[noreturn]] void lost(int peer, const std::string& why);
@@ -153,7 +154,7 @@ class MpiTransport final : public Transport, public NativeCollectives {
   Signature signature_;
   Nanoseconds watched_ = 0;  // when it was last looked whether the others' processes run
   std::uint32_t pass_ = 0;
-  HeapBlocks blocks_;
+  std::unique_ptr<HeapBlocks> blocks_ = std::make_unique<HeapBlocks>();
   std::unique_ptr<std::byte[]> scratch_;
   std::size_t scratch_size_ = 0;
   Seconds guarded_for_;

@@ -147,9 +147,10 @@ class MpiRendezvous final : public Rendezvous {
         // Who lives may still come.
         if (std::all_of(late.begin(), late.end(), [&](int each) { return is(each) == State::ended; }))
           fail({Code::peer_lost, fmt::format("[rendezvous] rank {} lost rank {}: its process has ended", rank(), list_of_ranks(late))});
-        if (std::any_of(late.begin(), late.end(), [&](int each) { return is(each) == State::runs; })) someone_ran = at;
-        if (patience_ && seconds(at - someone_ran) >= patience_->value)
-          fail({Code::timeout, fmt::format("[rendezvous] rank {} has seen rank {} stopped for {}", rank(), list_of_ranks(late), to_string(*patience_))});
+        const bool someone_runs = std::any_of(late.begin(), late.end(), [&](int each) { return is(each) == State::runs; });
+        if (someone_runs) someone_ran = at;
+        if (patience_ && !someone_runs && seconds(at - someone_ran) >= patience_->value)
+          fail({Code::timeout, fmt::format("[rendezvous] rank {} waits no longer for rank {}, which is stopped", rank(), list_of_ranks(late))});
       }
       if (at - begin < kYield)
         ::sched_yield();
@@ -217,6 +218,8 @@ void MpiWorld::leave() noexcept {
   // A child that was forked is no rank.
   if (left_ || ::getpid() != started_by_) return;
   left_ = true;
+  // Whoever still sends from memory that is gone by now must not be led on by MPI: it ends as it is, and the launcher ends the others.
+  if (lent_) exit_saying(fmt::format("[mpi] rank {} ends the job, since a group of its failed with messages on their way", rank_));
   // MPI's own end waits for all, and cannot be left where one does not come.
   const bool failed = broken_;
   try {

@@ -49,6 +49,11 @@ class MpiWorld {
   /// A group failed: the others may not come to the end, so that this process waits only some seconds for them.
   void mark_broken() { broken_ = true; }
 
+  /// Messages of a failed group are on their way out of its caller's memory, and cannot be called back: from now on MPI is not
+  /// to be led on, and this process ends without it.
+  void mark_lent() { lent_ = true; }
+  bool lent() const { return lent_; }
+
   /// Errors: io, where `number` is not 0.
   void check(int number, const char* what) const;
   std::string text_of(int number, mpi::Trouble* trouble = nullptr) const;
@@ -70,6 +75,7 @@ class MpiWorld {
   RankProcesses processes_;
   std::atomic<int> number_{0};
   std::atomic<bool> broken_{false};
+  std::atomic<bool> lent_{false};
   bool left_ = false;
   int started_by_ = 0;  // process
 };
