@@ -375,16 +375,19 @@ void MpiTransport::tell_all(const std::string& note) noexcept {
   }
 }
 
-bool MpiTransport::drop_one(int tag) noexcept {
+/// Begins to take in a message that nobody wants. Without waiting for it: its sender may have stopped in the middle.
+bool MpiTransport::drop_one(int tag, std::deque<Dropped>& dropped) noexcept {
   int found = 0;
   mpi::Completion what;
   if (mpi_.probe(group_, tag, &found, &what) != 0 || found == 0) return false;
   try {
-    std::vector<std::byte> nowhere(static_cast<std::size_t>(what.bytes));
-    return mpi_.take(group_, nowhere.data(), what.bytes, what.source, tag) == 0;
+    auto& next = dropped.emplace_back();
+    next.bytes.reset(new std::byte[static_cast<std::size_t>(what.bytes)]);
+    if (mpi_.receive(group_, next.bytes.get(), what.bytes, what.source, tag, &next.request.handle) != 0) dropped.pop_back();
   } catch (...) {
     return false;
   }
+  return true;
 }
 
 /// Nothing of a failed exchange may touch the caller's memory later: receives are taken back, and for a while what comes is
@@ -405,22 +408,25 @@ void MpiTransport::release() noexcept {
     }
   } catch (...) {  // no memory
   }
+  const auto gone = [&](Request& each) {
+    int done = 0;
+    mpi::Completion completion;
+    each.active = mpi_.test(&each.handle, &done, &completion) == 0 && done == 0;
+    return !each.active;
+  };
+  std::deque<Dropped> unwanted;
   for (const Nanoseconds until = now() + kRelease; now() < until;) {
-    std::erase_if(open, [&](Request* each) {
-      int done = 0;
-      mpi::Completion completion;
-      const bool gone = mpi_.test(&each->handle, &done, &completion) != 0 || done != 0;
-      each->active = !gone;
-      return gone;
-    });
-    if (open.empty() && notes_.empty()) break;
-    const bool dropped = drop_one(kHeadTag) || drop_one(kPieceTag);
+    std::erase_if(open, [&](Request* each) { return gone(*each); });
+    std::erase_if(unwanted, [&](Dropped& each) { return gone(each.request); });
+    if (open.empty() && notes_.empty() && unwanted.empty()) break;
+    const bool dropped = drop_one(kHeadTag, unwanted) || drop_one(kPieceTag, unwanted);
     try {
       read_notes();
     } catch (const Error&) {  // they are not read any more
     }
     if (!dropped) ::sched_yield();
   }
+  for (auto& each : unwanted) each.bytes.release();  // MPI may still write it
   // Sends cannot be taken back. Heads are kept for ever; pieces are the caller's.
   for (const auto& sending : sending_)
     for (const auto& piece : sending.pieces)

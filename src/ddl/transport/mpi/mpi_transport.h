@@ -95,6 +95,10 @@ class MpiTransport final : public Transport, public NativeCollectives {
     std::uint32_t busy_sending = 0;  // the pass in which an earlier message had pieces to post
     std::uint32_t busy_receiving = 0;
   };
+  struct Dropped {
+    Request request;
+    std::unique_ptr<std::byte[]> bytes;
+  };
   struct OutgoingNote {
     std::string text;
     Request request;
@@ -129,10 +133,12 @@ class MpiTransport final : public Transport, public NativeCollectives {
   void give_up(const Error& why) noexcept;
   void release() noexcept;
   void keep_what_mpi_uses() noexcept;
-  bool drop_one(int tag) noexcept;
+  bool drop_one(int tag, std::deque<Dropped>& dropped) noexcept;
   std::vector<int> late() const;
   [[noreturn]] void lost(int peer, const std::string& why);
   void call_library(const mpi::Call& call, const char* name);
+  /// Looks at every member's process; not `now_and_here`: if it has not done so lately.
+  void require_that_all_run(bool now_and_here);
 
   MpiWorld& world_;
   const mpi::Module& mpi_;

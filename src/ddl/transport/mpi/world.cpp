@@ -7,9 +7,12 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include <fmt/ranges.h>
@@ -26,6 +29,8 @@ namespace {
 
 /// How long a process whose group failed waits for the others at its end, and any process for a stopped one there.
 constexpr Seconds kLastWait{5};
+/// How long a process that ends without MPI lets the others speak.
+constexpr Seconds kLastWords{1};
 /// How long MPI's own end may take once all have come to it.
 constexpr Seconds kFinish{10};
 /// How often those who wait look whether the others' processes still run.
@@ -56,14 +61,35 @@ void exit_saying(const std::string& why) noexcept {
   ::_exit(1);
 }
 
-/// As the launcher calls this process; empty where it does not say.
-std::string name_by_launcher() {
+/// As the launcher numbers this process; negative where it does not say.
+int rank_by_launcher() {
   try {
     const auto launched = launched_process();
-    return launched ? fmt::format("rank {}", launched->rank) : "a rank";
+    return launched ? launched->rank : -1;
   } catch (const Error&) {
-    return "a rank";
+    return -1;
   }
+}
+
+/// Files in /dev/shm that this process has mapped.
+std::set<std::string> shared_files() {
+  std::set<std::string> files;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (const auto at = line.find("/dev/shm/"); at != std::string::npos) files.insert(line.substr(at));
+  return files;
+}
+
+/// Ends this process, whose MPI does not start.
+void give_up_starting(const std::string& implementation, Seconds timeout, const std::set<std::string>& had) {
+  // Intel MPI's first rank of a host makes one for all, and unlinks it when they have come.
+  for (const auto& file : shared_files())
+    if (!had.contains(file)) ::unlink(file.c_str());
+  const int rank = rank_by_launcher();
+  // The first one has made what is shared, and must not be killed for another's end before it has removed that.
+  if (rank != 0) ::usleep(500'000);
+  exit_saying(fmt::format("[mpi] {} waited {} while {} started; not all of its {} processes came, so that this job ends",
+                          rank < 0 ? "a rank" : fmt::format("rank {}", rank), to_string(timeout), implementation, launched_ranks()));
 }
 
 }  // namespace
@@ -109,19 +135,23 @@ class MpiRendezvous final : public Rendezvous {
       mpi::Handle request = 0;
       int peer = 0;
       bool done = false;
+      std::string failed = {};  // what MPI says; some notice that a process has ended, some do not
+    };
+    const auto attempt = [&](Waiting& each, int number, const char* what) {
+      if (number != 0) each.failed = fmt::format("{} cannot {}: {}", world_.implementation(), what, world_.text_of(number));
     };
     std::vector<Waiting> all;
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
       const auto [place, room] = into(static_cast<std::size_t>(peer));
       all.push_back({0, peer});
-      world_.check(mpi.receive(group_, place, static_cast<int>(room), peer, tag, &all.back().request), "receive");
+      attempt(all.back(), mpi.receive(group_, place, static_cast<int>(room), peer, tag, &all.back().request), "receive");
       all.push_back({0, peer});
-      world_.check(mpi.send(group_, data, static_cast<int>(bytes), peer, tag, &all.back().request), "send");
+      attempt(all.back(), mpi.send(group_, data, static_cast<int>(bytes), peer, tag, &all.back().request), "send");
     }
     const auto fail = [&](const Error& why) {
       for (auto& each : all)
-        if (!each.done) mpi.cancel(&each.request);
+        if (!each.done && each.failed.empty()) mpi.cancel(&each.request);
       world_.mark_broken();
       throw Error(why);
     };
@@ -129,12 +159,14 @@ class MpiRendezvous final : public Rendezvous {
     Nanoseconds looked = begin, someone_ran = begin;
     for (;;) {
       std::vector<int> late;
+      std::map<int, std::string> failed;
       for (auto& each : all) {
-        int done = each.done ? 1 : 0;
+        int done = 0;
         mpi::Completion completion;
-        if (!each.done) world_.check(mpi.test(&each.request, &done, &completion), "test");
-        each.done = done != 0;
+        if (!each.done && each.failed.empty()) attempt(each, mpi.test(&each.request, &done, &completion), "test");
+        each.done |= done != 0 && each.failed.empty();
         if (!each.done) late.push_back(each.peer);
+        if (!each.failed.empty()) failed[each.peer] = each.failed;
       }
       if (late.empty()) return;
       if (left_until(deadline).value == 0)
@@ -145,8 +177,10 @@ class MpiRendezvous final : public Rendezvous {
         using State = RankProcesses::State;
         const auto is = [&](int each) { return world_.processes().state(members_[static_cast<std::size_t>(each)]); };
         // Who lives may still come.
-        if (std::all_of(late.begin(), late.end(), [&](int each) { return is(each) == State::ended; }))
-          fail({Code::peer_lost, fmt::format("[rendezvous] rank {} lost rank {}: its process has ended", rank(), list_of_ranks(late))});
+        if (std::all_of(late.begin(), late.end(), [&](int each) { return is(each) == State::ended || failed.contains(each); })) {
+          const bool ended = std::any_of(late.begin(), late.end(), [&](int each) { return is(each) == State::ended; });
+          fail({Code::peer_lost, fmt::format("[rendezvous] rank {} lost rank {}: {}", rank(), list_of_ranks(late), ended ? "its process has ended" : failed.begin()->second)});
+        }
         const bool someone_runs = std::any_of(late.begin(), late.end(), [&](int each) { return is(each) == State::runs; });
         if (someone_runs) someone_ran = at;
         if (patience_ && !someone_runs && seconds(at - someone_ran) >= patience_->value)
@@ -173,10 +207,7 @@ MpiWorld::MpiWorld(const std::string& implementation, Seconds timeout) : started
   mpi_ = &load_mpi(chosen);
   int threads = 0, already = 0;
   {
-    Watchdog watchdog([&, me = name_by_launcher()] {
-      exit_saying(fmt::format("[mpi] {} waited {} while {} started; not all of its {} processes came, so that this job ends", me, to_string(timeout),
-                              implementation_, launched_ranks()));
-    });
+    Watchdog watchdog([&, had = shared_files()] { give_up_starting(implementation_, timeout, had); });
     watchdog.guard(deadline_after(timeout));
     check(mpi_->start(&rank_, &size_, &threads, &already), "start");
   }
@@ -219,6 +250,14 @@ void MpiWorld::leave() noexcept {
   if (left_ || ::getpid() != started_by_) return;
   left_ = true;
   // Whoever still sends from memory that is gone by now must not be led on by MPI: it ends as it is, and the launcher ends the others.
+  // The others may still be about to say what they met with.
+  const auto runs = [&](int rank) { return rank != rank_ && processes_.state(rank) == RankProcesses::State::runs; };
+  const auto someone_runs = [&] {
+    for (int rank = 0; rank < size_; ++rank)
+      if (runs(rank)) return true;
+    return false;
+  };
+  for (const auto deadline = deadline_after(kLastWords); lent_ && left_until(deadline).value != 0 && someone_runs();) ::usleep(10'000);
   if (lent_) exit_saying(fmt::format("[mpi] rank {} ends the job, since a group of its failed with messages on their way", rank_));
   // MPI's own end waits for all, and cannot be left where one does not come.
   const bool failed = broken_;
