@@ -56,9 +56,9 @@ def judge(phase, inside, victim, fate, job):
     wrong = [line for line in re.findall(r"^.*is wrong.*$", job.output, re.M) if fate != "stopped" or f"rank {victim} is wrong" not in line]
     if wrong:
         return wrong[0]
-    if re.search(r"Segmentation|SIGSEGV|a rank crashed", job.output):
+    if fate != "forgiven" and re.search(r"Segmentation|SIGSEGV|a rank crashed", job.output):
         return "a rank crashed"
-    if fate == "killed":
+    if fate in ("killed", "forgiven"):
         return None
     # Each of them says so before it ends anything.
     said = {int(rank) for rank in re.findall(r"^rank (\d) is right after .*: .", job.output, re.M)}
@@ -87,7 +87,7 @@ def play(kind, command, environment, phase, inside, victim, fate, agents=True, f
         words.append("agents")
     with tempfile.TemporaryDirectory(prefix="ddlbench-death-") as folder:
         job = mpi_launchers.run([*command, PROGRAM, *words, f"scene={folder}/scene"], {**environment, **({} if forgive else extra), "TMPDIR": f"{folder}/tmp"}, limit=90, leaves=leaves)
-        why = job.left or judge(phase, inside, victim, "killed" if forgive else fate, job)
+        why = job.left or judge(phase, inside, victim, "forgiven" if forgive else fate, job)
     return f"{phase}, rank {victim} {fate}", why, job
 
 

@@ -54,7 +54,7 @@ MpiTransport::~MpiTransport() {
     } catch (const Error&) {
       break;
     }
-    quiet = notes_.empty();
+    quiet = notes_.empty() && arriving_.empty();
     for (int each = 0; each < size_; ++each) quiet &= each == rank_ || peer(each).left != 0;
     if (!quiet) ::sched_yield();
   }
@@ -68,6 +68,7 @@ MpiTransport::~MpiTransport() {
 /// For ever: it may still read or write them.
 void MpiTransport::keep_what_mpi_uses() noexcept {
   new auto(std::move(notes_));
+  new auto(std::move(arriving_));
   new auto(std::move(heads_));
   new auto(std::move(staging_));
   blocks_.release();
@@ -344,23 +345,47 @@ void MpiTransport::read_notes() {
     if (mpi_.test(&notes_.front().request.handle, &done, &completion) == 0 && done == 0) break;
     notes_.pop_front();
   }
+  // Without waiting for what has begun to come: its sender may have stopped in the middle.
   for (;;) {
     int found = 0;
     mpi::Completion what;
-    if (mpi_.probe(group_, kNoteTag, &found, &what) != 0 || found == 0) return;
-    std::vector<std::byte> note(static_cast<std::size_t>(what.bytes));
-    if (mpi_.take(group_, note.data(), what.bytes, what.source, kNoteTag) != 0) return;
-    auto& from = peer(what.source);
-    if (note.empty()) from.left = now();
-    from.notes.feed(note);
-    while (auto said = from.notes.next())
-      if (said->kind == wire::Note::Kind::farewell) {
-        from.words = Error(said->code, said->text);
-      } else {
-        from.waits_at = said->signature;
-        chain_.hear(what.source, said->awaits);
-      }
+    if (mpi_.probe(group_, kNoteTag, &found, &what) != 0 || found == 0) break;
+    auto& next = arriving_.emplace_back();
+    next.from = what.source;
+    next.bytes.resize(static_cast<std::size_t>(what.bytes));
+    if (mpi_.receive(group_, next.bytes.data(), what.bytes, what.source, kNoteTag, &next.request.handle) != 0) {
+      arriving_.pop_back();
+      break;
+    }
   }
+  // Of one rank in order.
+  std::vector<int> behind;
+  for (auto each = arriving_.begin(); each != arriving_.end();) {
+    int done = 0;
+    mpi::Completion completion;
+    const bool waits = std::find(behind.begin(), behind.end(), each->from) != behind.end();
+    if (waits || (mpi_.test(&each->request.handle, &done, &completion) == 0 && done == 0)) {
+      behind.push_back(each->from);
+      ++each;
+      continue;
+    }
+    const auto note = std::move(*each);
+    each = arriving_.erase(each);
+    if (done != 0) hear(note.from, note.bytes);
+  }
+}
+
+void MpiTransport::hear(int rank, std::span<const std::byte> note) {
+  auto& from = peer(rank);
+  if (note.empty()) from.left = now();
+  from.notes.feed(note);
+  while (auto said = from.notes.next())
+    if (said->kind == wire::Note::Kind::farewell) {
+      from.words = Error(said->code, said->text);
+    } else {
+      from.waits_at = said->signature;
+      chain_.hear(rank, said->awaits);
+    }
 }
 
 void MpiTransport::tell_all(const std::string& note) noexcept {

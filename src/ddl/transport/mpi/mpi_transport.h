@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -99,6 +100,11 @@ class MpiTransport final : public Transport, public NativeCollectives {
     Request request;
     std::unique_ptr<std::byte[]> bytes;
   };
+  struct IncomingNote {
+    int from = 0;
+    std::vector<std::byte> bytes;
+    Request request;
+  };
   struct OutgoingNote {
     std::string text;
     Request request;
@@ -129,6 +135,7 @@ class MpiTransport final : public Transport, public NativeCollectives {
   void look_around();
   void watch(const std::vector<int>& ranks);
   void read_notes();
+  void hear(int rank, std::span<const std::byte> note);
   void tell_all(const std::string& note) noexcept;
   void give_up(const Error& why) noexcept;
   void release() noexcept;
@@ -157,6 +164,7 @@ class MpiTransport final : public Transport, public NativeCollectives {
   std::vector<std::unique_ptr<std::byte[]>> staging_;
   std::vector<std::byte*> free_staging_;
   std::deque<OutgoingNote> notes_;
+  std::list<IncomingNote> arriving_;  // probed, and on its way
   Signature signature_;
   Nanoseconds watched_ = 0;  // when it was last looked whether the others' processes run
   std::uint32_t pass_ = 0;
