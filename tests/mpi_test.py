@@ -15,7 +15,7 @@ import slurm
 PROGRAM, KIND = sys.argv[1], sys.argv[2]
 CORES = len(os.sched_getaffinity(0))
 # What fewer processes can do: the other tests want three to five ranks.
-FEW = "MpiRanks.*:*CollectiveConformance.DoesEvery*:*CollectiveConformance.Sa*:*CollectiveConformance.G*:*CollectiveConformance.L*"
+FEW = "MpiRanks.*:*CollectiveConformance.DoesEvery*:*CollectiveConformance.Sa*:*CollectiveConformance.G*:*CollectiveConformance.L*:*CollectiveDisagreement*"
 
 def skip(why):
     print(f"skipped: {why}")
@@ -36,8 +36,8 @@ def check(command_of, environment, implementation, numbers, limit=300):
     code, output, _ = run(command_of(2), environment, "scenario=names", limit=60)
     expect(code == 0 and f"rank 1 of 2: {implementation}" in output, f"{implementation} was taken from what the launcher left", output)
     for ranks in numbers:
-        words = [f"--gtest_filter={FEW}"] if ranks < 4 else ["--gtest_filter=*TransportConformance*"] if ranks > 4 else [
-            "--gtest_filter=*CollectiveConformance*:MpiRanks*"]
+        words = [f"--gtest_filter={FEW}"] if ranks < 4 else ["--gtest_filter=*TransportConformance*:*CollectiveDisagreement*"] if ranks > 4 else [
+            "--gtest_filter=*CollectiveConformance*:*CollectiveDisagreement*:MpiRanks*"]
         code, output, took = run(command_of(ranks), environment, *words, limit=limit)
         tests = re.search(r"PASSED\D*(\d+) test", output)
         expect(code == 0 and tests, f"{tests and tests.group(1)} tests pass on {ranks} ranks in {took:.1f} s", output)

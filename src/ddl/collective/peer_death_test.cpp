@@ -39,6 +39,11 @@ bool listens(const std::string& place) {
   return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
+std::vector<std::string> forked_transports() {
+  if (!testing::library_under_test.empty()) return {testing::library_under_test};
+  return {"shm", "tcp"};
+}
+
 std::vector<std::string> names_of_phases() {
   std::vector<std::string> names;
   for (const auto& phase : testing::phases()) names.push_back(phase.name);
@@ -61,19 +66,22 @@ TEST_P(PeerDeath, IsNamedByAllOthersInTime) {
     Stage stage{seat, death, kTimeout, scene, testimony};
     phase.play(stage);
   });
+  bool named = false;
   for (int rank = 0; rank < Scene::kRanks; ++rank) {
     if (rank == victim) continue;
+    named |= testing::names(strike.of(rank).said, phase.called(victim), phase.connecting);
     EXPECT_EQ(objection(phase, death, strike.of(rank), strike.seconds_to_end(rank), kTimeout.value + kMargin), "") << "rank " << rank;
     if (const auto place = strike.place_of(rank); transport == "tcp" && !place.empty()) {
       EXPECT_FALSE(listens(place)) << "somebody listens at " << place;
     }
   }
+  EXPECT_TRUE(named) << "nobody names the victim";
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child is left";
   EXPECT_EQ(testing::names_in_dev_shm(), 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Processes, PeerDeath,
-                         ::testing::Combine(::testing::Values("shm", "tcp"), ::testing::ValuesIn(names_of_phases()), ::testing::Values(0, 1, 2),
+                         ::testing::Combine(::testing::ValuesIn(forked_transports()), ::testing::ValuesIn(names_of_phases()), ::testing::Values(0, 1, 2),
                                             ::testing::Values(Fate::killed, Fate::stopped)),
                          name_of);
 

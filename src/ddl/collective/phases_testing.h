@@ -203,6 +203,16 @@ inline bool names(const std::string& said, int rank, bool others_too) {
                         says(fmt::format(" lost rank {}, ", rank)) || says(fmt::format(", {}: no such process", rank)));
 }
 
+/// Whether ranks hear why another one gave up, and for whom the one waits for whom they wait. If not, they name the one for whom
+/// they wait, and only those who wait for the victim name it.
+inline bool hear_words(const std::string& transport) { return transport != "gloo"; }
+
+inline bool names_anyone(const std::string& said, bool others_too) {
+  for (int rank = 0; rank < Scene::kRanks; ++rank)
+    if (names(said, rank, others_too)) return true;
+  return false;
+}
+
 /// What a survivor's testimony lacks, having ended so long after the strike; empty where nothing: it failed with the right
 /// code, in time, and said who is gone, and in what.
 inline std::string objection(const Phase& phase, const Death& death, const Testimony& testimony, double seconds_to_end, double most_seconds) {
@@ -210,12 +220,15 @@ inline std::string objection(const Phase& phase, const Death& death, const Testi
   if (!testimony.failed) return "it noticed nothing";
   const std::string said = testimony.said;
   const auto but = [&](const std::string& what) { return fmt::format("{}; got {}: {}", what, name(testimony.code), said); };
+  const bool wordless = !hear_words(death.transport);
   const bool lost = testimony.code == Code::peer_lost, late = testimony.code == Code::timeout;
-  if (phase.connecting ? !lost && !late : death.fate == Fate::killed ? !lost : !late)
-    return but(phase.connecting ? "expected peer_lost or timeout" : death.fate == Fate::killed ? "expected peer_lost" : "expected timeout");
-  if (!names(said, phase.called(death.victim), phase.connecting)) return but(fmt::format("expected it to name rank {}", phase.called(death.victim)));
+  if (phase.connecting || wordless ? !lost && !late : death.fate == Fate::killed ? !lost : !late)
+    return but(phase.connecting || wordless ? "expected peer_lost or timeout" : death.fate == Fate::killed ? "expected peer_lost" : "expected timeout");
+  if (wordless ? !names_anyone(said, phase.connecting) : !names(said, phase.called(death.victim), phase.connecting)) return but(fmt::format("expected it to name rank {}", phase.called(death.victim)));
   if (const auto words = phase.words(death, testimony); said.find(words) == std::string::npos) return but("expected it to say " + words);
   if (seconds_to_end > most_seconds) return but(fmt::format("it took {} s, expected at most {}", seconds_to_end, most_seconds));
+  // LibTorch keeps some for the rest of the process, and those of a connection that was not made.
+  if (death.transport == "gloo" && (phase.connecting || testimony.descriptors_left <= 2)) return {};
   if (testimony.descriptors_left != 0) return but(fmt::format("it left {} descriptors open", testimony.descriptors_left));
   return {};
 }
