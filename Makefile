@@ -27,7 +27,7 @@ test: build      ## every test, through the binary and the browser too
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE mpi
 	@ctest --test-dir $(BUILD) -N -L mpi | grep -q 'Total Tests: 0' || echo "Tests under MPI's launchers and SLURM, minutes more: make test-mpi"
 
-test-mpi: build  ## the same ranks under mpirun and srun, for each MPI that was found (10 minutes)
+test-mpi: build  ## the same ranks under mpirun and srun, for each MPI that was found (12 minutes)
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L mpi
 
 check: build     ## the inner loop: tests that take seconds
