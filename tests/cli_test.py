@@ -201,6 +201,12 @@ class Data(CommandLine):
         self.assertEqual({check["verdict"] for check in doctor["checks"]} - {"ok", "warn", "fail"}, set())
         self.assertEqual(doctor["usable"], all(check["verdict"] != "fail" for check in doctor["checks"]))
         self.assertEqual(self.run_it("doctor").returncode, 0 if doctor["usable"] else 6)
+        # What runs can do without is said too, with what would bring it.
+        checks = {check["check"]: check for check in doctor["checks"]}
+        for name in "mpi: openmpi,mpi: mpich,mpi: intel,SLURM,transport: nccl,transport: gloo,test fabric".split(","):
+            verdict, says = checks[name]["verdict"], checks[name]["says"]
+            self.assertIn(verdict, ("ok", "warn"))
+            self.assertEqual(verdict == "warn", bool(re.search("not available: .|no --fabric: .|but .", says)), says)
         env = self.document("env", "--json")
         self.assertLessEqual({"version", "commit", "dirty", "compiler", "torch", "type"}, set(env["build"]))
         self.assertIn("cpu", env["environment"])

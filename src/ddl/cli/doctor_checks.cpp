@@ -18,10 +18,15 @@
 #include <thread>
 
 #include "ddl/core/error.h"
+#include "ddl/core/text.h"
 #include "ddl/core/units.h"
 #include "ddl/data/dataset.h"
 #include "ddl/lab/build_info.h"
 #include "ddl/subject/python.h"
+#include "ddl/transport/builtin.h"
+#include "ddl/transport/mpi/launcher.h"
+#include "ddl/transport/network_namespace.h"
+#include "ddl/transport/system_command.h"
 
 namespace ddl {
 namespace {
@@ -115,6 +120,47 @@ Finding python() {
   return {"Python", Verdict::warn, "subject torch-ddp is not available: " + found.missing};
 }
 
+/// Its library and its launcher.
+Finding one_mpi(const MpiImplementation& implementation) {
+  const auto check = "mpi: " + implementation.name;
+  const auto missing = implementation.missing.empty() ? why_not_loaded(implementation) : implementation.missing;
+  if (!missing.empty()) return {check, Verdict::warn, "not available: " + missing};
+  try {
+    return {check, Verdict::ok, implementation.title + ", started by " + launcher_command(implementation, {{"true"}}).command.front()};
+  } catch (const Error& error) {
+    return {check, Verdict::warn, fmt::format("its library loads, but {}", error.what())};
+  }
+}
+
+Finding slurm() {
+  try {
+    return {"SLURM", Verdict::ok, std::string(trim(run_command({"srun", "--version"}, "Debian's slurm-client"))) + ", its srun starts ranks"};
+  } catch (const Error& error) {
+    return {"SLURM", Verdict::warn, fmt::format("not available: {}", error.what())};
+  }
+}
+
+Finding fabric() {
+  try {
+    require_namespaces();
+    const auto ip = run_iproute2({"ip", "-V"});
+    run_iproute2({"tc", "-V"});
+    return {"test fabric", Verdict::ok, std::string(trim(ip)) + ", and may make network namespaces"};
+  } catch (const Error& error) {
+    return {"test fabric", Verdict::warn, fmt::format("no --fabric: {}", error.what())};
+  }
+}
+
+/// Those whose parts a build can lack.
+std::vector<Finding> optional_transports() {
+  std::vector<Finding> findings;
+  for (const auto registry = builtin_transports(); const auto& entry : registry.entries())
+    if (entry.name == "nccl" || entry.name == "gloo")
+      findings.push_back(entry.missing.empty() ? Finding{"transport: " + entry.name, Verdict::ok, entry.summary}
+                                               : Finding{"transport: " + entry.name, Verdict::warn, "not available: " + entry.missing});
+  return findings;
+}
+
 Finding store_writable(const std::string& store) {
   if (store == "none") return {"store", Verdict::ok, "none"};
   const auto folder = fs::path(store).parent_path().empty() ? fs::path(".") : fs::path(store).parent_path();
@@ -150,6 +196,10 @@ std::vector<Finding> examine(const std::string& store) {
   std::vector<Finding> findings{torch(), isa(), cores(), memory(), disk(store), shared_memory(), loopback(), store_writable(store)};
   for (const auto& name : {"fashion-mnist", "mnist"}) findings.push_back(dataset(name));
   findings.push_back(python());
+  for (const auto& implementation : mpi_implementations()) findings.push_back(one_mpi(implementation));
+  findings.push_back(slurm());
+  for (auto& finding : optional_transports()) findings.push_back(std::move(finding));
+  findings.push_back(fabric());
   return findings;
 }
 

@@ -13,7 +13,7 @@ struct Finding {
   std::string says;
 };
 
-/// Looks at everything that training needs here; never throws. `store`: where results would go.
+/// Looks at everything that training needs here, and at what it can use besides; never throws. `store`: where results would go.
 std::vector<Finding> examine(const std::string& store);
 
 }  // namespace ddl

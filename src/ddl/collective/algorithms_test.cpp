@@ -119,6 +119,21 @@ TEST(DoubleTree, MakesEveryRankButOneALeafOfOneTree) {
   }
 }
 
+TEST(DoubleTree, LetsNoRankDealWithBothParentsOrBothChildrenInOneTurn) {
+  for (int ranks = 1; ranks <= 70; ++ranks) {
+    std::vector trees{in_order_tree(ranks), complementary_tree(ranks)};
+    take_turns(trees[0], trees[1]);
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
+      const auto &a = trees[0].nodes[rank], &b = trees[1].nodes[rank];
+      if (a.parent != kNobody && b.parent != kNobody) { EXPECT_NE(a.turn, b.turn) << rank << " of " << ranks; }
+      for (const auto& tree : trees)
+        if (const auto [left, right] = tree.nodes[rank].children; left != kNobody && right != kNobody) {
+          EXPECT_NE(tree.nodes[static_cast<std::size_t>(left)].turn, tree.nodes[static_cast<std::size_t>(right)].turn) << rank << " of " << ranks;
+        }
+    }
+  }
+}
+
 TEST(Hierarchical, SendsBetweenHostsAsLittleAsOneRankPerHostWould) {
   CollectiveShape shape{8, 8000};
   shape.hosts = {0, 0, 0, 0, 1, 1, 1, 1};

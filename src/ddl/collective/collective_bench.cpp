@@ -159,7 +159,7 @@ void run_limit(const Options& options, Rendezvous& rendezvous, Flag* flags) {
   const std::size_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
   const auto mine = transport->allocate(largest);
   std::vector<Shared> all(2);
-  transport->share(mine, 1, all, Seconds{30}, {});
+  transport->share({mine}, all, Seconds{30}, {});
   auto* ours = reinterpret_cast<float*>(mine.data());
   auto* theirs = reinterpret_cast<float*>(all[static_cast<std::size_t>(1 - rank)].data);
   for (const auto bytes : options.sizes)

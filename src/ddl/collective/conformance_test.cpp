@@ -175,6 +175,18 @@ TEST_P(CollectiveConformance, DoesEveryTypeAndOperation) {
   }
 }
 
+TEST_P(CollectiveConformance, ReducesInMemoryOfItsOwnAndOfOthersAtOnce) {
+  for (const int ranks : testing::possible({2, 3, 5}))
+    for (int own = 0; own < 1 << ranks; ++own) {
+      const auto outcomes = run_group(GetParam(), ranks, [&](Communicator& group) {
+        for (const auto op : {ReduceOp::sum, ReduceOp::average, ReduceOp::weighted_sum})
+          for (const std::size_t elements : {std::size_t{1}, std::size_t{1031}, ranks == 2 ? std::size_t{1'000'003} : std::size_t{150'001}})
+            check(group, {Goal::all_reduce, op, "direct"}, elements, ElementType::fp32, (own >> group.rank() & 1) != 0);
+      });
+      ASSERT_EQ(failure(outcomes), "") << ranks << " ranks, with their own memory where a bit is set: " << own;
+    }
+}
+
 TEST_P(CollectiveConformance, GivesTheSameBitsOnEveryRankAndEveryTime) {
   const int kRanks = std::min(5, testing::most_ranks());
   constexpr std::size_t kElements = 10'007;

@@ -6,8 +6,8 @@
 namespace ddl {
 namespace {
 
-/// Two chunks come in and two go out: what a rank works on lies in its second-level cache.
-constexpr std::size_t kStages = 4;
+/// The others reduce in one while this rank fills the other: both lie in its second-level cache.
+constexpr int kStages = 2;
 constexpr std::size_t kStage = std::size_t{256} << 10;
 
 bool all_of(Extent extent, const Step& step, const Schedule& schedule, std::size_t round, const char* what) {
@@ -98,83 +98,66 @@ void ScheduleExecutor::run_rounds(const Prepared& prepared, const Collective& wh
       scale_into(buffer.type, place(range.begin), place(range.begin), range.size(), what.factor);
 }
 
+/// A rank whose buffer the others cannot reach shows a stage instead, and copies into it what they reduce, and out of it
+/// what they reduced: its own slice stays where it is, so that what is copied is 2 (P - 1) / P of a buffer, once all of it
+/// for two ranks. It goes chunk by chunk, a chunk being the same part of every rank's slice, so that the order of reduction
+/// is that of the direct way; copying in the next chunk overlaps with the others' reducing this one.
 void ScheduleExecutor::run_one_shot(const Prepared& prepared, const Collective& what, const Buffer& buffer, const Signature& signature,
                             Seconds timeout) {
-  const auto& shot = *prepared.one_shot;
-  const std::size_t element = size_of(buffer.type);
-  const bool weighs = what.op == ReduceOp::weighted_sum;
-  transport_.share({buffer.data, buffer.elements * element}, what.factor, shared_, timeout, signature);
-  bool reachable = true;
-  for (const auto& each : shared_) reachable &= each.data != nullptr;
-  if (!reachable) return run_staged(prepared, what, buffer, signature, timeout);
-  places_.clear();
-  factors_.clear();
-  for (const int rank : shot.order) {
-    const auto& theirs = shared_[static_cast<std::size_t>(rank)];
-    places_.push_back(theirs.data + shot.mine.begin * element);
-    factors_.push_back(theirs.factor);
-  }
-  reduce_all(what.op, buffer.type, places_.data(), weighs ? factors_.data() : nullptr, static_cast<int>(places_.size()),
-             nullptr, shot.mine.size(), what.op == ReduceOp::average ? prepared.schedule.ranks : 1);
-  transport_.unshare(timeout, moved(prepared, element));
-}
-
-/// For buffers that the others cannot reach: through a stage in memory that they can, chunk by chunk, a chunk being the
-/// same part of every rank's slice, so that the order of reduction is that of the direct way. Copying in the next chunk
-/// overlaps with the others' reducing this one.
-void ScheduleExecutor::run_staged(const Prepared& prepared, const Collective& what, const Buffer& buffer, const Signature& signature,
-                          Seconds timeout) {
   const auto& shot = *prepared.one_shot;
   const int ranks = prepared.schedule.ranks;
   const int rank = prepared.schedule.rank;
   const std::size_t element = size_of(buffer.type);
-  if (stage_.empty()) stage_ = transport_.allocate(kStages * kStage);
-  transport_.unshare(timeout);
-  transport_.share(stage_, what.factor, shared_, timeout, signature);
+  const std::span<std::byte> data{buffer.data, buffer.elements * element};
+  const bool stages = !transport_.reachable(data);
+  if (stages && stage_.empty()) stage_ = transport_.allocate(std::size_t{kStages} * kStage);
   // The longest part of a slice that fits, so many times, into one stage; starts on a cache line.
   const std::size_t room = kStage / static_cast<std::size_t>(ranks) / 64 * 64;
-  const std::size_t most = room / element;
-  const std::size_t longest = part_of(buffer.elements, ranks, 0).size();
-  const int chunks = static_cast<int>((longest + most - 1) / most);
+  int chunks = static_cast<int>((part_of(buffer.elements, ranks, 0).size() * element + room - 1) / room);
   const auto part = [&](int slice, int chunk) {
-    const Range whole = part_of(buffer.elements, ranks, slice);
+    const Range whole = slice == rank ? shot.mine : part_of(buffer.elements, ranks, slice);
+    if (chunks == 1) return whole;
     const Range within = part_of(whole.size(), chunks, chunk);
     return Range{whole.begin + within.begin, whole.begin + within.end};
   };
-  // Stages 0 and 1 hold what comes in, by turns; 2 and 3 what was reduced here.
-  const auto input = [&](int owner, int slice, int chunk) {
-    return shared_[static_cast<std::size_t>(owner)].data + static_cast<std::size_t>(chunk % 2) * kStage + static_cast<std::size_t>(slice) * room;
-  };
-  const auto output = [&](int owner, int chunk) { return shared_[static_cast<std::size_t>(owner)].data + static_cast<std::size_t>(2 + chunk % 2) * kStage; };
-  const auto copy_in = [&](int chunk) {
-    for (int slice = 0; slice < ranks; ++slice) {
-      const Range range = part(slice, chunk);
-      if (range.size() != 0) std::memcpy(input(rank, slice, chunk), buffer.data + range.begin * element, range.size() * element);
-    }
-  };
-  const auto copy_out = [&](int chunk) {
-    for (int k = 0; k < ranks; ++k) {
+  const auto staged = [&](int slice, int chunk) { return static_cast<std::size_t>(chunk % kStages) * kStage + static_cast<std::size_t>(slice) * room; };
+  const auto copy_others = [&](int chunk, const auto& copy) {
+    for (int k = 1; k < ranks; ++k) {
       const int slice = (rank + k) % ranks;
       const Range range = part(slice, chunk);
-      if (range.size() != 0) std::memcpy(buffer.data + range.begin * element, output(slice, chunk), range.size() * element);
+      copy(stage_.data() + staged(slice, chunk), buffer.data + range.begin * element, range.size() * element);
     }
   };
+  const auto copy_in = [&](int chunk) {
+    copy_others(chunk, [](std::byte* stage, std::byte* ours, std::size_t bytes) { std::memcpy(stage, ours, bytes); });
+  };
+  const auto copy_out = [&](int chunk) {
+    copy_others(chunk, [](std::byte* stage, std::byte* ours, std::size_t bytes) { std::memcpy(ours, stage, bytes); });
+  };
+
+  // Nobody else is at the stage: whoever was has met this rank since, in the last unshare().
+  if (stages) copy_in(0);
+  transport_.share({stages ? stage_ : data, what.factor, stages}, shared_, timeout, signature);
+  // Where everyone reaches everything there is nothing to cut for.
+  if (std::none_of(shared_.begin(), shared_.end(), [](const Shared& each) { return each.stand_in; })) chunks = 1;
   factors_.clear();
   for (const int each : shot.order) factors_.push_back(shared_[static_cast<std::size_t>(each)].factor);
-  copy_in(0);
-  transport_.unshare(timeout);  // everyone's chunk 0 is in
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const Range range = part(rank, chunk);
     places_.clear();
-    for (const int each : shot.order) places_.push_back(input(each, rank, chunk));
-    reduce_all(what.op, buffer.type, places_.data(), what.op == ReduceOp::weighted_sum ? factors_.data() : nullptr, ranks,
-               output(rank, chunk), range.size(), what.op == ReduceOp::average ? ranks : 1);
-    if (chunk + 1 < chunks) copy_in(chunk + 1);
+    for (const int each : shot.order) {
+      const auto& theirs = shared_[static_cast<std::size_t>(each)];
+      places_.push_back(each == rank ? buffer.data + range.begin * element
+                                     : theirs.data + (theirs.stand_in ? staged(rank, chunk) : range.begin * element));
+    }
+    reduce_all(what.op, buffer.type, places_.data(), what.op == ReduceOp::weighted_sum ? factors_.data() : nullptr, ranks, range.size(),
+               what.op == ReduceOp::average ? ranks : 1);
+    const bool last = chunk + 1 == chunks;
+    if (stages && !last) copy_in(chunk + 1);
     // Everyone has reduced this chunk, and the next one is in.
-    transport_.unshare(timeout, chunk + 1 < chunks ? Traffic{} : moved(prepared, element));
-    copy_out(chunk);
+    transport_.unshare(timeout, last ? moved(prepared, element) : Traffic{});
+    if (stages) copy_out(chunk);
   }
-  // Who writes into a stage again has met everyone after this: share() of the next collective.
 }
 
 std::byte* ScheduleExecutor::scratch(std::size_t bytes) {

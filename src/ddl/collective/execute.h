@@ -42,7 +42,6 @@ class ScheduleExecutor {
 
   void run_rounds(const Prepared& prepared, const Collective& what, const Buffer& buffer, const Signature& signature, Seconds timeout);
   void run_one_shot(const Prepared& prepared, const Collective& what, const Buffer& buffer, const Signature& signature, Seconds timeout);
-  void run_staged(const Prepared& prepared, const Collective& what, const Buffer& buffer, const Signature& signature, Seconds timeout);
   std::byte* scratch(std::size_t bytes);
 
   Transport& transport_;

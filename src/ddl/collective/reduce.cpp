@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "ddl/core/text.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ddl/collective/reduce.cpp"
 // Three steps of what x86 processors have are enough: every further target costs as much to compile as all the rest.
@@ -32,9 +34,47 @@ struct Fp16 {
   using V = hn::Vec<D>;
   using Half = hn::Rebind<hwy::float16_t, D>;
   static constexpr bool kInteger = false;
-  static V load(const std::byte* at) { return hn::PromoteTo(D(), hn::LoadU(Half(), reinterpret_cast<const hwy::float16_t*>(at))); }
-  static void store(V v, std::byte* at) { hn::StoreU(hn::DemoteTo(Half(), v), Half(), reinterpret_cast<hwy::float16_t*>(at)); }
-  static V round(V v) { return hn::PromoteTo(D(), hn::DemoteTo(Half(), v)); }
+  static V load(const std::byte* at) { return widened(hn::LoadU(Half(), reinterpret_cast<const hwy::float16_t*>(at))); }
+  static void store(V v, std::byte* at) { hn::StoreU(narrowed(v), Half(), reinterpret_cast<hwy::float16_t*>(at)); }
+  static V round(V v) { return widened(narrowed(v)); }
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  // Highway's own, where there is no instruction, cut off instead of rounding, and take NaN for a number.
+  using Words = hn::RebindToUnsigned<D>;
+  using Halves = hn::Rebind<std::uint16_t, Words>;
+
+  static V widened(hn::Vec<Half> half) {
+    const Words words;
+    const auto bits = hn::PromoteTo(words, hn::BitCast(Halves(), half));
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(words, 0x7fffu)));
+    // A product with a power of two sets the bias right, below 2^-14 too; what is above all numbers stays above.
+    const auto value = hn::Mul(hn::BitCast(D(), magnitude), hn::Set(D(), 0x1p112F));
+    const auto beyond = hn::BitCast(D(), hn::Or(magnitude, hn::Set(words, 0x7f800000u)));
+    const auto either = hn::IfThenElse(hn::Ge(value, hn::Set(D(), 65536.0F)), beyond, value);
+    return hn::BitCast(D(), hn::Or(hn::BitCast(words, either), hn::ShiftLeft<31>(hn::ShiftRight<15>(bits))));
+  }
+
+  /// To nearest, ties to even.
+  static hn::Vec<Half> narrowed(V v) {
+    const Words words;
+    const auto bits = hn::BitCast(words, v);
+    const auto magnitude = hn::And(bits, hn::Set(words, 0x7fffffffu));
+    // The exponent's bias is another; what falls off is added to, so that it carries where it is more than half.
+    const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(words, 1u));
+    const auto normal = hn::ShiftRight<13>(hn::Add(hn::Add(magnitude, hn::Set(words, 0xc8000fffu)), odd));
+    // Below 2^-14: an addition to 0.5 shifts and rounds.
+    const auto small = hn::Sub(hn::BitCast(words, hn::Add(hn::BitCast(D(), magnitude), hn::Set(D(), 0.5F))), hn::Set(words, 0x3f000000u));
+    const auto nan = hn::Or(hn::Set(words, 0x7e00u), hn::And(hn::ShiftRight<13>(magnitude), hn::Set(words, 0x3ffu)));
+    auto half = hn::IfThenElse(hn::RebindMask(words, hn::Lt(hn::BitCast(D(), magnitude), hn::Set(D(), 0x1p-14F))), small, normal);
+    half = hn::IfThenElse(hn::RebindMask(words, hn::Ge(hn::BitCast(D(), magnitude), hn::Set(D(), 65536.0F))), hn::Set(words, 0x7c00u), half);
+    half = hn::IfThenElse(hn::RebindMask(words, hn::IsNaN(v)), nan, half);
+    half = hn::Or(half, hn::ShiftLeft<15>(hn::ShiftRight<31>(bits)));
+    return hn::BitCast(Half(), hn::TruncateTo(Halves(), half));
+  }
+#else
+  static V widened(hn::Vec<Half> half) { return hn::PromoteTo(D(), half); }
+  static hn::Vec<Half> narrowed(V v) { return hn::DemoteTo(Half(), v); }
+#endif
 };
 
 struct Bf16 {
@@ -161,9 +201,9 @@ void pair(std::byte* HWY_RESTRICT ours, const std::byte* HWY_RESTRICT theirs, st
       });
 }
 
-/// `kCount` places, or `count` where that is 0. `into` may be one place instead of all, then with kCount = 0.
+/// `kCount` places, or `count` where that is 0.
 template <typename Type, typename Op, bool kScaled, int kCount>
-void all(std::byte* const* places, const double* factors, int count, std::byte* into, std::size_t elements, std::int64_t divisor) {
+void all(std::byte* const* places, const double* factors, int count, std::size_t elements, std::int64_t divisor) {
   const int many = kCount != 0 ? kCount : count;
   // In registers, where there are few.
   std::byte* kept[kCount != 0 ? kCount : 1];
@@ -181,7 +221,6 @@ void all(std::byte* const* places, const double* factors, int count, std::byte* 
     }
     if constexpr (kScaled)
       if (divisor != 1) sum = divided<Type>(sum, static_cast<double>(divisor));
-    if (kCount == 0 && into != nullptr) return store(into, sum);
     for (int k = 0; k < many; ++k) store(at_place[k], sum);
   };
   each_vector<Type>(
@@ -238,12 +277,12 @@ void with_type(ElementType type, const Body& body) {
 }
 
 template <typename Type, typename Op, bool kScaled>
-void all_of(std::byte* const* places, const double* factors, int count, std::byte* into, std::size_t elements, std::int64_t divisor) {
-  switch (into == nullptr ? count : 0) {
-    case 2: return all<Type, Op, kScaled, 2>(places, factors, count, into, elements, divisor);
-    case 3: return all<Type, Op, kScaled, 3>(places, factors, count, into, elements, divisor);
-    case 4: return all<Type, Op, kScaled, 4>(places, factors, count, into, elements, divisor);
-    default: return all<Type, Op, kScaled, 0>(places, factors, count, into, elements, divisor);
+void all_of(std::byte* const* places, const double* factors, int count, std::size_t elements, std::int64_t divisor) {
+  switch (count) {
+    case 2: return all<Type, Op, kScaled, 2>(places, factors, count, elements, divisor);
+    case 3: return all<Type, Op, kScaled, 3>(places, factors, count, elements, divisor);
+    case 4: return all<Type, Op, kScaled, 4>(places, factors, count, elements, divisor);
+    default: return all<Type, Op, kScaled, 0>(places, factors, count, elements, divisor);
   }
 }
 
@@ -262,17 +301,17 @@ void ReduceInto(ReduceOp op, ElementType type, std::byte* ours, const std::byte*
   });
 }
 
-void ReduceAll(ReduceOp op, ElementType type, std::byte* const* places, const double* factors, int count, std::byte* into,
-               std::size_t elements, std::int64_t divisor) {
+void ReduceAll(ReduceOp op, ElementType type, std::byte* const* places, const double* factors, int count, std::size_t elements,
+               std::int64_t divisor) {
   const bool scaled = factors != nullptr || divisor != 1;
   with_type(type, [&](auto tag) {
     using Type = decltype(tag);
     switch (op) {
-      case ReduceOp::max: return all_of<Type, Max, false>(places, factors, count, into, elements, divisor);
-      case ReduceOp::min: return all_of<Type, Min, false>(places, factors, count, into, elements, divisor);
+      case ReduceOp::max: return all_of<Type, Max, false>(places, factors, count, elements, divisor);
+      case ReduceOp::min: return all_of<Type, Min, false>(places, factors, count, elements, divisor);
       default:
-        return scaled ? all<Type, Sum, true, 0>(places, factors, count, into, elements, divisor)
-                      : all_of<Type, Sum, false>(places, factors, count, into, elements, divisor);
+        return scaled ? all<Type, Sum, true, 0>(places, factors, count, elements, divisor)
+                      : all_of<Type, Sum, false>(places, factors, count, elements, divisor);
     }
   });
 }
@@ -324,11 +363,10 @@ void reduce_into(ReduceOp op, ElementType type, std::byte* ours, const std::byte
   HWY_DYNAMIC_DISPATCH(ReduceInto)(op, type, ours, theirs, elements, scaling);
 }
 
-void reduce_all(ReduceOp op, ElementType type, std::byte* const* from, const double* factors, int count, std::byte* into,
-                std::size_t elements, std::int64_t divisor) {
-  if (count == 1)
-    return scale_into(type, into != nullptr ? into : from[0], from[0], elements, factors != nullptr ? factors[0] : 1, divisor);
-  HWY_DYNAMIC_DISPATCH(ReduceAll)(op, type, from, factors, count, into, elements, divisor);
+void reduce_all(ReduceOp op, ElementType type, std::byte* const* places, const double* factors, int count, std::size_t elements,
+                std::int64_t divisor) {
+  if (count == 1) return scale_into(type, places[0], places[0], elements, factors != nullptr ? factors[0] : 1, divisor);
+  HWY_DYNAMIC_DISPATCH(ReduceAll)(op, type, places, factors, count, elements, divisor);
 }
 
 void scale_into(ElementType type, std::byte* into, const std::byte* from, std::size_t elements, double factor,
@@ -345,6 +383,23 @@ void narrow(ElementType half, std::byte* into, const float* from, std::size_t el
 
 void widen(ElementType half, float* into, const std::byte* from, std::size_t elements) {
   HWY_DYNAMIC_DISPATCH(Widen)(half, into, from, elements);
+}
+
+std::vector<std::string> vector_targets() {
+  std::vector<std::string> names;
+  for (const auto target : hwy::SupportedAndGeneratedTargets()) names.emplace_back(hwy::TargetName(target));
+  return names;
+}
+
+void use_vector_target(std::string_view name) {
+  hwy::SetSupportedTargetsForTest(0);
+  std::int64_t wanted = 0;
+  for (const auto target : hwy::SupportedAndGeneratedTargets())
+    if (name == hwy::TargetName(target)) wanted = target;
+  if (wanted == 0 && !name.empty())
+    throw Error(Code::invalid_argument, fmt::format("[collective] no code for vector instructions '{}'; expected one of {}", name, join(vector_targets(), ", ")));
+  hwy::SetSupportedTargetsForTest(wanted);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 }  // namespace ddl

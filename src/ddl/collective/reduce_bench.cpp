@@ -28,7 +28,7 @@ void all_of(benchmark::State& state, int places) {
   std::vector<std::byte*> at;
   for (auto& each : memory) at.push_back(each.data());
   for (auto _ : state) {
-    reduce_all(ReduceOp::sum, ElementType::fp32, at.data(), nullptr, places, nullptr, bytes / 4, 1);
+    reduce_all(ReduceOp::sum, ElementType::fp32, at.data(), nullptr, places, bytes / 4, 1);
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * state.range(0) * places);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <random>
 
 #include <gtest/gtest.h>
 
@@ -49,32 +50,26 @@ TEST_P(Kernels, DoEveryLengthAtEveryAlignment) {
     }
 }
 
-TEST_P(Kernels, ReduceAnyNumberOfPlacesToAllOrToOne) {
+TEST_P(Kernels, ReduceAnyNumberOfPlacesToAll) {
   for (const int count : {1, 2, 3, 4, 5, 9})
     for (const std::size_t length : {1U, 16U, 45U})
-      for (const auto op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min, ReduceOp::average})
-        for (const bool one : {false, true}) {
-          std::vector<Values> values;
-          std::vector<std::byte*> places;
-          for (int k = 0; k < count; ++k) {
-            auto& each = values.emplace_back(GetParam(), length, static_cast<std::size_t>(k));
-            for (std::size_t i = 0; i < length; ++i) each.set(i, (k + 1) * static_cast<double>(i % 4 + 1) * 2);
-          }
-          for (auto& each : values) places.push_back(each.data);
-          Values into(GetParam(), length, 1);
-          const int divisor = op == ReduceOp::average ? 2 : 1;
-          reduce_all(op, GetParam(), places.data(), nullptr, count, one ? into.data : nullptr, length, divisor);
-          for (std::size_t i = 0; i < length; ++i) {
-            const double unit = static_cast<double>(i % 4 + 1) * 2;
-            const double right = op == ReduceOp::max ? count * unit : op == ReduceOp::min ? unit : count * (count + 1) / 2.0 * unit / divisor;
-            if (one) {
-              ASSERT_EQ(into[i], right);
-            }
-            for (int k = 0; k < count; ++k)
-              ASSERT_EQ(values[static_cast<std::size_t>(k)][i], one ? (k + 1) * unit : right) << count << " " << length << " " << i;
-          }
-          for (const auto& each : values) EXPECT_EQ(each[length], 77);
+      for (const auto op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min, ReduceOp::average}) {
+        std::vector<Values> values;
+        std::vector<std::byte*> places;
+        for (int k = 0; k < count; ++k) {
+          auto& each = values.emplace_back(GetParam(), length, static_cast<std::size_t>(k));
+          for (std::size_t i = 0; i < length; ++i) each.set(i, (k + 1) * static_cast<double>(i % 4 + 1) * 2);
         }
+        for (auto& each : values) places.push_back(each.data);
+        const int divisor = op == ReduceOp::average ? 2 : 1;
+        reduce_all(op, GetParam(), places.data(), nullptr, count, length, divisor);
+        for (std::size_t i = 0; i < length; ++i) {
+          const double unit = static_cast<double>(i % 4 + 1) * 2;
+          const double right = op == ReduceOp::max ? count * unit : op == ReduceOp::min ? unit : count * (count + 1) / 2.0 * unit / divisor;
+          for (int k = 0; k < count; ++k) ASSERT_EQ(values[static_cast<std::size_t>(k)][i], right) << count << " " << length << " " << i;
+        }
+        for (const auto& each : values) EXPECT_EQ(each[length], 77);
+      }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Kernels, ::testing::ValuesIn(kElementTypes), [](const auto& test) { return std::string(name(test.param)); });
@@ -90,7 +85,7 @@ TEST_P(WeightedKernels, WeightEveryPlaceByItsFactor) {
     for (std::size_t i = 0; i < 21; ++i) each.set(i, static_cast<double>(k + 1));
   }
   for (auto& each : values) places.push_back(each.data);
-  reduce_all(ReduceOp::weighted_sum, GetParam(), places.data(), factors, 3, nullptr, 21, 1);
+  reduce_all(ReduceOp::weighted_sum, GetParam(), places.data(), factors, 3, 21, 1);
   EXPECT_EQ(values[1][20], 0.5 + 4 + 12);
   reduce_into(ReduceOp::weighted_sum, GetParam(), places[0], places[1], 21, {2, 0.5, 1});
   EXPECT_EQ(values[0][7], 16.5 * 2.5);
@@ -102,6 +97,78 @@ TEST_P(WeightedKernels, WeightEveryPlaceByItsFactor) {
 INSTANTIATE_TEST_SUITE_P(Types, WeightedKernels,
                          ::testing::Values(ElementType::fp32, ElementType::fp64, ElementType::bf16, ElementType::fp16),
                          [](const auto& test) { return std::string(name(test.param)); });
+
+/// The bytes that every kernel leaves, one after the other, from the same input.
+std::vector<std::byte> everything(ElementType type, std::size_t length) {
+  std::mt19937_64 random(length);
+  const std::size_t bytes = length * size_of(type);
+  std::vector<std::byte> results;
+  std::vector<std::vector<std::byte>> inputs(5, std::vector<std::byte>(bytes + 64));
+  const auto fill = [&] {
+    for (auto& input : inputs)
+      for (std::size_t i = 0; i < length; ++i)
+        // All magnitudes, those that a half cannot hold among them.
+        Number::write(type, input.data(), i, std::ldexp(static_cast<double>(static_cast<int>(random() % 4001) - 2000), static_cast<int>(random() % 24) - 12));
+  };
+  const auto keep = [&](std::vector<std::byte> from) {
+    // Which NaN it is, is for the processor to choose.
+    for (std::size_t i = 0; i < length; ++i)
+      if (std::isnan(Number::read(type, from.data(), i))) std::fill_n(from.data() + i * size_of(type), size_of(type), std::byte{0xff});
+    results.insert(results.end(), from.begin(), from.begin() + static_cast<std::ptrdiff_t>(bytes));
+  };
+  std::vector<std::byte*> places;
+  for (auto& input : inputs) places.push_back(input.data());
+  const bool integer = type == ElementType::int32 || type == ElementType::int64;
+  const double factors[] = {0.3, 1.7, -2.1, 0.9, 1};
+  for (const auto op : {ReduceOp::sum, ReduceOp::average, ReduceOp::max, ReduceOp::min, ReduceOp::weighted_sum}) {
+    const bool weighs = op == ReduceOp::weighted_sum;
+    if (weighs && integer) continue;
+    const std::int64_t divisor = op == ReduceOp::average ? 3 : 1;
+    fill();
+    reduce_into(op, type, places[0], places[1], length, weighs ? Scaling{0.3, 1.7, 1} : Scaling{1, 1, divisor});
+    keep(inputs[0]);
+    for (const int count : {2, 3, 4, 5}) {
+      fill();
+      reduce_all(op, type, places.data(), weighs ? factors : nullptr, count, length, divisor);
+      keep(inputs[0]);
+      keep(inputs[1]);
+    }
+  }
+  fill();
+  scale_into(type, places[1], places[0], length, integer ? 1 : 0.7, 3);
+  keep(inputs[1]);
+  if (type == ElementType::fp16 || type == ElementType::bf16) {
+    std::vector<float> whole(length);
+    for (auto& value : whole) value = std::ldexp(static_cast<float>(random() % 4001) - 2000, static_cast<int>(random() % 40) - 30);
+    narrow(type, places[0], whole.data(), length);
+    keep(inputs[0]);
+    widen(type, whole.data(), places[0], length);
+    const auto* const at = reinterpret_cast<const std::byte*>(whole.data());
+    results.insert(results.end(), at, at + length * sizeof(float));
+  }
+  return results;
+}
+
+TEST_P(Kernels, LeaveTheSameBitsWithAllVectorInstructionsOfThisProcessor) {
+  const auto targets = vector_targets();
+  struct Back {
+    ~Back() { use_vector_target(""); }
+  } back;
+  for (const std::size_t length : {1U, 7U, 16U, 31U, 64U, 1000U}) {
+    use_vector_target("");
+    const auto best = everything(GetParam(), length);
+    for (const auto& target : targets) {
+      use_vector_target(target);
+      EXPECT_EQ(vector_targets(), std::vector{target});
+      const auto same = everything(GetParam(), length);
+      ASSERT_EQ(same.size(), best.size());
+      const auto differs = std::mismatch(same.begin(), same.end(), best.begin()).first - same.begin();
+      EXPECT_EQ(static_cast<std::size_t>(differs), best.size()) << target << ", " << length << " elements";
+    }
+  }
+}
+
+TEST(ReduceKernel, RefusesUnknownVectorInstructions) { EXPECT_THROW(use_vector_target("MMX"), Error); }
 
 TEST(ReduceKernel, KnowsItsOperations) {
   EXPECT_EQ(reduced<float>(ReduceOp::sum, 3, -5), -2);

@@ -20,7 +20,7 @@ class LookingBarrier {
  public:
   LookingBarrier(Transport& transport, std::span<std::byte> words, Seconds timeout)
       : transport_(transport), timeout_(timeout), all_(static_cast<std::size_t>(transport.size())) {
-    transport.share(words, 1, all_, timeout, {});
+    transport.share({words}, all_, timeout, {});
     at_ = word(transport.rank()).load();
     yields_ = spin_for(transport.size()) < 10'000;
   }
@@ -104,7 +104,7 @@ double reduce_limit(Communicator& group, std::span<std::byte> data, std::span<st
   if (!transport.shares_memory()) return -1;
   const auto ranks = static_cast<std::size_t>(transport.size());
   std::vector<Shared> all(ranks);
-  transport.share(data, 1, all, timeout, {});
+  transport.share({data}, all, timeout, {});
   std::vector<std::byte*> places;
   const Range mine = part_of(data.size() / 4, transport.size(), transport.rank());
   for (const auto& each : all) places.push_back(each.data + mine.begin * 4);
@@ -112,7 +112,7 @@ double reduce_limit(Communicator& group, std::span<std::byte> data, std::span<st
   LookingBarrier barrier(transport, words, timeout);
   const double least = least_of(data, fresh, tries, [&] { barrier.meet(); }, [&] {
     barrier.meet();
-    reduce_all(ReduceOp::sum, ElementType::fp32, places.data(), nullptr, static_cast<int>(ranks), nullptr, mine.size(), 1);
+    reduce_all(ReduceOp::sum, ElementType::fp32, places.data(), nullptr, static_cast<int>(ranks), mine.size(), 1);
     barrier.meet();
   });
   barrier.end();

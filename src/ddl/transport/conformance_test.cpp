@@ -347,7 +347,7 @@ TEST_P(TransportConformance, SharesMemoryOrSaysThatItDoesNot) {
     std::vector<Shared> all(3);
     if (!transport.shares_memory()) {
       try {
-        transport.share(mine, 1, all, Seconds{1}, {});
+        transport.share({mine}, all, Seconds{1}, {});
       } catch (const Error& error) {
         return require(error.code() == Code::unsupported, "code");
       }
@@ -355,7 +355,7 @@ TEST_P(TransportConformance, SharesMemoryOrSaysThatItDoesNot) {
     }
     const int rank = transport.rank();
     for (int round = 0; round < 50; ++round) {
-      transport.share(mine, rank + 0.5, all, Seconds{20}, {7, 3});
+      transport.share({mine, rank + 0.5}, all, Seconds{20}, {7, 3});
       for (int peer = 0; peer < 3; ++peer) {
         require(all[static_cast<std::size_t>(peer)].factor == peer + 0.5, "factor");
         all[static_cast<std::size_t>(peer)].data[rank] = static_cast<std::byte>(10 * rank + round);
@@ -366,8 +366,12 @@ TEST_P(TransportConformance, SharesMemoryOrSaysThatItDoesNot) {
     }
     require(transport.traffic().sent == 50 && transport.traffic().received == 100, "traffic");
     std::vector<std::byte> outside(3);
-    transport.share(rank == 1 ? std::span(outside) : mine, 1, all, Seconds{20}, {});
-    require(all[0].data != nullptr && all[2].data != nullptr, "reachable");
+    require(transport.reachable(mine), "what it gave");
+    transport.share({rank == 1 ? std::span(outside) : mine}, all, Seconds{20}, {});
+    require(all[0].data != nullptr && all[2].data != nullptr && (all[1].data != nullptr) == transport.reachable(outside), "reachable");
+    transport.unshare(Seconds{20});
+    transport.share({mine, 1, rank == 2}, all, Seconds{20}, {});
+    require(!all[0].stand_in && !all[1].stand_in && all[2].stand_in, "what stands in for something else");
     transport.unshare(Seconds{20});
   });
   EXPECT_EQ(failure(outcomes), "");
@@ -381,7 +385,7 @@ TEST_P(TransportConformance, EndsAMeetingThatSomebodyDoesNotComeTo) {
     std::vector<Shared> all(3);
     const auto mine = transport.allocate(8);
     try {
-      transport.share(mine, 1, all, transport.rank() == 0 ? Seconds{0.1} : Seconds{20}, {});
+      transport.share({mine}, all, transport.rank() == 0 ? Seconds{0.1} : Seconds{20}, {});
     } catch (...) {
       done.count_down();
       throw;

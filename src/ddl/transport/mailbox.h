@@ -69,7 +69,9 @@ struct Phase {
 /// Where a rank's memory is, for everyone to see.
 struct alignas(kApart) Card {
   std::uint64_t where = 0;
-  std::uint64_t reachable = 0;
+  std::uint64_t bytes = 0;
+  bool reachable = false;
+  bool stand_in = false;
   double factor = 1;
   std::uint64_t what = 0;  ///< of the signature
   std::uint64_t size = 0;

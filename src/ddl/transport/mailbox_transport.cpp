@@ -73,15 +73,14 @@ void MailboxTransport::exchange(std::span<const Outgoing> outgoing, std::span<co
   });
 }
 
-void MailboxTransport::share(std::span<std::byte> data, double factor, std::span<Shared> all, Seconds timeout,
-                             const Signature& signature) {
+void MailboxTransport::share(const Shown& mine, std::span<Shared> all, Seconds timeout, const Signature& signature) {
   guarded([&] {
     enter(signature);
-    const auto where = memory_->locate(data);
-    const Card card{where.value_or(0), where ? 1U : 0U, factor, signature.what, signature.size};
-    if (auto& mine = cards_[at(rank_)]; card != mine.card || mine.version == 0) {
-      mine.card = mine_.card = card;
-      phase_.version = mine.version = next(mine.version);
+    const auto where = memory_->locate(mine.data);
+    const Card card{where.value_or(0), mine.data.size(), where.has_value(), mine.stand_in, mine.factor, signature.what, signature.size};
+    if (auto& shown = cards_[at(rank_)]; card != shown.card || shown.version == 0) {
+      shown.card = mine_.card = card;
+      phase_.version = shown.version = next(shown.version);
     }
     phase_.order = static_cast<std::uint16_t>(signature.order);
     sharing_ = true;
@@ -97,7 +96,8 @@ void MailboxTransport::share(std::span<std::byte> data, double factor, std::span
       if (rank != rank_ && desk.gone.load() != 0) lost(rank);
       auto& shown = all[at(rank)];
       shown.factor = known.card.factor;
-      shown.data = known.card.reachable != 0 ? memory_->at(rank, known.card.where, data.size()) : nullptr;
+      shown.stand_in = known.card.stand_in;
+      shown.data = known.card.reachable ? memory_->at(rank, known.card.where, known.card.bytes) : nullptr;
     }
   });
 }

@@ -48,8 +48,8 @@ class MailboxTransport final : public Transport {
   std::span<std::byte> allocate(std::size_t bytes) override { return memory_->allocate(bytes); }
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout,
                 const Signature& signature) override;
-  void share(std::span<std::byte> data, double factor, std::span<Shared> all, Seconds timeout,
-             const Signature& signature) override;
+  bool reachable(std::span<const std::byte> data) const override { return memory_->locate(data).has_value(); }
+  void share(const Shown& mine, std::span<Shared> all, Seconds timeout, const Signature& signature) override;
   void unshare(Seconds timeout, const Traffic& moved) override;
   std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Rendezvous& rendezvous) override;
   void abandon(const Error& why) noexcept override;

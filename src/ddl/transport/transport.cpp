@@ -2,7 +2,9 @@
 
 namespace ddl {
 
-void Transport::share(std::span<std::byte>, double, std::span<Shared>, Seconds, const Signature&) {
+bool Transport::reachable(std::span<const std::byte>) const { return false; }
+
+void Transport::share(const Shown&, std::span<Shared>, Seconds, const Signature&) {
   throw Error(Code::unsupported, "[transport] its ranks share no memory");
 }
 

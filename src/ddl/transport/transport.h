@@ -58,9 +58,17 @@ struct Traffic {
 };
 
 /// What one rank shows the others in share().
+struct Shown {
+  std::span<std::byte> data;
+  double factor = 1;
+  bool stand_in = false;  ///< for bytes that the others cannot reach
+};
+
+/// The same, as this rank finds it.
 struct Shared {
   std::byte* data = nullptr;  ///< null where it does not lie in memory that all can reach
   double factor = 1;
+  bool stand_in = false;
 };
 
 /// One rank's end of a wire that reaches every other rank of its group. One thread at a time calls exchange(), share()
@@ -83,6 +91,9 @@ class Transport {
   /// Errors: io where the machine has no more of it.
   virtual std::span<std::byte> allocate(std::size_t bytes) = 0;
 
+  /// Whether the other ranks can read and write these bytes in place.
+  virtual bool reachable(std::span<const std::byte> data) const;
+
   /// Moves all messages of one round, both ways at once, and returns when every one is complete: what was sent may be
   /// overwritten (its peer took it, or the kernel carries it). Messages between two ranks keep their order across
   /// calls; empty ones count.
@@ -92,11 +103,10 @@ class Transport {
   virtual void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout,
                         const Signature& signature = {}) = 0;
 
-  /// Shows `data` to all ranks and waits until all have shown theirs: `all`, by rank, is then where each one's bytes are
-  /// for this rank to read and write, until unshare(). Of `data.size()` bytes each; nobody checks that.
+  /// Shows `mine` to all ranks and waits until all have shown theirs: `all`, by rank, is then where each one's bytes are
+  /// for this rank to read and write, until unshare(). How many those are is for the ranks to agree on.
   /// Errors: those of exchange(); unsupported where shares_memory() is false.
-  virtual void share(std::span<std::byte> data, double factor, std::span<Shared> all, Seconds timeout,
-                     const Signature& signature);
+  virtual void share(const Shown& mine, std::span<Shared> all, Seconds timeout, const Signature& signature);
   /// Waits until every rank is done with what was shown. May be called several times after one share(), as a barrier.
   /// Errors: those of exchange().
   /// `moved` is what share() let the caller move, for traffic().
