@@ -78,7 +78,7 @@ def judge(phase, inside, victim, fate, job):
 def expected_of(kind, phase, fate):
     """(environment, pattern of names in /dev/shm that a library leaves)"""
     # A rank of MPICH that reads out of the memory of a killed one is ended by UCX; not where messages are copied twice.
-    environment = {"UCX_TLS": "^cma"} if kind == "mpich" and fate == "watched" else {}
+    environment = {"UCX_TLS": "^cma"} if kind == "mpich" and fate != "stopped" else {}
     # Intel MPI's own, where its launcher kills the rank that has just made it.
     return environment, "Intel_MPI_*" if (kind, phase, fate) == ("intel", "BeforeMpiStarts", "killed") else None
 
