@@ -52,7 +52,7 @@ sanitize-asan sanitize-tsan: sanitize-%: setup
 fuzz: setup      ## libFuzzer (clang) on every parser of bytes from outside, SECONDS each
 	cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DDDL_PYTHON=$(CURDIR)/$(PYTHON) -DDDL_FUZZ=ON \
 	  -DCMAKE_C_COMPILER=clang-$(LLVM) -DCMAKE_CXX_COMPILER=clang++-$(LLVM) -DDDL_SANITIZE=fuzzer-no-link,address,undefined
-	cmake --build build/fuzz -j $(JOBS) --target wire_fuzz wire_seeds operation_fuzz
+	cmake --build build/fuzz -j $(JOBS) --target wire_fuzz wire_seeds operation_fuzz text_fuzz
 	tools/fuzz.sh build/fuzz $(SECONDS)
 
 install: build   ## a ddlbench that stands by itself under PREFIX

@@ -41,6 +41,13 @@ function(ddl_warnings target)
   endif()
 endfunction()
 
+# Plug-ins find GraphBuilder and the like in the program that loads them: it gives out our own names, and nobody else's.
+function(ddl_serves_plugins target)
+  foreach(name _ZN3ddl* _ZN?3ddl* _ZT?N3ddl*)
+    target_link_options(${target} PRIVATE "LINKER:--export-dynamic-symbol=${name}")
+  endforeach()
+endfunction()
+
 # LibTorch's headers take 10 s a file; one precompiled header serves every target that includes them.
 function(ddl_torch_pch target)
   if(TARGET ddl_pch)
@@ -58,9 +65,14 @@ function(ddl_test executable label sources deps torch)
   if(torch)
     ddl_torch_pch(${executable})
   endif()
+  # On a busy machine LibTorch's threads would spin for each other most of the time.
+  set(environment "")
+  if(torch)
+    set(environment ENVIRONMENT OMP_WAIT_POLICY=passive)
+  endif()
   # One ctest entry per executable: starting a process with LibTorch in it costs 0.2 s, and there are hundreds of tests.
   add_test(NAME ${executable} COMMAND ${executable})
-  set_tests_properties(${executable} PROPERTIES TIMEOUT 900)
+  set_tests_properties(${executable} PROPERTIES TIMEOUT 900 ${environment})
   if(label)
     set_tests_properties(${executable} PROPERTIES LABELS ${label})
   endif()

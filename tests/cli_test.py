@@ -17,7 +17,7 @@ import unittest
 BINARY = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "ddlbench"
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COMMANDS = "run sweep probe status resume list doctor env report export selftest completion man".split()
-KINDS = "models datasets strategies collectives compressions transports storages formats devices subjects studies machines".split()
+KINDS = "models datasets strategies optimizers collectives compressions transports storages formats devices subjects studies machines".split()
 
 
 class CommandLine(unittest.TestCase):

@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
+CORPUS = [line.split() for line in (SOURCE / "tools/corpus.txt").read_text().splitlines() if line and line[0] != "#"]
 PACKAGES = [line for line in (SOURCE / "tools/packages.txt").read_text().splitlines() if line and line[0] != "#"]
 
 
@@ -20,13 +21,20 @@ class Setup(unittest.TestCase):
         shutil.copytree(SOURCE / "tools", self.folder / "clone/tools")
         self.commands = self.folder / "bin"
         self.commands.mkdir()
-        for tool in "bash cat cut dirname env grep mkdir rm sha256sum tr".split():
+        for tool in "bash cat cp cut dirname env grep mkdir rm sha256sum sort tr".split():
             (self.commands / tool).symlink_to(shutil.which(tool))
         self.log = self.folder / "log"
         self.log.touch()
         self.installed("git make")
         self.user(1000)
         self.stand_in("apt-get", f'echo "apt-get $*" >> {self.log}')
+        self.locale = self.folder / "locale"
+        (self.locale / "de/LC_MESSAGES").mkdir(parents=True)
+        for _, catalogue in CORPUS:
+            self.catalogue(catalogue).touch()
+
+    def catalogue(self, name):
+        return self.locale / f"de/LC_MESSAGES/{name}.mo"
 
     def stand_in(self, name, script):
         path = self.commands / name
@@ -47,7 +55,7 @@ class Setup(unittest.TestCase):
         python.chmod(0o755)
 
     def run_it(self):
-        return subprocess.run([self.folder / "clone/tools/setup.sh"], env={"PATH": str(self.commands)}, text=True,
+        return subprocess.run([self.folder / "clone/tools/setup.sh"], env={"PATH": str(self.commands), "DDLBENCH_LOCALE": str(self.locale)}, text=True,
                               stdin=subprocess.DEVNULL, capture_output=True)
 
     def test_without_root_it_names_every_missing_package_and_changes_nothing(self):
@@ -88,6 +96,30 @@ class Setup(unittest.TestCase):
         self.assertNotIn("apt-get", first)
         done = self.run_it()
         self.assertEqual((done.returncode, done.stderr, self.log.read_text()), (0, "", first))
+
+    def test_catalogues_that_a_slim_system_left_out_are_unpacked_beside(self):
+        self.installed(" ".join(PACKAGES))
+        self.environment()
+        for name in ("git", "gcc-12", "cpplib-12"):
+            self.catalogue(name).unlink()
+        # Each package to a .deb, each .deb to a catalogue of its name.
+        self.stand_in("apt-get", f'echo "apt-get $*" >> {self.log}; shift 2; for p; do : > $p.deb; done')
+        self.stand_in("dpkg-deb", 'mkdir -p $3/usr/share/locale/de/LC_MESSAGES; : > $3/usr/share/locale/de/LC_MESSAGES/${2%.deb}.mo')
+        done = self.run_it()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("apt-get download -q gcc-12-locales git\n", self.log.read_text())
+        deps = self.folder / "clone/.deps"
+        self.assertEqual(sorted(path.name for path in (deps / "locale/de/LC_MESSAGES").iterdir()), ["gcc-12-locales.mo", "git.mo"])
+        self.assertFalse((deps / "unpack").exists())
+
+    def test_catalogues_that_cannot_be_had_are_said_and_do_not_stop_it(self):
+        self.installed(" ".join(PACKAGES))
+        self.environment()
+        self.catalogue("tar").unlink()
+        self.stand_in("apt-get", "exit 100")
+        done = self.run_it()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("with --synthetic only", done.stderr)
 
     def test_a_changed_list_of_packages_is_noticed(self):
         self.installed(" ".join(PACKAGES))

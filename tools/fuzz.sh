@@ -4,7 +4,7 @@
 set -eu
 build=$1 seconds=$2
 "$build/bin/wire_seeds" "$build/seeds"
-for fuzzer in wire_fuzz operation_fuzz; do
+for fuzzer in wire_fuzz operation_fuzz text_fuzz; do
   echo "== $fuzzer, $seconds s"
   mkdir -p "$build/corpus/$fuzzer"
   if ! "$build/bin/$fuzzer" -max_total_time="$seconds" -max_len=8192 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \

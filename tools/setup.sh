@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 deps=.deps
 stamp=$deps/stamp
-wanted=$(cat tools/packages.txt tools/requirements*.txt tools/setup.sh | sha256sum | cut -d' ' -f1)
+wanted=$(cat tools/packages.txt tools/corpus.txt tools/requirements*.txt tools/setup.sh | sha256sum | cut -d' ' -f1)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && "$deps/venv/bin/python" -c '' 2>/dev/null; then
   exit 0
 fi
@@ -32,6 +32,25 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 mkdir -p "$deps"
+# Slim images of Debian drop translations from the packages they install: those are unpacked beside, where ddlbench looks too.
+locale=${DDLBENCH_LOCALE:-/usr/share/locale}
+lacking=()
+while read -r package catalogue; do
+  [ -e "$locale/de/LC_MESSAGES/$catalogue.mo" ] || [ -e "$deps/locale/de/LC_MESSAGES/$catalogue.mo" ] || lacking+=("$package")
+done < <(grep -v '^#' tools/corpus.txt)
+if [ ${#lacking[@]} -gt 0 ]; then
+  mapfile -t lacking < <(printf '%s\n' "${lacking[@]}" | sort -u)
+  say "unpacking message catalogues, which this system left out, of: ${lacking[*]}"
+  rm -rf "$deps/unpack"
+  mkdir -p "$deps/unpack/root/usr/share/locale" "$deps/locale"
+  if (cd "$deps/unpack" && apt-get download -q "${lacking[@]}" >/dev/null && for file in *.deb; do dpkg-deb -x "$file" root || exit 1; done); then
+    cp -r "$deps/unpack/root/usr/share/locale/." "$deps/locale"
+  else
+    say "they cannot be had: translation and language will be there with --synthetic only (another try: rm $stamp)"
+  fi
+  rm -rf "$deps/unpack"
+fi
+
 if ! "$deps/venv/bin/python" -c '' 2>/dev/null; then
   say "making a Python environment in $deps/venv"
   rm -rf "$deps/venv"

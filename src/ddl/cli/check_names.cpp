@@ -23,7 +23,7 @@ void check_names(const Experiment& experiment) {
   const auto& job = experiment.job;
   // Looking for a peer's Python costs 20 ms, which our own start should not pay.
   if (experiment.subject != "ddlbench") checked(experiment, "subject", [&] { builtin_subjects().at(experiment.subject); });
-  checked(experiment, "dataset", [&] { builtin_datasets().at(job.dataset); });
+  checked(experiment, "dataset", [&] { dataset_shape(job.dataset, job.synthetic); });
   check_experiment(experiment, job.synthetic ? job.train_samples : 0);
 }
 

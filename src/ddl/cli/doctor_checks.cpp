@@ -194,7 +194,7 @@ Finding memory() {
 
 std::vector<Finding> examine(const std::string& store) {
   std::vector<Finding> findings{torch(), isa(), cores(), memory(), disk(store), shared_memory(), loopback(), store_writable(store)};
-  for (const auto& name : {"fashion-mnist", "mnist"}) findings.push_back(dataset(name));
+  for (const auto& name : {"fashion-mnist", "mnist", "translation"}) findings.push_back(dataset(name));
   findings.push_back(python());
   for (const auto& implementation : mpi_implementations()) findings.push_back(one_mpi(implementation));
   findings.push_back(slurm());

@@ -7,9 +7,10 @@
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/data/dataset.h"
-#include "ddl/nn/builtin.h"
+#include "ddl/nn/plugins.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/subject/subject.h"
+#include "ddl/train/optimizer_list.h"
 #include "ddl/transport/builtin.h"
 
 namespace ddl {
@@ -31,19 +32,33 @@ Json items(const Registry<Factory>& registry) {
   return all;
 }
 
-/// Sizes are those on Fashion-MNIST; a network that does not fit it has none.
+Json shape_json(const SampleShape& shape) {
+  const auto words = [](int source, int target) { return source > 0 ? Json{source, target} : Json{target}; };
+  switch (shape.objective) {
+    case Objective::classification: return {{"images", {shape.channels, shape.height, shape.width}}, {"classes", shape.classes}};
+    case Objective::captioning:
+      return {{"images", {shape.channels, shape.height, shape.width}}, {"words", words(0, shape.target_length)}, {"classes", shape.classes}};
+    case Objective::language:
+    case Objective::translation: return {{"words", words(shape.source_length, shape.target_length)}, {"classes", shape.classes}};
+  }
+  return nullptr;
+}
+
+/// Sizes are those on the samples that a network was published for.
 Json models() {
-  const auto registry = builtin_models();
+  const auto registry = all_models();
   auto all = items(registry);
   for (auto& model : all) {
-    model["parameters"] = model["flops"] = model["layers"] = nullptr;
+    model["parameters"] = model["flops"] = model["layers"] = model["samples"] = nullptr;
     if (!model["available"].get<bool>()) continue;
     const auto name = model["name"].get<std::string>();
     try {
-      const auto graph = registry.at(name).make(Spec{name, {}}, dataset_shape("fashion-mnist"));
-      model["parameters"] = graph.parameters();
+      const auto shape = natural_shape(name);
+      const auto graph = registry.at(name).make(Spec{name, {}}, shape);
+      model["parameters"] = graph.parameters() + graph.frozen_parameters();
       model["flops"] = graph.flops();
       model["layers"] = graph.layers.size();
+      model["samples"] = shape_json(shape);
     } catch (const Error& error) {
       model["summary"] = model["summary"].get<std::string>() + fmt::format(" ({})", error.what());
     }
@@ -51,13 +66,37 @@ Json models() {
   return all;
 }
 
+std::string_view name(Objective objective) {
+  switch (objective) {
+    case Objective::classification: return "classification";
+    case Objective::language: return "language";
+    case Objective::translation: return "translation";
+    case Objective::captioning: return "captioning";
+  }
+  return "?";
+}
+
+/// `available` says whether the real samples are here. Each can be made up.
 Json datasets() {
-  auto all = items(builtin_datasets());
-  for (auto& dataset : all) {
-    const auto shape = dataset_shape(dataset["name"].get<std::string>());
+  Json all = Json::array();
+  for (const auto registry = builtin_datasets(); const auto& entry : registry.entries()) {
+    const auto missing = entry.make.missing({});
+    auto dataset = item(entry.name, entry.summary, missing.empty() ? "" : "only with --synthetic: " + missing);
+    const auto shape = dataset_shape(entry.name);
+    dataset["objective"] = name(shape.objective);
+    dataset["synthetic"] = true;
     dataset["shape"] = {shape.channels, shape.height, shape.width};
     dataset["classes"] = shape.classes;
+    dataset["source_length"] = shape.source_length;
+    dataset["target_length"] = shape.target_length;
+    all.push_back(std::move(dataset));
   }
+  return all;
+}
+
+Json optimizers() {
+  Json all = Json::array();
+  for (const auto& [name, summary] : optimizer_list()) all.push_back(item(name, summary));
   return all;
 }
 
@@ -91,6 +130,7 @@ std::vector<std::pair<std::string, Lister>> kinds() {
   return {{"models", models},
           {"datasets", datasets},
           {"strategies", [] { return items(builtin_strategies()); }},
+          {"optimizers", optimizers},
           {"collectives", [] { return items(builtin_collectives()); }},
           {"compressions", [] { return items(builtin_compressions()); }},
           {"transports", [] { return items(builtin_transports()); }},

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "ddl/core/registry.h"
+#include "ddl/core/spec.h"
 
 namespace ddl {
 
@@ -43,8 +45,9 @@ class Dataset {
   /// set) to `image` and returns its label, 0 … classes-1. Errors: corrupt, io, each naming the sample.
   /// Without an image or a label it writes, or returns, none: 0.
   virtual std::int64_t read(std::int64_t index, float* image) const = 0;
-  /// Writes the sample's words: shape().source_length to `source`, shape().target_length to `target` (begin, words, end,
-  /// padding). Only where the objective has words. Errors: as read().
+  /// Writes the sample's words: shape().source_length to `source` (words, padding), shape().target_length to `target`
+  /// (begin, words, end, padding; of Objective::language begin and a window of a stream, in which ends part texts).
+  /// Only where the objective has words. Errors: as read().
   virtual void read_words(std::int64_t index, std::int64_t* source, std::int64_t* target) const;
   /// What the sample counts in the loss: 1, or with words how many of `target` are to be said (all but the begin and
   /// padding). Cheap: every worker asks for the whole group's.
@@ -67,14 +70,32 @@ struct DatasetOptions {
   /// Sizes of a synthetic data set; 0 means the real one's.
   std::int64_t train_samples = 0;
   std::int64_t test_samples = 0;
+  /// Of this data set: what stands in brackets behind its name.
+  std::map<std::string, std::string> options = {};
 };
 
-using DatasetFactory = std::function<DatasetPair(const DatasetOptions&)>;
+/// How a data set comes to be.
+struct DatasetFactory {
+  std::function<DatasetPair(const DatasetOptions&)> open;
+  /// Its shape without opening it. Errors: invalid_argument on an option in brackets.
+  std::function<SampleShape(const DatasetOptions&)> shape;
+  /// Why only `synthetic` can be had here, in a line; empty where its real samples can. Cheap.
+  std::function<std::string(const DatasetOptions&)> missing;
 
-/// mnist, fashion-mnist (IDX files or synthetic); cifar10 (synthetic only, until its reader comes).
+  DatasetPair operator()(const DatasetOptions& options) const { return open(options); }
+};
+
+/// mnist, fashion-mnist (IDX files), translation, language (message catalogues), captions (rendered); all of these, and
+/// cifar10, cifar100, imagenet, highres, made up.
 Registry<DatasetFactory> builtin_datasets();
 
-/// The shape of a data set without opening it. Errors: not_found.
-SampleShape dataset_shape(const std::string& name);
+/// A data set by name and options in brackets: `translation[to=fr,vocabulary=4000]`. Those of `options` are replaced.
+/// Errors: not_found; those of its factory.
+DatasetPair open_dataset(const Spec& dataset, DatasetOptions options);
+
+/// Its shape without opening it. Errors: not_found; invalid_argument on an option.
+SampleShape dataset_shape(const Spec& dataset, bool synthetic = false);
+/// The same of `name` or `name[key=value,…]`.
+SampleShape dataset_shape(const std::string& dataset, bool synthetic = false);
 
 }  // namespace ddl

@@ -1,17 +1,19 @@
 #include "ddl/data/idx_dataset.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/data/idx.h"
+#include "ddl/data/options.h"
 
 namespace ddl {
 namespace {
 
 namespace fs = std::filesystem;
+
+const std::string kTrainImages = "train-images-idx3-ubyte";
 
 /// The raw file, else the compressed one, else empty.
 std::string find_part(const std::string& folder, const std::string& stem) {
@@ -24,13 +26,9 @@ std::string find_part(const std::string& folder, const std::string& stem) {
 }
 
 std::vector<std::string> places(const IdxSource& source, const DatasetOptions& options) {
-  // A folder that was asked for is the only one: a mistyped name must not be answered with other data.
-  if (!options.folder.empty()) return {options.folder};
-  std::vector<std::string> all;
-  const char* root = std::getenv("DDLBENCH_DATA");
-  if (root != nullptr && *root != '\0') all.push_back((fs::path(root) / source.name).string());
-  if (!source.system_folder.empty()) all.push_back(source.system_folder);
-  return all;
+  std::vector<std::string> system;
+  if (!source.system_folder.empty()) system.push_back(source.system_folder);
+  return data_places(source.name, options, system);
 }
 
 std::string require_part(const std::string& folder, const std::string& stem) {
@@ -80,7 +78,7 @@ ImageBytes read_idx_images(const std::string& images_path, const std::string& la
 DatasetPair open_idx_dataset(const IdxSource& source, const DatasetOptions& options) {
   const auto looked_in = places(source, options);
   for (const auto& folder : looked_in) {
-    const auto train_images = find_part(folder, "train-images-idx3-ubyte");
+    const auto train_images = find_part(folder, kTrainImages);
     if (train_images.empty()) continue;
     const auto train_labels = require_part(folder, "train-labels-idx1-ubyte");
     const auto test_images = require_part(folder, "t10k-images-idx3-ubyte");
@@ -93,14 +91,17 @@ DatasetPair open_idx_dataset(const IdxSource& source, const DatasetOptions& opti
     pair.test = std::make_unique<ImageSet>(std::move(test), std::move(normalisation));
     return pair;
   }
-  const auto package = source.package.empty()
-                           ? std::string("no Debian package has it")
-                           : fmt::format("Debian has it: apt-get install {}", source.package);
-  throw Error(
-      Code::not_found,
-      fmt::format("[dataset] {}: no train-images-idx3-ubyte or .gz; looked in: {}; {}, or use --synthetic", source.name,
-                  looked_in.empty() ? "nowhere (no folder given, DDLBENCH_DATA not set)" : join(looked_in, ", "),
-                  package));
+  throw Error(Code::not_found, fmt::format("[dataset] {}: {}, or use --synthetic", source.name, missing_idx_dataset(source, options)));
+}
+
+std::string missing_idx_dataset(const IdxSource& source, const DatasetOptions& options) {
+  const auto looked_in = places(source, options);
+  for (const auto& folder : looked_in)
+    if (!find_part(folder, kTrainImages).empty()) return {};
+  const auto package = source.package.empty() ? std::string("no Debian package has it")
+                                              : fmt::format("Debian has it: apt-get install {}", source.package);
+  return fmt::format("no {} or .gz; looked in: {}; {}", kTrainImages,
+                     looked_in.empty() ? "nowhere (no folder given, DDLBENCH_DATA not set)" : join(looked_in, ", "), package);
 }
 
 }  // namespace ddl

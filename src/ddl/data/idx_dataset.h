@@ -20,6 +20,9 @@ struct IdxSource {
 /// looked in; those of read_idx; corrupt where files do not fit each other.
 DatasetPair open_idx_dataset(const IdxSource& source, const DatasetOptions& options);
 
+/// Why it would answer not_found, in a line; empty where there is a file of training images.
+std::string missing_idx_dataset(const IdxSource& source, const DatasetOptions& options);
+
 /// One part: images [n, height, width] or [n, channels, height, width], labels [n].
 /// Errors: those of read_idx; corrupt on another shape, no samples, counts that differ, a label out of range.
 ImageBytes read_idx_images(const std::string& images_path, const std::string& labels_path, const SampleShape& shape);

@@ -26,6 +26,9 @@ void write_idx(const Dataset& dataset, const std::string& folder, const std::str
                std::span<const std::int64_t> indices) {
   const auto& raw = require_raw(dataset);
   const auto shape = dataset.shape();
+  if (shape.objective != Objective::classification || shape.classes > 256)
+    throw Error(Code::unsupported, fmt::format("[dataset] unsupported: IDX files hold images with a label of one byte; got {} classes, "
+                                               "expected a classification of up to 256", shape.classes));
   const auto n = static_cast<std::int64_t>(indices.size());
   std::vector<std::int64_t> dims{n};
   if (shape.channels != 1) dims.push_back(shape.channels);

@@ -13,7 +13,8 @@ const RawImages& require_raw(const Dataset& dataset);
 
 /// Writes a data set as `<stem>-images-idx3-ubyte` and `<stem>-labels-idx1-ubyte` (stem: train or t10k) in `folder`,
 /// which exists: all samples, or those of `indices` in that order. Grey images have rank 3, others rank 4 (channels
-/// second). Errors: io; unsupported where its samples are not bytes; those of Dataset::read.
+/// second). Errors: io; unsupported where its samples are not bytes with a label of one byte; those of
+/// Dataset::read.
 void write_idx(const Dataset& dataset, const std::string& folder, const std::string& stem);
 void write_idx(const Dataset& dataset, const std::string& folder, const std::string& stem,
                std::span<const std::int64_t> indices);

@@ -111,7 +111,7 @@ std::string origin_of(const Experiment& experiment, const std::string& key) {
 DatasetPair open_data(const Experiment& experiment) {
   const auto& job = experiment.job;
   try {
-    return builtin_datasets().at(job.dataset).make({job.data_folder, job.synthetic, job.seed, job.train_samples, job.test_samples});
+    return open_dataset(parse_spec(job.dataset), {job.data_folder, job.synthetic, job.seed, job.train_samples, job.test_samples});
   } catch (const Error& error) {
     throw prefixed(origin_of(experiment, job.data_folder.empty() ? "dataset" : "data"), error);
   }
@@ -119,7 +119,7 @@ DatasetPair open_data(const Experiment& experiment) {
 
 void check_experiment(const Experiment& experiment, std::int64_t samples) {
   try {
-    check_job(experiment.job, dataset_shape(experiment.job.dataset), samples);
+    check_job(experiment.job, dataset_shape(experiment.job.dataset, experiment.job.synthetic), samples);
   } catch (const JobFault& fault) {
     throw prefixed(origin_of(experiment, fault.key()), fault);
   }

@@ -76,12 +76,18 @@ Binding workers() {
           }};
 }
 
+/// Kept as its one spelling, so that the same data set is the same experiment.
+Binding dataset() {
+  return {{"dataset", KeyType::spec, "fashion-mnist", "Data set to train on, as in translation[to=fr,vocabulary=4000].", {}},
+          [](Experiment& e, const std::string& value) -> Json { return e.job.dataset = to_string(parse_spec(parse_text(value))); }};
+}
+
 std::vector<Binding> make() {
   using E = Experiment;
   std::vector<Binding> all;
   const auto add = [&](Binding binding) { all.push_back(std::move(binding)); };
   add(spec("model", "lenet", "Network to train.", [](E& e) -> Spec& { return e.job.model; }));
-  add(text("dataset", "fashion-mnist", "Data set to train on.", [](E& e) -> std::string& { return e.job.dataset; }));
+  add(dataset());
   add(text("data", "", "Folder of the data set's files. Without one the usual places are searched.",
            [](E& e) -> std::string& { return e.job.data_folder; }));
   add(boolean("synthetic", "false", "Make the data up in memory: same shapes and classes, learnable.",
@@ -117,13 +123,24 @@ std::vector<Binding> make() {
               [](E& e, std::int64_t v) { e.job.seed = static_cast<std::uint64_t>(v); }));
   add(boolean("evaluate", "true", "Measure accuracy on the test set after each epoch, or after the last step.",
               [](E& e) -> bool& { return e.job.evaluate; }));
-  add(number("learning_rate", "0.05", "Step size of SGD.", 0, 1e6, [](E& e) -> double& { return e.job.learning_rate; }));
-  add(number("momentum", "0.9", "Momentum of SGD.", 0, 1, [](E& e) -> double& { return e.job.momentum; }));
-  add(number("weight_decay", "0", "L2 penalty added to the gradient.", 0, 1e6,
+  add(spec("optimizer", "sgd", "Rule by which gradients change parameters. As in sgd[nesterov=on] or adamw[beta2=0.98].",
+           [](E& e) -> Spec& { return e.job.optimizer; }));
+  add(number("learning_rate", "0.05", "Step size of the optimizer.", 0, 1e6, [](E& e) -> double& { return e.job.learning_rate; }));
+  add(number("momentum", "0.9", "Momentum of sgd and lars.", 0, 1, [](E& e) -> double& { return e.job.momentum; }));
+  add(number("weight_decay", "0", "L2 penalty added to the gradient; in adamw and lamb apart from it.", 0, 1e6,
              [](E& e) -> double& { return e.job.weight_decay; }));
-  add(choice("learning_rate_schedule", "How the learning rate moves over the run. cosine: to zero.",
-             {"constant", "cosine"}, "constant",
-             [](E& e, const std::string& v) { e.job.learning_rate_schedule = v; }));
+  add(spec("learning_rate_schedule", "constant",
+           "How the learning rate moves over the run. constant, cosine (to zero), step[every=30epochs,factor=0.1] or "
+           "inverse-sqrt[warmup=4000]; each takes warmup=STEPS or warmup=Nepochs.",
+           [](E& e) -> Spec& { return e.job.learning_rate_schedule; }));
+  add(integer("accumulate", "1", "Micro-batches that each worker's part of a batch is cut into; their gradients are added up.", 1, 1'000'000,
+              [](E& e, std::int64_t v) { e.job.accumulate = v; }));
+  add(number("clip", "0", "Largest norm of the gradient of all parameters together. 0: any.", 0, 1e30,
+             [](E& e) -> double& { return e.job.clip; }));
+  add(boolean("recompute", "false", "Keep few activations, and compute the others again in backward: less memory, more time.",
+              [](E& e) -> bool& { return e.job.recompute; }));
+  add(number("label_smoothing", "0", "Part of the expected probability that is spread over all classes, or words.", 0, 1,
+             [](E& e) -> double& { return e.job.label_smoothing; }));
   add(integer("loader", "1", "Threads that read batches ahead, per worker. 0: read in the step itself.", 0, 1024,
               [](E& e, std::int64_t v) { e.job.loader_threads = static_cast<int>(v); }));
   add(integer("loader_prefetch", "2", "Batches ready ahead, per loader thread.", 1, 1024,

@@ -98,6 +98,7 @@ void Supervisor::handle_message(const ProcessEvent& event) {
     const auto failure = Json::parse(event.message.body, nullptr, false);
     const auto code = failure.is_object() ? failure.value("code", std::string("corrupt")) : "corrupt";
     const auto message = failure.is_object() ? failure.value("message", std::string("no message")) : event.message.body;
+    if (failure.is_object() && failure.contains("memory_bytes")) observed_.memory[static_cast<std::size_t>(event.rank)] = failure.at("memory_bytes");
     const bool follows = code == "peer_lost" || code == "interrupted" || code == "timeout";
     failures_.push_back({event.rank, follows ? 1 : 2, fmt::format("rank {}: {}", event.rank, message)});
     said_[event.rank] = code;

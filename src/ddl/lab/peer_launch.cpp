@@ -6,7 +6,7 @@
 #include "ddl/core/error.h"
 #include "ddl/lab/launches.h"
 #include "ddl/lab/process_group.h"
-#include "ddl/nn/builtin.h"
+#include "ddl/nn/model.h"
 #include "ddl/subject/peer_events.h"
 #include "ddl/subject/subject.h"
 
@@ -17,7 +17,7 @@ namespace {
 std::vector<float> initial_weights(const Job& job, const SampleShape& shape) {
   std::vector<float> all;
   std::uint64_t index = 0;
-  for (const auto& spec : builtin_models().at(job.model.name).make(job.model, shape).parameter_specs()) {
+  for (const auto& spec : make_model(job.model, shape).parameter_specs()) {
     const auto offset = all.size();
     all.resize(offset + static_cast<std::size_t>(spec.elements()));
     initialise(spec, job.seed, index++, all.data() + offset);
@@ -31,6 +31,14 @@ PeerJob peer_job(const Experiment& experiment, const DatasetPair& data) {
     return Error(Code::unsupported, fmt::format("[{}] unsupported: this subject trains only {}", experiment.subject, what));
   };
   if (job.precision != "fp32") throw refuse(fmt::format("in fp32; got precision {}", job.precision));
+  if (job.optimizer != Spec{"sgd", {}}) throw refuse(fmt::format("with sgd, without options; got optimizer {}", to_string(job.optimizer)));
+  const auto& schedule = job.learning_rate_schedule;
+  if (!schedule.options.empty() || (schedule.name != "constant" && schedule.name != "cosine"))
+    throw refuse(fmt::format("with a constant or cosine learning rate, without options; got learning_rate_schedule {}", to_string(schedule)));
+  if (job.accumulate != 1) throw refuse(fmt::format("whole batches; got accumulate {}", job.accumulate));
+  if (job.recompute) throw refuse("with all activations kept; got recompute on");
+  if (job.clip != 0) throw refuse(fmt::format("without clipping; got clip {}", job.clip));
+  if (job.label_smoothing != 0) throw refuse(fmt::format("without label smoothing; got label_smoothing {}", job.label_smoothing));
   if (!job.strategy.options.empty() || (job.strategy.name != "data" && job.strategy.name != "single"))
     throw refuse(fmt::format("data parallel, without options; got strategy {}", to_string(job.strategy)));
   for (const auto& worker : job.workers)
@@ -45,7 +53,7 @@ PeerJob peer_job(const Experiment& experiment, const DatasetPair& data) {
   peer.learning_rate = job.learning_rate;
   peer.momentum = job.momentum;
   peer.weight_decay = job.weight_decay;
-  peer.learning_rate_schedule = job.learning_rate_schedule;
+  peer.learning_rate_schedule = schedule.name;
   peer.evaluate = job.evaluate;
   peer.threads = job.workers.front().threads;
   peer.seed = job.seed;

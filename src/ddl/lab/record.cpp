@@ -80,16 +80,26 @@ void add_losses(Json& record, const Observed& observed) {
   double final = 0;
   const auto first = std::max<std::int64_t>(0, complete - kFinalSteps);
   for (auto step = first; step < complete; ++step) final += book.loss(step);
-  Json losses = Json::array(), accuracies = Json::array();
-  for (const auto& epoch : observed.epochs) {
-    losses.push_back(epoch.at("loss"));
-    if (epoch.contains("top1")) accuracies.push_back(epoch.at("top1"));
-  }
+  Json losses = Json::array();
+  for (const auto& epoch : observed.epochs) losses.push_back(epoch.at("loss"));
   record["loss"] = {{"first", book.loss(0)},
                     {"final", final / static_cast<double>(complete - first)},
                     {"epochs", losses},
                     {"steps", {{"at", at}, {"value", value}}}};
-  if (!accuracies.empty()) record["accuracy"] = {{"top1", accuracies.back()}, {"epochs", accuracies}};
+}
+
+/// What the last evaluation said, and of all of them the accuracy: of samples, or of words.
+void add_accuracy(Json& record, const Observed& observed) {
+  Json epochs = Json::array(), accuracy;
+  for (const auto& epoch : observed.epochs) {
+    for (const auto* key : {"top1", "top5", "tokens", "bleu", "test_loss"})
+      if (epoch.contains(key)) accuracy[key] = epoch.at(key);
+    for (const auto* key : {"top1", "tokens"})
+      if (epoch.contains(key)) epochs.push_back(epoch.at(key));
+  }
+  if (epochs.empty()) return;
+  accuracy["epochs"] = epochs;
+  record["accuracy"] = accuracy;
 }
 
 Json rank_json(const Experiment& experiment, const Observed& observed, std::size_t rank, std::size_t skipped) {
@@ -100,8 +110,8 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
   json["step_ms"] = {{"median", end > skipped ? Json(median(std::span(milliseconds).subspan(skipped, end - skipped))) : Json(nullptr)},
                      {"samples", rounded(milliseconds)}};
   const auto& done = observed.done.at(rank);
-  if (!done.is_null()) {
-    const auto& memory = done.at("memory_bytes");
+  const auto& memory = done.is_null() ? observed.memory.at(rank) : done.at("memory_bytes");
+  if (!memory.is_null()) {
     const auto peak = [&](const char* key) { return memory.contains(key) ? memory.at(key).get<std::int64_t>() : std::int64_t{0}; };
     json["peak_memory_bytes"] = std::max(peak("allocator_peak"), peak("kernel_peak"));
     json["memory_bytes"] = memory;
@@ -126,9 +136,9 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
 }
 
 /// Every rank has the same.
-void add_buckets(Json& record, const Observed& observed) {
+void add_common(Json& record, const Observed& observed) {
   const auto& said = observed.done.front();
-  record["buckets"] = said.is_null() || !said.contains("buckets") ? Json(nullptr) : said.at("buckets");
+  for (const auto* key : {"buckets", "precision", "clipped_steps"}) record[key] = said.is_null() || !said.contains(key) ? Json(nullptr) : said.at(key);
 }
 
 /// Replicas must hold the same bits; a run in which they do not is not a measurement of anything.
@@ -200,7 +210,8 @@ void complete_record(Json& record, const Experiment& experiment, const Observed&
   const auto skipped = warm_up({milliseconds.begin(), milliseconds.begin() + observed.book.complete()});
   add_rates(record, observed.book, milliseconds, skipped);
   add_losses(record, observed);
-  add_buckets(record, observed);
+  add_accuracy(record, observed);
+  add_common(record, observed);
   add_digest(record, observed);
   record["ranks"] = Json::array();
   for (std::size_t rank = 0; rank < observed.done.size(); ++rank) record["ranks"].push_back(rank_json(experiment, observed, rank, skipped));

@@ -12,12 +12,13 @@ namespace ddl {
 /// What the coordinator learnt of one run, whatever program trained.
 struct Observed {
   explicit Observed(int ranks, TraceMode mode)
-      : book(ranks, mode), pids(static_cast<std::size_t>(ranks)), done(static_cast<std::size_t>(ranks)) {}
+      : book(ranks, mode), pids(static_cast<std::size_t>(ranks)), done(static_cast<std::size_t>(ranks)), memory(static_cast<std::size_t>(ranks)) {}
 
   StepBook book;
   std::vector<int> pids;
   std::vector<Json> done;            ///< each rank's last message; null until it came
-  std::vector<Json> epochs;          ///< {epoch, loss, top1?, test_loss?}, losses summed over ranks
+  std::vector<Json> memory;          ///< who held what when a rank had too little; null for the others
+  std::vector<Json> epochs;          ///< {epoch, loss, top1?, top5?, tokens?, bleu?, test_loss?}, losses summed over ranks
   std::vector<std::string> messages; ///< last lines of the workers' own output
   std::string state = "ok";
   std::string reason;

@@ -15,18 +15,16 @@
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/launches.h"
 #include "ddl/lab/record.h"
-#include "ddl/nn/builtin.h"
+#include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
-#include "ddl/strategy/builtin.h"
-#include "ddl/train/precision.h"
+#include "ddl/train/plan_job.h"
 #include "ddl/train/worker.h"
 
 namespace ddl {
 namespace {
 
 std::vector<std::string> task_names(const ModelGraph& graph, const Job& job) {
-  const auto workers = static_cast<int>(job.workers.size());
-  const auto plan = builtin_strategies().at(job.strategy.name).make({graph, workers, job.batch, element_bytes(job.precision), job.strategy, {}});
+  const auto plan = plan_job(job, graph);
   std::vector<std::string> names;
   for (const auto& task : plan.role_of(0).tasks) names.push_back(task.label);
   return names;
@@ -135,7 +133,7 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events, AgentHub*
   const auto data = open_data(experiment);
   times.dataset_open = now();
   check_experiment(experiment, data.train->size());
-  const auto graph = builtin_models().at(experiment.job.model.name).make(experiment.job.model, data.train->shape());
+  const auto graph = make_model(experiment.job.model, data.train->shape());
   auto record = new_record(experiment, data.train->digest() + data.test->digest());
 
   follow_machine_profile(experiment, record);

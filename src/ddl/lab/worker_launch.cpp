@@ -102,7 +102,7 @@ class WorkerLaunch final : public Launch {
         observed_.reason = fmt::format("parameters of rank {} differ from rank 0's after epoch {}", number, epoch);
       }
     }
-    for (const auto* key : {"top1", "test_loss"})
+    for (const auto* key : {"top1", "top5", "tokens", "bleu", "test_loss"})
       if (first.contains(key)) whole[key] = first.at(key);
     observed_.epochs.push_back(whole);
     epochs_.erase(epoch);

@@ -1,105 +1,150 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 namespace ddl {
 
+/// Each kind is described in layers/ (shapes, parameters, costs; no LibTorch) and computed in operators/.
 enum class LayerKind : std::uint8_t {
   input,
   conv2d,
   batch_norm2d,
+  layer_norm,
   relu,
+  relu6,
+  gelu,
+  tanh,
+  sigmoid,
   max_pool2d,
-  global_average_pool,
+  average_pool2d,
+  adaptive_average_pool2d,
   flatten,
   linear,
   add,
-  wait,  ///< passes its input on after `milliseconds`: a null workload
+  concatenate,
+  scale,
+  dropout,
+  embedding,
+  positions,  ///< adds sinusoids, or learnt vectors, of each place
+  attention,
+  lstm,
+  wait,       ///< passes its input on after `milliseconds`: a null workload
+  script,     ///< a TorchScript file: everything between images and logits
 };
 
-/// How a parameter starts. `fan_in` and `fan_out` are those of Glorot & Bengio 2010.
-enum class Initialiser : std::uint8_t {
-  zeros,
-  ones,
-  uniform_fan_in,  ///< U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's default of linear and convolution layers
-  normal_fan_out,  ///< N(0, 2/fan_out): He et al. 2015, as ResNets start
+/// How a tensor starts.
+struct Initialiser {
+  enum class Kind : std::uint8_t {
+    constant,   ///< all `value`
+    uniform,    ///< U(-value, value)
+    normal,     ///< N(0, value^2)
+    sinusoids,  ///< of [places, features]: Vaswani et al. 2017, section 3.5
+    file,       ///< comes from a file, with the layer
+  };
+  Kind kind = Kind::constant;
+  float value = 0;
+
+  static Initialiser zeros() { return {}; }
+  static Initialiser ones() { return {Kind::constant, 1}; }
+  static Initialiser uniform(float bound) { return {Kind::uniform, bound}; }
+  static Initialiser normal(float deviation) { return {Kind::normal, deviation}; }
+  /// U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's default of linear and convolution layers.
+  static Initialiser uniform_fan_in(std::int64_t fan_in);
+  /// N(0, 2/fan): He et al. 2015; with the fan of outputs, as ResNets start.
+  static Initialiser he_normal(std::int64_t fan);
+  /// U(-a, a) with a = sqrt(6/(fan_in+fan_out)): Glorot & Bengio 2010.
+  static Initialiser glorot_uniform(std::int64_t fan_in, std::int64_t fan_out);
 };
 
+/// A tensor that a layer owns: a parameter, a running statistic or a constant.
 struct ParameterSpec {
-  std::string name;                 ///< as in PyTorch's state dict: `layer1.0.conv1.weight`
+  std::string name;  ///< as in PyTorch's state dict: `layer1.0.conv1.weight`
   std::vector<std::int64_t> shape;
-  Initialiser initialiser = Initialiser::zeros;
-  std::int64_t fan = 0;             ///< the fan that the initialiser reads
+  Initialiser initialiser = {};
+  bool trainable = true;
 
   std::int64_t elements() const;
 };
 
-/// One layer: what it computes and what that costs, known before any tensor exists. Shapes are those of one sample.
+/// A parameter of another layer, used here too (tied weights).
+struct Borrowed {
+  int layer = 0;
+  int parameter = 0;
+};
+
+/// Which part of a sample an input layer stands for.
+enum class InputPart : std::uint8_t { images, source, target };
+
+/// Of height and width. One number stands for both.
+struct Pair {
+  std::int64_t height = 0, width = 0;
+  constexpr Pair(std::int64_t both) : height(both), width(both) {}
+  constexpr Pair(std::int64_t h, std::int64_t w) : height(h), width(w) {}
+  bool operator==(const Pair&) const = default;
+};
+
+/// What kinds need beyond shapes; those that a kind does not name, it does not read.
+struct Attributes {
+  Pair kernel = 0, stride = 1, padding = 0;  ///< conv2d, pools
+  std::int64_t groups = 1;                   ///< conv2d
+  bool count_padding = true;                 ///< average_pool2d: padding counts as pixels
+  std::int64_t heads = 1;                    ///< attention
+  bool causal = false;                       ///< attention: a place sees itself and what is before it
+  double epsilon = 1e-5;                     ///< batch_norm2d, layer_norm
+  double momentum = 0.1;                     ///< batch_norm2d: weight of the newest statistics
+  double rate = 0;                           ///< dropout
+  double factor = 1;                         ///< scale, embedding
+  double milliseconds = 0;                   ///< wait
+  InputPart part = InputPart::images;        ///< input
+  std::string file = {};                     ///< script
+};
+
+/// One layer: what it computes and what that costs, known before any tensor exists. Shapes are those of one sample:
+/// [channels, height, width] of images, [words], [words, features] or [features].
 struct Layer {
   std::string name;
   LayerKind kind = LayerKind::input;
-  std::vector<int> inputs;              ///< numbers of earlier layers
-  std::vector<std::int64_t> shape;      ///< of its output
-  std::vector<ParameterSpec> parameters;
-  std::int64_t kernel = 0, stride = 1, padding = 0;
-  double milliseconds = 0;              ///< of wait
-  std::int64_t flops = 0;               ///< forward, one sample; a multiply-add counts 2
-  std::int64_t kept_elements = 0;       ///< what backward needs of this layer, one sample
+  std::vector<int> inputs = {};               ///< numbers of earlier layers
+  std::vector<std::int64_t> shape = {};       ///< of its output
+  Attributes attributes = {};
+  std::vector<ParameterSpec> parameters = {};
+  std::vector<Borrowed> borrowed = {};        ///< follow its own parameters
+  std::vector<ParameterSpec> statistics = {}; ///< running ones, changed by forward in training
+  std::vector<ParameterSpec> constants = {};
+  std::int64_t flops = 0;                     ///< forward, one sample; a multiply-add counts 2
+  std::int64_t multiply_adds = 0;             ///< of matrix products alone: what papers print as FLOPs or GMACs
+  std::int64_t kept_elements = 0;             ///< what backward needs of this layer's output and of its own, one sample
+  bool frozen = false;                        ///< nothing in it trains, and its statistics stand still
+  bool auxiliary = false;                     ///< only the auxiliary output needs it: not run in evaluation
+  bool in_place = false;                      ///< may write over its first input: nobody needs that any more
 };
 
 /// A network as data: read by the builder of tensors, the partitioner, the memory ledger and the predictor.
 struct ModelGraph {
   std::string name;
-  std::vector<Layer> layers;            ///< in an order in which each comes after its inputs; the last is the output
+  std::vector<Layer> layers;                  ///< in an order in which each comes after its inputs; the last is the output
+  int auxiliary = -1;                         ///< the layer that is the auxiliary output, or -1
 
-  std::int64_t parameters() const;      ///< elements
-  std::int64_t flops() const;           ///< forward, one sample
+  /// Elements of what trains, and of what does not.
+  std::int64_t parameters() const;
+  std::int64_t frozen_parameters() const;
+  std::int64_t flops() const;                 ///< forward in training, one sample
+  std::int64_t multiply_adds() const;         ///< forward in evaluation, one sample
   std::int64_t kept_elements() const;
-  /// All parameters in the order of the layers that own them.
+  /// All parameters that train, in the order of the layers that own them.
   std::vector<ParameterSpec> parameter_specs() const;
+  std::vector<ParameterSpec> frozen_specs() const;
 };
 
-/// The values a parameter starts with, the same on every worker and for every LibTorch: a pure function of (spec,
-/// seed, index of the parameter). `values` holds spec.elements() floats.
+/// The values a tensor starts with, the same on every worker and for every LibTorch: a pure function of (spec, seed,
+/// index of the parameter). `values` holds spec.elements() floats. Those of a file are not made here.
 void initialise(const ParameterSpec& spec, std::uint64_t seed, std::uint64_t index, float* values);
 
-/// Puts a graph together layer by layer; each call returns the number of the layer it made.
-/// Errors of all: invalid_argument where shapes do not fit, naming the layer, what it got and what it expected.
-class GraphBuilder {
- public:
-  GraphBuilder(std::string name, std::vector<std::int64_t> input_shape);
-
-  struct Window {
-    std::int64_t kernel = 1, stride = 1, padding = 0;
-  };
-  struct ConvOptions {
-    bool bias = true;
-    Initialiser initialiser = Initialiser::uniform_fan_in;
-  };
-  int conv2d(const std::string& name, int from, std::int64_t channels, Window window, ConvOptions options);
-  int conv2d(const std::string& name, int from, std::int64_t channels, Window window) {
-    return conv2d(name, from, channels, window, ConvOptions{});
-  }
-  int batch_norm2d(const std::string& name, int from);
-  int relu(const std::string& name, int from);
-  int max_pool2d(const std::string& name, int from, Window window);
-  int global_average_pool(const std::string& name, int from);
-  int flatten(const std::string& name, int from);
-  int linear(const std::string& name, int from, std::int64_t features);
-  int add(const std::string& name, int a, int b);
-  int wait(const std::string& name, int from, double milliseconds);
-
-  static constexpr int kInput = 0;
-  const std::vector<std::int64_t>& shape(int layer) const { return graph_.layers[static_cast<std::size_t>(layer)].shape; }
-  ModelGraph finish() &&;
-
- private:
-  int append(Layer layer);
-  Layer& require_rank(Layer& layer, std::size_t rank);
-  ModelGraph graph_;
-};
+std::int64_t elements_of(const std::vector<std::int64_t>& shape);
+/// "3x224x224".
+std::string to_string(const std::vector<std::int64_t>& shape);
 
 }  // namespace ddl

@@ -1,59 +1,86 @@
 #include "ddl/nn/network.h"
 
-#include <ctime>
 #include <utility>
 
 #include "ddl/core/error.h"
-#include "ddl/measure/clock.h"
+#include "ddl/nn/operators/operator.h"
+#include "ddl/nn/script.h"
 
 namespace ddl {
 namespace {
 
-/// Sleeps most of the time and spins the rest: a sleeping thread is woken 50–100 us late.
-void wait_milliseconds(double milliseconds) {
-  constexpr Nanoseconds kSpin = 300'000;
-  const Nanoseconds until = now() + static_cast<Nanoseconds>(milliseconds * 1e6);
-  const Nanoseconds wake = until - kSpin;
-  if (wake > now()) {
-    const timespec time{wake / 1'000'000'000, wake % 1'000'000'000};
-    ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr);
-  }
-  while (now() < until) {
-  }
-}
-
-bool has_convolutions(const ModelGraph& graph) {
+bool has_wide_convolutions(const ModelGraph& graph) {
   for (const auto& layer : graph.layers)
     if (layer.kind == LayerKind::conv2d && layer.shape[0] >= 32) return true;
   return false;
+}
+
+const at::Tensor& part(const NetworkInput& input, const Layer& layer, const std::string& network) {
+  const auto part = layer.attributes.part;
+  const auto& tensor = part == InputPart::images ? input.images : part == InputPart::source ? input.source : input.target;
+  if (!tensor.defined()) throw Error(Code::invalid_argument, fmt::format("[{}] nothing was given for its input '{}'", network, layer.name));
+  // Sentences may be shorter than the longest.
+  const bool words = part != InputPart::images;
+  const auto got = tensor.dim() < 1 ? std::vector<std::int64_t>{} : tensor.sizes().slice(1).vec();
+  if (words ? got.size() != 1 || got[0] > layer.shape[0] : got != layer.shape)
+    throw Error(Code::invalid_argument, fmt::format("[{}] input '{}' does not fit; got samples of {}, expected {}{}", network, layer.name,
+                                                    to_string(got), words ? "at most " : "", to_string(layer.shape)));
+  return tensor;
 }
 
 }  // namespace
 
 Network::Network(ModelGraph graph, const NetworkOptions& options)
     : graph_(std::move(graph)),
+      options_(options),
       // oneDNN works on blocks of channels: with the few of a LeNet, reordering costs more than it saves.
-      format_(options.kernels == Kernels::fast && has_convolutions(graph_) ? at::MemoryFormat::ChannelsLast
-                                                                          : at::MemoryFormat::Contiguous) {
+      format_(options.kernels == Kernels::fast && has_wide_convolutions(graph_) ? at::MemoryFormat::ChannelsLast
+                                                                               : at::MemoryFormat::Contiguous) {
   last_use_.resize(graph_.layers.size());
   for (std::size_t i = 0; i < graph_.layers.size(); ++i) {
-    const auto& layer = graph_.layers[i];
-    first_parameter_.push_back(parameters_.size());
-    first_buffer_.push_back(buffers_.size());
-    for (const int input : layer.inputs) last_use_[static_cast<std::size_t>(input)] = i;
-    for (const auto& spec : layer.parameters) {
-      auto values = at::empty(spec.shape, at::kFloat);
-      initialise(spec, options.seed, parameters_.size(), values.data_ptr<float>());
-      auto parameter = values.to(options.device, options.type);
-      if (spec.shape.size() == 4) parameter = parameter.contiguous(format_);
-      parameters_.push_back(parameter.requires_grad_(true));
+    for (const int input : graph_.layers[i].inputs) last_use_[static_cast<std::size_t>(input)] = i;
+    adopt(graph_.layers[i]);
+  }
+  for (const int output : {static_cast<int>(graph_.layers.size()) - 1, graph_.auxiliary})
+    if (output >= 0) last_use_[static_cast<std::size_t>(output)] = graph_.layers.size();
+}
+
+Network::~Network() = default;
+Network::Network(Network&&) noexcept = default;
+
+at::Tensor Network::make(const ParameterSpec& spec, std::uint64_t index) const {
+  auto values = at::empty(spec.shape, at::kFloat);
+  initialise(spec, options_.seed, index, values.data_ptr<float>());
+  values = values.to(options_.device, options_.type);
+  return spec.shape.size() == 4 ? values.contiguous(format_) : values;
+}
+
+void Network::adopt(const Layer& layer) {
+  constexpr std::uint64_t kFrozen = std::uint64_t{1} << 32;  // what trains draws from below
+  LayerTensors own;
+  if (layer.kind == LayerKind::script) {
+    script_ = std::make_unique<ScriptModule>(layer.attributes.file, options_.device, options_.type);
+    for (const auto& [name, tensor] : script_->parameters(true)) {
+      parameters_.push_back(tensor);
+      own.parameters.push_back(tensor);
     }
-    if (layer.kind == LayerKind::batch_norm2d) {
-      const auto like = at::TensorOptions().dtype(options.type).device(options.device);
-      buffers_.push_back(at::zeros({layer.shape[0]}, like));
-      buffers_.push_back(at::ones({layer.shape[0]}, like));
+    for (const auto& [name, tensor] : script_->parameters(false)) frozen_.push_back(tensor);
+    for (const auto& tensor : script_->statistics()) buffers_.push_back(tensor);
+  } else {
+    for (const auto& spec : layer.parameters) {
+      auto& list = spec.trainable ? parameters_ : frozen_;
+      list.push_back(make(spec, spec.trainable ? list.size() : kFrozen + list.size()).requires_grad_(spec.trainable));
+      own.parameters.push_back(list.back());
     }
   }
+  for (const auto& [owner, number] : layer.borrowed)
+    own.parameters.push_back(tensors_[static_cast<std::size_t>(owner)].parameters[static_cast<std::size_t>(number)]);
+  for (const auto& spec : layer.statistics) {
+    own.statistics.push_back(make(spec, 0));
+    if (!layer.frozen) buffers_.push_back(own.statistics.back());
+  }
+  for (const auto& spec : layer.constants) own.constants.push_back(make(spec, 0));
+  tensors_.push_back(std::move(own));
 }
 
 std::vector<std::string> Network::parameter_names() const {
@@ -62,54 +89,35 @@ std::vector<std::string> Network::parameter_names() const {
   return names;
 }
 
+std::vector<at::Tensor> Network::parameters_of(std::size_t layer) const {
+  std::vector<at::Tensor> some;
+  for (const auto& parameter : tensors_[layer].parameters)
+    if (parameter.requires_grad()) some.push_back(parameter);
+  return some;
+}
+
 NetworkOutput Network::forward(const NetworkInput& input, bool training) {
   std::vector<at::Tensor> values(graph_.layers.size());
-  values[0] = input.images;
-  for (std::size_t i = 1; i < graph_.layers.size(); ++i) {
+  forward_layers(0, values.size(), values, input, training);
+  return {values.back(), graph_.auxiliary < 0 ? at::Tensor() : values[static_cast<std::size_t>(graph_.auxiliary)]};
+}
+
+void Network::forward_layers(std::size_t first, std::size_t last, std::vector<at::Tensor>& values, const NetworkInput& input, bool training) {
+  for (std::size_t i = first; i < last; ++i) {
     const auto& layer = graph_.layers[i];
-    values[i] = run(layer, i, values, training);
+    if (layer.auxiliary && !training) continue;
+    values[i] = forward_layer(i, values, input, training);
     for (const int from : layer.inputs)
       if (last_use_[static_cast<std::size_t>(from)] == i) values[static_cast<std::size_t>(from)].reset();
   }
-  return {values.back(), {}};
 }
 
-at::Tensor Network::run(const Layer& layer, std::size_t number, std::vector<at::Tensor>& values, bool training) {
-  auto& from = values[static_cast<std::size_t>(layer.inputs.at(0))];
-  const auto parameter = [&](std::size_t k) { return parameters_[first_parameter_[number] + k]; };
-  // An input nobody reads again may be overwritten, as long as its producer keeps its input, not its output.
-  const bool dies_here = last_use_[static_cast<std::size_t>(layer.inputs[0])] == number;
-  switch (layer.kind) {
-    case LayerKind::conv2d:
-      return at::conv2d(from, parameter(0), layer.parameters.size() > 1 ? parameter(1) : at::Tensor(),
-                        {layer.stride, layer.stride}, {layer.padding, layer.padding});
-    case LayerKind::batch_norm2d: {
-      const std::size_t buffer = first_buffer_[number];
-      return at::batch_norm(from, parameter(0), parameter(1), buffers_[buffer], buffers_[buffer + 1], training, 0.1,
-                            1e-5, false);
-    }
-    case LayerKind::relu:
-      return dies_here && layer.inputs[0] != 0 ? at::relu_(from) : at::relu(from);
-    case LayerKind::max_pool2d:
-      return at::max_pool2d(from, {layer.kernel, layer.kernel}, {layer.stride, layer.stride},
-                            {layer.padding, layer.padding});
-    case LayerKind::global_average_pool:
-      return at::adaptive_avg_pool2d(from, {1, 1});
-    case LayerKind::flatten:
-      return from.flatten(1);
-    case LayerKind::linear:
-      return at::linear(from, parameter(0), parameter(1));
-    case LayerKind::add: {
-      const auto& other = values[static_cast<std::size_t>(layer.inputs[1])];
-      return dies_here && layer.inputs[0] != layer.inputs[1] ? from.add_(other) : from.add(other);
-    }
-    case LayerKind::wait:
-      wait_milliseconds(layer.milliseconds);
-      return from;
-    case LayerKind::input:
-      break;
-  }
-  throw Error(Code::unsupported, fmt::format("[{}] layer '{}' cannot run", graph_.name, layer.name));
+at::Tensor Network::forward_layer(std::size_t number, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training) {
+  const auto& layer = graph_.layers[number];
+  if (layer.kind == LayerKind::input) return part(input, layer, graph_.name);
+  c10::SmallVector<at::Tensor, 4> inputs;
+  for (const int from : layer.inputs) inputs.push_back(values[static_cast<std::size_t>(from)]);
+  return operator_of(layer.kind)({layer, static_cast<int>(number), tensors_[number], inputs, input, training, options_, script_.get()});
 }
 
 }  // namespace ddl

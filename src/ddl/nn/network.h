@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "ddl/nn/graph.h"
 
 namespace ddl {
+
+struct LayerTensors;
+class ScriptModule;
 
 /// Which implementation of the layers: `fast` is ours (channels-last where that is faster, no page faults), `torch`
 /// plain ATen as an eager PyTorch user runs it.
@@ -35,19 +39,35 @@ struct NetworkOutput {
   at::Tensor auxiliary = {};  ///< of an auxiliary head, in training; undefined without one
 };
 
-/// A graph with tensors: parameters that are leaves of autograd, and batch statistics.
+/// A graph with tensors: parameters that are leaves of autograd, those that stand still, and batch statistics.
 class Network {
  public:
+  /// Errors: of a TorchScript file, see script.h.
   Network(ModelGraph graph, const NetworkOptions& options);
+  ~Network();
+  Network(Network&&) noexcept;
 
-  /// In training mode batch norm uses, and updates, the statistics of this worker's batch (momentum 0.1, eps 1e-5, as
-  /// torch.nn.BatchNorm2d).
+  /// In training mode batch norm uses, and updates, the statistics of this worker's batch (unless it is frozen), and
+  /// dropout draws by input.samples and input.step.
   NetworkOutput forward(const NetworkInput& input, bool training);
 
+  /// Runs layers [first, last) on `values`, one of each layer of the graph; those that no later layer reads are dropped.
+  void forward_layers(std::size_t first, std::size_t last, std::vector<at::Tensor>& values, const NetworkInput& input, bool training);
+  /// One layer of `values`, which nothing is dropped from.
+  at::Tensor forward_layer(std::size_t layer, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training);
+  /// The layer after which nobody reads the value of `layer`; the number of layers for what the network gives out.
+  std::size_t last_use(std::size_t layer) const { return last_use_[layer]; }
+  /// Those that train, of one layer; what it borrows too.
+  std::vector<at::Tensor> parameters_of(std::size_t layer) const;
+  /// Whether the layer writes over its first input.
+  bool overwrites(std::size_t layer) const { return graph_.layers[layer].in_place; }
+
   const ModelGraph& graph() const { return graph_; }
-  /// In the order of graph().parameter_specs().
+  /// Those that train, in the order of graph().parameter_specs().
   std::vector<at::Tensor>& parameters() { return parameters_; }
-  /// Running means and variances of every batch norm, in order.
+  /// Those that do not, in the order of graph().frozen_specs().
+  std::vector<at::Tensor>& frozen() { return frozen_; }
+  /// Running means and variances of every batch norm that learns, in order.
   std::vector<at::Tensor>& buffers() { return buffers_; }
   std::vector<std::string> parameter_names() const;
 
@@ -55,15 +75,18 @@ class Network {
   at::MemoryFormat memory_format() const { return format_; }
 
  private:
-  at::Tensor run(const Layer& layer, std::size_t number, std::vector<at::Tensor>& values, bool training);
+  at::Tensor make(const ParameterSpec& spec, std::uint64_t index) const;
+  void adopt(const Layer& layer);
 
   ModelGraph graph_;
+  NetworkOptions options_;
   at::MemoryFormat format_;
   std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> frozen_;
   std::vector<at::Tensor> buffers_;
-  std::vector<std::size_t> first_parameter_;  ///< of each layer
-  std::vector<std::size_t> first_buffer_;
+  std::vector<LayerTensors> tensors_;         ///< of each layer
   std::vector<std::size_t> last_use_;         ///< the layer after which a value is dropped
+  std::unique_ptr<ScriptModule> script_;
 };
 
 }  // namespace ddl

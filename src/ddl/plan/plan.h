@@ -11,7 +11,7 @@ namespace ddl {
 enum class TaskKind : std::uint8_t {
   load,        ///< take the next batch from the loader
   forward,
-  backward,    ///< raises the events of buckets as their gradients become complete
+  backward,    ///< the last of a step raises the events of buckets as their gradients become complete
   send,        ///< to the worker of role `peer`
   receive,
   collective,  ///< all workers of the plan take part

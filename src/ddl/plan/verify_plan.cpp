@@ -106,11 +106,16 @@ class Run {
     for (const int other : wanted.after)
       if (!roles_[role].done[static_cast<std::size_t>(other)]) return false;
     if (wanted.waits_for == kNone) return true;
-    // Backward raises its events while it runs: an event counts once that backward is done or may run.
+    // Backward raises its events while it runs: an event counts once that backward is done or may run. Of several, for
+    // micro-batches, the last completes the gradients.
     const auto& tasks = plan_.roles[role].tasks;
-    return std::any_of(tasks.begin(), tasks.end(), [&](const Task& other) {
-      return other.kind == TaskKind::backward && roles_[role].done[static_cast<std::size_t>(&other - tasks.data())];
-    });
+    bool any = false;
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      if (tasks[t].kind != TaskKind::backward) continue;
+      if (!roles_[role].done[t]) return false;
+      any = true;
+    }
+    return any;
   }
 
   void finish(std::size_t role, std::size_t stream) {

@@ -72,7 +72,10 @@ std::string export_csv_summary(const Json& record) {
       {"step_ms_p95", cell(number_at(record, {"step_ms", "p95"}))},
       {"step_ms_p99", cell(number_at(record, {"step_ms", "p99"}))},
       {"loss_final", cell(number_at(record, {"loss", "final"}))},
-      {"accuracy_top1", cell(run.accuracy)},
+      {"accuracy_top1", cell(number_at(record, {"accuracy", "top1"}))},
+      {"accuracy_top5", cell(number_at(record, {"accuracy", "top5"}))},
+      {"accuracy_tokens", cell(number_at(record, {"accuracy", "tokens"}))},
+      {"bleu", cell(run.bleu)},
       {"peak_memory_bytes", cell(run.peak_memory())},
       {"exposed_communication_share", cell(run.exposed_share())}};
   const bool known = run.has_ledger();

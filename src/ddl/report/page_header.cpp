@@ -131,6 +131,7 @@ std::string card_html(const Group& group, bool alone) {
     if (best->speedup && best->workers > 1) out += fact(in_times(*best->speedup), "speed-up, " + best->series);
     out += fact(in_figures(best->throughput->median), "samples/s, " + best->series);
     if (best->accuracy) out += fact(fmt::format("{:.1f} %", 100 * *best->accuracy), "test accuracy");
+    if (best->bleu) out += fact(fmt::format("{:.1f}", *best->bleu), "BLEU");
     out += "</dl>";
   }
   if (!alone || sentence.empty())

@@ -88,6 +88,8 @@ RunView view_run(const Json& record) {
   view.workers = std::max(static_cast<int>(view.ranks.size()), workers_of(record.value("config", Json::object())));
   view.throughput = interval_at(record, "throughput");
   view.accuracy = number_at(record, {"accuracy", "top1"});
+  if (!view.accuracy) view.accuracy = number_at(record, {"accuracy", "tokens"});
+  view.bleu = number_at(record, {"accuracy", "bleu"});
   view.step_ms = number_at(record, {"step_ms", "median"});
 
   view.name = text_at(record, {"case"});

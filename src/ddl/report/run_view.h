@@ -43,7 +43,8 @@ struct RunView {
   std::string likeness;  ///< what else must be equal for two runs to have done the same work: precision, kernels, …
   int workers = 0;                ///< 0 where it is not known
   std::optional<Interval> throughput;
-  std::optional<double> accuracy, step_ms;
+  std::optional<double> accuracy, step_ms;  ///< accuracy: of samples, or of words
+  std::optional<double> bleu;            ///< 0 … 100
   std::vector<RankView> ranks;
 
   std::string label;              ///< the case with the subject where that is a peer; unique among the views

@@ -25,6 +25,11 @@ std::string trimmed(std::string line) {
   return line + "\n";
 }
 
+std::string accuracy_text(const RunView& run) {
+  if (!run.accuracy) return kUnknown;
+  return fmt::format("{:.1f} %", 100 * *run.accuracy) + (run.bleu ? fmt::format(", BLEU {:.1f}", *run.bleu) : "");
+}
+
 }  // namespace
 
 const std::array<Column, kColumns>& columns() {
@@ -55,7 +60,7 @@ std::array<std::string, kColumns> cells(const RunView& run) {
           run.efficiency ? in_percent(*run.efficiency) : kUnknown,
           exposed ? in_percent(*exposed) : kUnknown,
           memory ? to_string(Bytes{static_cast<std::int64_t>(*memory)}) : kUnknown,
-          run.accuracy ? fmt::format("{:.1f} %", 100 * *run.accuracy) : kUnknown,
+          accuracy_text(run),
           run.state.empty() ? "unknown" : run.state};
 }
 

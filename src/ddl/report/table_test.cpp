@@ -22,6 +22,12 @@ TEST(Table, HasARowPerRecordInAlignedColumns) {
   EXPECT_NE(lines[1].find("95 % interval"), std::string::npos);
 }
 
+TEST(Table, ShowsTheAccuracyOfWordsWithBleu) {
+  auto records = synthetic_study();
+  records[0]["accuracy"] = {{"tokens", 0.4567}, {"bleu", 23.45}, {"test_loss", 2.5}, {"epochs", {0.4567}}};
+  EXPECT_NE(render_table(records).find("45.7 %, BLEU 23.4"), std::string::npos);
+}
+
 TEST(Table, ShowsReasonsAndPlaceholders) {
   const auto text = render_table({failed_record({.workers = 2}, "rank 1 ended by signal 9 (SIGKILL)")});
   EXPECT_NE(text.find("failed"), std::string::npos);

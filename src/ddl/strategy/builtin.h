@@ -18,7 +18,11 @@ struct StrategyInput {
   std::int64_t element_bytes = 4;
   Spec spec;                        ///< the strategy's name and options
   /// Parameters in the order in which backward completes their gradients; empty: assume the reverse of the network's.
-  std::vector<int> gradient_order;
+  std::vector<int> gradient_order = {};
+  int micro_batches = 1;            ///< of each worker's part of the batch, one after the other; exchanged after the last
+  int optimizer_tensors = 1;        ///< kept by the optimizer for each parameter
+  /// Whether an update reads more of the gradient than its own bucket's: a norm to clip, a check that all is finite.
+  bool whole_gradient = false;
 };
 
 /// A pure function to a Plan. Errors: invalid_argument for unknown options and impossible numbers of workers.

@@ -1,29 +1,45 @@
 #include "ddl/strategy/common.h"
 
+#include "ddl/core/error.h"
+
 namespace ddl {
 
 std::vector<Task> compute_tasks(const StrategyInput& input) {
-  std::vector<Task> tasks(3);
-  const double forward = static_cast<double>(input.graph.flops()) * static_cast<double>(input.local_batch);
+  if (input.micro_batches < 1)
+    throw Error(Code::invalid_argument, fmt::format("[{}] micro-batches; got {}, expected 1 or more", input.spec.name, input.micro_batches));
+  std::vector<Task> tasks(1);
   tasks[0].kind = TaskKind::load;
   tasks[0].label = "load";
-  tasks[1].kind = TaskKind::forward;
-  tasks[1].label = "forward";
-  tasks[1].after = {0};
-  tasks[1].flops = forward;
-  tasks[kBackwardTask].kind = TaskKind::backward;
-  tasks[kBackwardTask].label = "backward";
-  tasks[kBackwardTask].after = {1};
-  // One product for the gradient of the input, one for that of the weights.
-  tasks[kBackwardTask].flops = 2 * forward;
+  const double samples = static_cast<double>(input.local_batch) / input.micro_batches;
+  for (int micro = 0; micro < input.micro_batches; ++micro) {
+    const auto suffix = input.micro_batches == 1 ? "" : fmt::format(" {}", micro);
+    Task forward;
+    forward.kind = TaskKind::forward;
+    forward.label = "forward" + suffix;
+    forward.after = {static_cast<int>(tasks.size()) - 1};
+    forward.micro_batch = micro;
+    forward.flops = static_cast<double>(input.graph.flops()) * samples;
+    Task backward;
+    backward.kind = TaskKind::backward;
+    backward.label = "backward" + suffix;
+    backward.after = {static_cast<int>(tasks.size())};
+    backward.micro_batch = micro;
+    // One product for the gradient of the input, one for that of the weights.
+    backward.flops = 2 * forward.flops;
+    tasks.push_back(std::move(forward));
+    tasks.push_back(std::move(backward));
+  }
   return tasks;
 }
 
 Holdings holdings(const StrategyInput& input) {
   const std::int64_t parameters = input.graph.parameters() * input.element_bytes;
   Holdings holds;
-  holds.parameters = holds.gradients = holds.optimizer = parameters;
-  holds.activations = input.graph.kept_elements() * input.local_batch * input.element_bytes;
+  holds.parameters = holds.gradients = parameters;
+  holds.parameters += input.graph.frozen_parameters() * input.element_bytes;
+  holds.optimizer = parameters * input.optimizer_tensors;
+  const std::int64_t samples = (input.local_batch + input.micro_batches - 1) / input.micro_batches;
+  holds.activations = input.graph.kept_elements() * samples * input.element_bytes;
   return holds;
 }
 

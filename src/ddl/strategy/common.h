@@ -7,12 +7,11 @@
 
 namespace ddl {
 
-inline constexpr int kBackwardTask = 2;
-
-/// load, forward, backward of a whole network on one worker: tasks 0, 1 and kBackwardTask.
+/// load, then forward and backward of a whole network on one worker, for each micro-batch. The last is the backward that
+/// completes the gradients.
 std::vector<Task> compute_tasks(const StrategyInput& input);
 
-/// Parameters, gradients, momentum and kept activations of a whole network on one worker.
+/// Parameters, gradients, the optimizer's state and kept activations of a whole network on one worker.
 Holdings holdings(const StrategyInput& input);
 
 }  // namespace ddl

@@ -65,7 +65,9 @@ Plan data_parallel(const StrategyInput& input) {
   const auto first = std::min(cap, size_option(input.spec, "first-bucket", kFirstBucket));
   if (input.workers == 1) {
     // Nobody to exchange gradients with: what is left is one worker's step.
-    auto alone = single({input.graph, 1, input.local_batch, input.element_bytes, {"single", {}}, {}});
+    auto one = input;
+    one.spec = {"single", {}};
+    auto alone = single(one);
     alone.strategy = "data";
     return alone;
   }
@@ -75,6 +77,7 @@ Plan data_parallel(const StrategyInput& input) {
   plan.buckets.back().bytes += input.element_bytes;
   Role role{"worker", 0, input.workers, compute_tasks(input), holdings(input)};
   const auto count = static_cast<int>(plan.buckets.size());
+  const auto backward = static_cast<int>(role.tasks.size()) - 1;
   for (int b = 0; b < count; ++b) {
     Task reduce;
     reduce.kind = TaskKind::collective;
@@ -85,7 +88,7 @@ Plan data_parallel(const StrategyInput& input) {
     if (overlap) {
       reduce.waits_for = b;
     } else {
-      reduce.after = {kBackwardTask};
+      reduce.after = {backward};
     }
     role.holds.buckets += reduce.bytes;
     role.tasks.push_back(std::move(reduce));
@@ -95,7 +98,9 @@ Plan data_parallel(const StrategyInput& input) {
     update.kind = TaskKind::update;
     update.label = fmt::format("update {}", b);
     update.bucket = b;
-    update.after = {kBackwardTask, kBackwardTask + 1 + b};
+    update.after = {backward};
+    for (int other = 0; other < count; ++other)
+      if (other == b || input.whole_gradient) update.after.push_back(backward + 1 + other);
     role.tasks.push_back(std::move(update));
   }
   // Gradients live in the buckets; autograd's own are dropped as they are copied in.

@@ -10,10 +10,11 @@ Plan single(const StrategyInput& input) {
   if (input.workers != 1)
     throw Error(Code::invalid_argument, fmt::format("[single] trains with one worker; got {}", input.workers));
   Role role{"worker", 0, 1, compute_tasks(input), holdings(input)};
+  const auto backward = static_cast<int>(role.tasks.size()) - 1;
   Task update;
   update.kind = TaskKind::update;
   update.label = "update";
-  update.after = {kBackwardTask};
+  update.after = {backward};
   role.tasks.push_back(update);
   return {"single", 1, {}, {role}};
 }

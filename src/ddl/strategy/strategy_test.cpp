@@ -27,7 +27,7 @@ TEST(AssignBuckets, HoldsNothingOfNothing) { EXPECT_TRUE(assign_buckets({}, {}, 
 TEST(StrategyConformance, PlansAreSound) {
   for (const auto& strategy : builtin_strategies().entries())
     for (const auto& network : builtin_models().entries()) {
-      const auto graph = network.make({network.name, {}}, {1, 28, 28, 10});
+      const auto graph = network.make({network.name, {}}, natural_shape(network.name));
       for (const int workers : {1, 2, 3, 64, 4096}) {
         if (strategy.name == "single" && workers != 1) continue;
         const auto plan = strategy.make({graph, workers, 32, 4, {strategy.name, {}}, {}});

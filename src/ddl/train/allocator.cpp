@@ -73,24 +73,46 @@ class CountingAllocator final : public c10::Allocator {
     const std::size_t size = class_size(number);
     {
       const std::lock_guard lock(mutex_);
-      use_.current += static_cast<std::int64_t>(size);
-      use_.peak = std::max(use_.peak, use_.current);
       if (number < free_.size() && !free_[number].empty()) {
         auto* header = free_[number].back();
         free_[number].pop_back();
+        count(size);
         return header;
       }
     }
     const bool huge = cache_ && size >= kHugeBlock;
-    void* block = std::aligned_alloc(huge ? kHugePage : kAlignment, (size + (huge ? kHugePage : kAlignment) - 1) /
-                                                                        (huge ? kHugePage : kAlignment) * (huge ? kHugePage : kAlignment));
+    const std::size_t alignment = huge ? kHugePage : kAlignment;
+    const std::size_t whole = (size + alignment - 1) / alignment * alignment;
+    void* block = std::aligned_alloc(alignment, whole);
+    if (block == nullptr) {
+      drop_cache();
+      block = std::aligned_alloc(alignment, whole);
+    }
     if (block == nullptr) {
       const std::lock_guard lock(mutex_);
-      use_.current -= static_cast<std::int64_t>(size);
+      use_.refused = static_cast<std::int64_t>(size);
       throw std::bad_alloc();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      count(size);
     }
     if (huge) ::madvise(block, size, MADV_HUGEPAGE);  // advice: refusal costs speed only
     return new (block) Header{size, number};
+  }
+
+  /// Under the lock.
+  void count(std::size_t size) {
+    use_.current += static_cast<std::int64_t>(size);
+    use_.peak = std::max(use_.peak, use_.current);
+  }
+
+  void drop_cache() {
+    const std::lock_guard lock(mutex_);
+    for (auto& blocks : free_) {
+      for (auto* header : blocks) std::free(header);
+      blocks.clear();
+    }
   }
 
   void give_back(Header* header) {

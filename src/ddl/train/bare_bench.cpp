@@ -32,7 +32,7 @@ double median_step(int steps) {
   spec.name = "null";
   spec.options["ms"] = "10";
   Network network(builtin_models().at(spec.name).make(spec, dataset_shape("fashion-mnist")), {});
-  Sgd optimizer(network.parameters(), {0.9, 0});
+  const auto optimizer = make_optimizer({"sgd", {}}, network.parameters(), {0.9, 0});
   const auto images = at::randn({1, 1, 28, 28});
   const auto labels = at::zeros({1}, at::kLong);
   std::vector<double> milliseconds;
@@ -42,7 +42,7 @@ double median_step(int steps) {
     torch::autograd::backward({loss}, {at::ones({})});
     for (std::size_t i = 0; i < network.parameters().size(); ++i) {
       auto& gradient = network.parameters()[i].mutable_grad();
-      optimizer.update(i, gradient, 0.01);
+      optimizer->update(i, gradient, 0.01);
       gradient.reset();
     }
     (void)loss.item<double>();

@@ -5,8 +5,11 @@
 #include "ddl/collective/native.h"
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
-#include "ddl/nn/builtin.h"
+#include "ddl/nn/model.h"
 #include "ddl/strategy/builtin.h"
+#include "ddl/train/learning_rate.h"
+#include "ddl/train/optimizer.h"
+#include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
 #include "ddl/train/worker.h"
 #include "ddl/transport/builtin.h"
@@ -39,11 +42,26 @@ void check_collective(const Job& job, const std::string& word) {
 
 [[noreturn]] void refuse(const char* key, const std::string& message) { throw JobFault(key, Code::invalid_argument, message); }
 
+/// How gradients come about and what becomes of them.
+void check_training(const Job& job) {
+  of_key("precision", [&] { return element_bytes(job.precision); });
+  of_key("optimizer", [&] { return make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay})->state_tensors(); });
+  // How many steps there are does not matter to whether a schedule is sound.
+  of_key("learning_rate_schedule", [&] { return LearningRate(job.learning_rate_schedule, job.learning_rate, 1, 1).at(0); });
+  if (const auto own = job.strategy.options.find("compress"); own != job.strategy.options.end() && own->second != "none" && scales_loss(job.precision))
+    throw JobFault("precision", Code::unsupported,
+                   fmt::format("unsupported: an overflow of fp16 would stay for ever in what a compression kept back; got fp16 with compress={}, "
+                               "expected bf16 or fp32 with it", own->second));
+  if (job.accumulate < 1 || job.accumulate > job.batch)
+    refuse("accumulate", fmt::format("a batch is cut into micro-batches of one sample or more; got {} of a batch of {}, expected 1 to the batch",
+                                     job.accumulate, job.batch));
+}
+
 }  // namespace
 
 void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
   const auto workers = static_cast<std::int64_t>(job.workers.size());
-  const auto strategy = of_key("strategy", [&] { return builtin_strategies().at(job.strategy.name); });
+  of_key("strategy", [&] { return builtin_strategies().at(job.strategy.name); });
   of_key("transport", [&] { return choose_transport(job.transport, {}); });
   of_key("collective", [&] { check_collective(job, job.collective); });
   if (const auto own = job.strategy.options.find("collective"); own != job.strategy.options.end())
@@ -57,7 +75,7 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     if (name == "mpi" && fabric.latency.value > 0)
       refuse("fabric", fmt::format("latency is added by our tcp alone; got latency={} with transport {}, expected none", to_string(fabric.latency), job.transport));
   }
-  const auto bytes = of_key("precision", [&] { return element_bytes(job.precision); });
+  check_training(job);
   for (const auto& worker : job.workers)
     if (worker.device != "cpu")
       throw JobFault("workers", Code::unsupported, fmt::format("unsupported: this build has no such device; got '{}', expected cpu", worker.device));
@@ -77,10 +95,8 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     refuse("workers", fmt::format("more workers than samples; got {} workers, expected at most {}, one a sample", workers, samples));
   if (workers > job.batch)
     refuse("workers", fmt::format("more workers than samples of a batch; got {} workers, expected at most {}, the batch", workers, job.batch));
-  const auto graph = of_key("model", [&] { return builtin_models().at(job.model.name).make(job.model, shape); });
-  const auto plan = of_key("strategy", [&] {
-    return strategy.make({graph, static_cast<int>(workers), (job.batch + workers - 1) / workers, bytes, job.strategy, {}});
-  });
+  const auto graph = of_key("model", [&] { return make_model(job.model, shape); });
+  const auto plan = of_key("strategy", [&] { return plan_job(job, graph); });
   const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
   if (!findings.empty()) refuse("strategy", fmt::format("the plan of '{}' is not sound: {}", job.strategy.name, join(findings, "; ")));
 }

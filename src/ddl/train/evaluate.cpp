@@ -1,12 +1,16 @@
 #include "ddl/train/evaluate.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <tuple>
 
 #include <c10/core/GradMode.h>
 
-#include "ddl/core/error.h"
 #include "ddl/plan/schedule.h"
+#include "ddl/train/autocast.h"
+#include "ddl/train/objective.h"
+#include "ddl/train/score_sentences.h"
 
 namespace ddl {
 namespace {
@@ -28,10 +32,15 @@ std::vector<at::Tensor> share_statistics(Network& network, Communicator& communi
   return own;
 }
 
+/// What workers add up.
+struct Sums {
+  double counted = 0, top1 = 0, top5 = 0, loss = 0, stopped = 0;
+  std::array<double, std::tuple_size_v<decltype(BleuCounts::values)>> sentences = {};
+};
+
 }  // namespace
 
-Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* communicator, LoaderOptions loading,
-                    const std::function<bool()>& stop, const std::function<void(std::int64_t done, std::int64_t of)>& progress) {
+Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* communicator, const EvaluateOptions& options) {
   const c10::NoGradGuard guard;
   const int rank = communicator ? communicator->rank() : 0;
   const int ranks = communicator ? communicator->size() : 1;
@@ -50,31 +59,48 @@ Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* comm
         share.global_samples = static_cast<std::int64_t>(share.indices.size());
         return share;
       },
-      0, batches, loading);
+      0, batches, options.loading);
 
   const auto shape = dataset.shape();
-  double sums[3] = {0, 0, 0};  // right answers, loss, workers that stopped
-  for (std::int64_t number = 0; number < batches; ++number) {
-    if (stop && stop()) {
-      sums[2] = 1;
-      break;
+  const auto* const sentences = sentences_of(dataset);
+  Scores scores;
+  BleuCounts said;
+  Sums sums;
+  {
+    const Autocast autocast(network.parameters()[0].device().type(), options.precision);
+    for (std::int64_t number = 0; number < batches; ++number) {
+      if (options.stop && options.stop()) {
+        sums.stopped = 1;
+        break;
+      }
+      if (options.progress) options.progress(number, batches);
+      const auto batch = loader.next();
+      const auto given = example(*batch, shape, 0, batch->samples, network);
+      add_scores(scores, network.forward(given.input, false).logits, given.expected);
+      if (sentences) said += score_sentences(network, given, shape, *sentences);
     }
-    if (progress) progress(number, batches);
-    const auto batch = loader.next();
-    const auto images = at::from_blob(const_cast<float*>(batch->images.data()),
-                                      {batch->samples, shape.channels, shape.height, shape.width}, at::kFloat)
-                            .to(network.parameters()[0].options().requires_grad(false), false, false, network.memory_format());
-    const auto labels =
-        at::from_blob(const_cast<std::int64_t*>(batch->labels.data()), {batch->samples}, at::kLong).to(images.device());
-    const auto logits = network.forward({images}, false).logits;
-    sums[0] += static_cast<double>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
-    sums[1] += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
   }
+  sums.counted = scores.counted;
+  sums.top1 = scores.top1;
+  sums.top5 = scores.top5;
+  sums.loss = scores.loss;
+  std::copy(said.values.begin(), said.values.end(), sums.sentences.begin());
   if (communicator)
-    communicator->all_reduce({reinterpret_cast<std::byte*>(sums), 3, ElementType::fp64}, ReduceOp::sum).wait();
+    communicator->all_reduce({reinterpret_cast<std::byte*>(&sums), sizeof sums / sizeof(double), ElementType::fp64}, ReduceOp::sum).wait();
   for (std::size_t i = 0; i < own.size(); ++i) network.buffers()[i].copy_(own[i]);
-  const auto total = static_cast<double>(dataset.size());
-  return {sums[2] == 0, sums[0] / total, sums[1] / total};
+
+  Evaluation result;
+  result.complete = sums.stopped == 0;
+  result.loss = sums.loss / sums.counted;
+  if (shape.objective == Objective::classification) {
+    result.top1 = sums.top1 / sums.counted;
+    if (shape.classes > 5) result.top5 = sums.top5 / sums.counted;
+  } else {
+    result.tokens = sums.top1 / sums.counted;
+    std::transform(sums.sentences.begin(), sums.sentences.end(), said.values.begin(), [](double sum) { return static_cast<std::int64_t>(sum); });
+    if (sentences) result.bleu = bleu(said);
+  }
+  return result;
 }
 
 }  // namespace ddl

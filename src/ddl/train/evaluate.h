@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 
 #include "ddl/collective/communicator.h"
 #include "ddl/data/dataset.h"
@@ -11,17 +13,25 @@ namespace ddl {
 
 struct Evaluation {
   bool complete = true;  ///< false: some worker asked to stop, and the rest says nothing
-  double top1 = 0;  ///< fraction of samples whose largest logit is their label's
-  double loss = 0;  ///< mean cross entropy
+  double loss = 0;       ///< mean cross entropy, of samples or of words
+  std::optional<double> top1 = {};    ///< fraction of samples whose largest logit is their label's
+  std::optional<double> top5 = {};    ///< whose label is among the five largest; where there are more than five classes
+  std::optional<double> tokens = {};  ///< fraction of words that are right, each after the right ones before it
+  std::optional<double> bleu = {};    ///< 0 … 100, of what the network says by itself; of translation and captioning
+};
+
+struct EvaluateOptions {
+  LoaderOptions loading = {};
+  std::string precision = "fp32";  ///< as jobs name it
+  /// Asked after each batch of this worker's; who is asked to stop leaves the rest out, and then all do.
+  std::function<bool()> stop = {};
+  std::function<void(std::int64_t done, std::int64_t of)> progress = {};
 };
 
 /// Runs the network over the whole data set, each worker a contiguous part of it, without gradients.
 /// Batch norm uses running statistics; workers that kept statistics of their own batches take the mean of all for it, and go on with
 /// their own.
-/// `stop` is asked, and `progress` told, after each batch of this worker's; who is asked to stop leaves the rest out, and then
-/// all do.
 /// Collective: every worker calls it; all get the same answer. `communicator` may be null for one worker.
-Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* communicator, LoaderOptions loading,
-                    const std::function<bool()>& stop = {}, const std::function<void(std::int64_t done, std::int64_t of)>& progress = {});
+Evaluation evaluate(Network& network, const Dataset& dataset, Communicator* communicator, const EvaluateOptions& options);
 
 }  // namespace ddl

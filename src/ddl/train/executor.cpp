@@ -1,5 +1,6 @@
 #include "ddl/train/executor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -8,8 +9,19 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
+#include "ddl/plan/schedule.h"
+#include "ddl/train/autocast.h"
+#include "ddl/train/objective.h"
+#include "ddl/train/precision.h"
+#include "ddl/train/recompute.h"
 
 namespace ddl {
+namespace {
+
+/// Halved so often, the loss itself no longer counts in fp16: something else is wrong.
+constexpr double kLeastLossScale = 1e-6;
+
+}  // namespace
 
 /// What one step knows while it runs.
 struct Executor::Step {
@@ -18,15 +30,31 @@ struct Executor::Step {
   double learning_rate = 0;
   const std::vector<Task>& tasks;
   std::shared_ptr<const Batch> batch = {};
-  at::Tensor images = {}, labels = {}, loss = {};
+  at::Tensor loss = {};                   ///< of the micro-batch between its forward and its backward
+  at::Tensor loss_sum = {};               ///< of all micro-batches so far, fp64
+  bool judged = false;                    ///< the whole gradient: the two below are known
+  bool skipped = false;
+  double gradient_scale = 1;              ///< what makes of the gradients that came those that count
   std::vector<bool> done = {};            ///< by task
   std::vector<bool> raised = {};          ///< by bucket
   std::vector<Handle> handles = {};       ///< by task
   std::size_t next_collective = 0;
 };
 
-Executor::Executor(Network& network, Sgd& optimizer, Communicator* communicator, int worker, Exchange exchange)
-    : network_(network), optimizer_(optimizer), communicator_(communicator), worker_(worker), exchange_(std::move(exchange)) {}
+Executor::Executor(Network& network, Optimizer& optimizer, Communicator* communicator, int worker, Recipe recipe, Exchange exchange)
+    : network_(network),
+      optimizer_(optimizer),
+      communicator_(communicator),
+      worker_(worker),
+      recipe_(std::move(recipe)),
+      exchange_(std::move(exchange)) {
+  if (recipe_.recompute) cuts_ = recompute_cuts(network_);
+  if (!scales_loss(recipe_.precision)) return;
+  loss_scale_.emplace(LossScale::Rule{});
+  updates_.loss_scale = loss_scale_->value();
+}
+
+bool Executor::needs_whole_gradient(const Recipe& recipe) { return recipe.clip > 0 || scales_loss(recipe.precision); }
 
 void Executor::adopt(Plan plan) {
   const auto findings = verify(plan, static_cast<int>(network_.parameters().size()));
@@ -36,6 +64,7 @@ void Executor::adopt(Plan plan) {
   compute_tasks_.clear();
   collective_tasks_.clear();
   const auto& tasks = plan_.role_of(worker_).tasks;
+  micro_batches_ = static_cast<int>(std::count_if(tasks.begin(), tasks.end(), [](const Task& task) { return task.kind == TaskKind::forward; }));
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (tasks[i].kind == TaskKind::send || tasks[i].kind == TaskKind::receive)
       throw Error(Code::unsupported, fmt::format("[executor] unsupported: task '{}' is a {}", tasks[i].label, name(tasks[i].kind)));
@@ -86,7 +115,15 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
   step.done.assign(step.tasks.size(), false);
   step.handles.resize(step.tasks.size());
   step.raised.assign(plan_.buckets.size(), false);
-  if (buckets_) buckets_->set_control(ask_to_stop ? 1 : 0);
+  if (buckets_) {
+    buckets_->set_control(ask_to_stop ? 1 : 0);
+    buckets_->begin_step(
+        [&](int bucket) {
+          step.raised[static_cast<std::size_t>(bucket)] = true;
+          start_collectives(step);
+        },
+        [&](Nanoseconds begin, Nanoseconds end) { trace_.push_back(span(step.number, kNone, Cause::copy, begin, end)); });
+  }
 
   for (const int task : compute_tasks_) {
     finish_dependencies(step, step.tasks[static_cast<std::size_t>(task)]);
@@ -105,10 +142,12 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
 
   StepResult result;
   result.samples = step.batch->samples;
-  result.loss = step.loss.defined() ? step.loss.item<double>() / static_cast<double>(step.batch->global_weight) : 0.0;
+  result.loss = step.loss_sum.defined() ? step.loss_sum.item<double>() / static_cast<double>(step.batch->global_weight) : 0.0;
   if (!std::isfinite(result.loss))
     throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", number, result.loss));
   result.stop = buckets_ ? buckets_->control() > 0 : ask_to_stop;
+  result.skipped = step.skipped;
+  ++(step.skipped ? updates_.skipped : updates_.updates);
   return result;
 }
 
@@ -120,8 +159,8 @@ void Executor::run(Step& step, int number) {
       step.batch = step.next_batch();
       if (!step.batch) throw Error(Code::invalid_argument, fmt::format("[executor] no batch for step {}", step.number));
       break;
-    case TaskKind::forward: forward(step); break;
-    case TaskKind::backward: backward(step); break;
+    case TaskKind::forward: forward(step, task); break;
+    case TaskKind::backward: backward(step, task); break;
     case TaskKind::update: update(step, task); break;
     case TaskKind::send:
     case TaskKind::receive:
@@ -130,49 +169,80 @@ void Executor::run(Step& step, int number) {
   trace_.push_back(span(step.number, number, cause_of(task.kind), begin, now()));
 }
 
-void Executor::forward(Step& step) {
+void Executor::forward(Step& step, const Task& task) {
   const auto& batch = *step.batch;
-  if (batch.samples == 0) return;
-  const auto& shape = network_.graph().layers[0].shape;
+  const auto mine = part_of(static_cast<std::size_t>(batch.samples), micro_batches_, task.micro_batch);
+  if (mine.begin == mine.end) return;
   const auto begin = now();
   // Autograd reads the loader's memory; the batch is kept until the step is over.
-  step.images = at::from_blob(const_cast<float*>(batch.images.data()), {batch.samples, shape[0], shape[1], shape[2]}, at::kFloat)
-                    .to(network_.parameters()[0].options().requires_grad(false), false, false, network_.memory_format());
-  step.labels = at::from_blob(const_cast<std::int64_t*>(batch.labels.data()), {batch.samples}, at::kLong)
-                    .to(step.images.device());
+  const auto given = example(batch, recipe_.shape, static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end), network_);
   trace_.push_back(span(step.number, kNone, Cause::copy, begin, now()));
-  step.loss = at::cross_entropy_loss(network_.forward({step.images}, true).logits, step.labels, {}, at::Reduction::Sum);
+  const auto output = [&] {
+    if (!cuts_.empty()) return forward_with_recompute(network_, cuts_, given.input, recipe_.precision);
+    const Autocast autocast(given.expected.device().type(), recipe_.precision);
+    return network_.forward(given.input, true);
+  }();
+  step.loss = loss_sum(output, given.expected, recipe_.label_smoothing);
 }
 
-void Executor::backward(Step& step) {
-  if (buckets_)
-    buckets_->begin_step(
-        [&](int bucket) {
-          step.raised[static_cast<std::size_t>(bucket)] = true;
-          start_collectives(step);
-        },
-        [&](Nanoseconds begin, Nanoseconds end) { trace_.push_back(span(step.number, kNone, Cause::copy, begin, end)); });
+void Executor::backward(Step& step, const Task& task) {
+  const std::int64_t micro_batches_with_samples = std::min<std::int64_t>(micro_batches_, step.batch->samples);
   if (step.loss.defined()) {
-    // The loss is a sum; dividing its gradient by what the samples of all workers count makes the sum over workers the gradient of
-    // the mean over the global batch, however unequal their shares are.
-    const auto weight = at::full({}, 1.0 / static_cast<double>(step.batch->global_weight), step.loss.options().requires_grad(false));
-    torch::autograd::backward({step.loss}, {weight});
-    step.loss = step.loss.detach();
+    if (buckets_) buckets_->begin_pass(task.micro_batch + 1 == micro_batches_with_samples);
+    // The loss is a sum; dividing its gradient by what the samples of all workers count makes the sum over workers and
+    // micro-batches the gradient of the mean over the global batch, however unequal their shares are.
+    const double scale = (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(step.batch->global_weight);
+    torch::autograd::backward({step.loss}, {at::full({}, scale, step.loss.options().requires_grad(false))});
+    const auto loss = step.loss.detach().to(at::kDouble);
+    step.loss_sum = step.loss_sum.defined() ? step.loss_sum + loss : loss;
+    step.loss.reset();
   }
-  if (buckets_) buckets_->complete_step();
+  if (buckets_ && task.micro_batch + 1 == micro_batches_) buckets_->complete_step();
+}
+
+/// Once a step, where an update depends on more than its own gradient: one pass over all of them gives their norm, which
+/// is finite exactly where they all are. Every worker reads the same reduced bits, hence all agree.
+/// Clipping: Pascanu, Mikolov & Bengio, On the difficulty of training recurrent neural networks, ICML 2013, algorithm 1;
+/// the small number under the norm is torch.nn.utils.clip_grad_norm_'s.
+void Executor::judge_gradient(Step& step) {
+  constexpr double kTiny = 1e-6;
+  step.judged = true;
+  if (!needs_whole_gradient(recipe_)) return;
+  double squares = 0;
+  for (std::size_t i = 0; i < network_.parameters().size(); ++i) {
+    const auto& gradient = buckets_ ? buckets_->gradient(static_cast<int>(i)) : network_.parameters()[i].grad();
+    if (gradient.defined()) squares += sum_of_squares(gradient);
+  }
+  const double scale = loss_scale_ ? loss_scale_->value() : 1;
+  if (loss_scale_) {
+    step.skipped = !std::isfinite(squares);
+    loss_scale_->observe(!step.skipped);
+    updates_.loss_scale = loss_scale_->value();
+    if (loss_scale_->value() < kLeastLossScale)
+      throw Error(Code::invalid_argument, fmt::format("[executor] gradients are not finite at step {} whatever the loss is scaled with; got {}",
+                                                      step.number, loss_scale_->value()));
+    if (step.skipped) return;
+  }
+  step.gradient_scale = 1 / scale;
+  if (recipe_.clip == 0) return;
+  const double norm = std::sqrt(squares) / scale;
+  if (norm > recipe_.clip) ++updates_.clipped;
+  step.gradient_scale *= std::min(1.0, recipe_.clip / (norm + kTiny));
 }
 
 void Executor::update(Step& step, const Task& task) {
-  auto& parameters = network_.parameters();
+  if (!step.judged) judge_gradient(step);
   if (task.bucket != kNone) {
+    if (step.skipped) return;
     for (const int i : plan_.buckets[static_cast<std::size_t>(task.bucket)].parameters)
-      optimizer_.update(static_cast<std::size_t>(i), buckets_->gradient(i), step.learning_rate);
+      optimizer_.update(static_cast<std::size_t>(i), buckets_->gradient(i), step.learning_rate, step.gradient_scale);
     return;
   }
+  auto& parameters = network_.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     auto& gradient = parameters[i].mutable_grad();
     if (!gradient.defined()) continue;  // no samples in this step
-    optimizer_.update(i, gradient, step.learning_rate);
+    if (!step.skipped) optimizer_.update(i, gradient, step.learning_rate, step.gradient_scale);
     gradient.reset();
   }
 }

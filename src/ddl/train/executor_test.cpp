@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <thread>
 
@@ -23,17 +24,52 @@ namespace {
 constexpr std::int64_t kSamples = 11;
 constexpr double kRate = 0.1;
 
-/// Smooth images that depend on the class; the same for every rank.
+/// Smooth images that depend on the class; the same for every rank. One of them may be so bright that, with the loss
+/// scaled as at the start, its gradient overflows fp16.
 class Waves final : public Dataset {
  public:
+  explicit Waves(std::int64_t bright = -1) : bright_(bright) {}
   std::int64_t size() const override { return kSamples; }
   SampleShape shape() const override { return {1, 28, 28, 10}; }
   std::int64_t read(std::int64_t index, float* image) const override {
-    for (int i = 0; i < 784; ++i) image[i] = std::sin(0.01F * static_cast<float>((index + 1) * (i + 3)));
+    const float brightness = index == bright_ ? 300 : 1;
+    for (int i = 0; i < 784; ++i) image[i] = brightness * std::sin(0.01F * static_cast<float>((index + 1) * (i + 3)));
     return index % 10;
   }
   std::string digest() const override { return "waves"; }
+
+ private:
+  std::int64_t bright_;
 };
+
+/// Sentences of one to six words and what each is to become: samples count as many as they have words to say.
+class Phrases final : public Dataset {
+ public:
+  std::int64_t size() const override { return kSamples; }
+  SampleShape shape() const override { return {.classes = 13, .objective = Objective::translation, .source_length = 7, .target_length = 8}; }
+  std::int64_t read(std::int64_t, float*) const override { return 0; }
+  void read_words(std::int64_t index, std::int64_t* source, std::int64_t* target) const override {
+    const auto words = words_of(index);
+    std::fill_n(source, shape().source_length, SampleShape::kPadding);
+    std::fill_n(target, shape().target_length, SampleShape::kPadding);
+    target[0] = SampleShape::kBegin;
+    for (std::int64_t i = 0; i < words; ++i) {
+      source[i] = 3 + (index + i) % 10;
+      target[1 + i] = 3 + (2 * index + 3 * i) % 10;
+    }
+    source[words] = target[1 + words] = SampleShape::kEnd;
+  }
+  std::int64_t weight(std::int64_t index) const override { return words_of(index) + 1; }
+  std::string digest() const override { return "phrases"; }
+
+ private:
+  static std::int64_t words_of(std::int64_t index) { return 1 + index * 5 % 6; }
+};
+
+std::unique_ptr<Dataset> data_for(const std::string& model, std::int64_t bright) {
+  if (model.starts_with("transformer")) return std::make_unique<Phrases>();
+  return std::make_unique<Waves>(bright);
+}
 
 struct Trial {
   std::string model = "lenet";
@@ -42,25 +78,43 @@ struct Trial {
   std::int64_t steps = 4;
   at::ScalarType type = at::kDouble;
   Kernels kernels = Kernels::fast;
+  int accumulate = 1;
+  std::string optimizer = "sgd";
+  std::string precision = "fp32";   ///< or a mixed one; with `type` fp32
+  double label_smoothing = 0;
+  double clip = 0;
+  bool recompute = false;
+  std::int64_t bright = -1;         ///< sample
 };
 
 struct Outcome {
   std::vector<at::Tensor> parameters;
-  double loss = 0;  ///< summed over workers and steps
+  double loss = 0;  ///< summed over steps
+  UpdateReport updates;
   Trace trace;
 };
 
 Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator* communicator) {
-  const Waves data;
-  Network network(builtin_models().at(trial.model).make({trial.model, {}}, data.shape()), {trial.type, at::kCPU, trial.kernels, 7});
-  Sgd optimizer(network.parameters(), {0.9, 0.01});
-  Executor executor(network, optimizer, communicator, rank, {});
+  const auto held = data_for(trial.model, trial.bright);
+  const Dataset& data = *held;
+  const auto model = parse_spec(trial.model);
+  Network network(builtin_models().at(model.name).make(model, data.shape()), {trial.type, at::kCPU, trial.kernels, 7});
+  const auto optimizer = make_optimizer(parse_spec(trial.optimizer), network.parameters(), {0.9, 0.01});
+  Recipe recipe;
+  recipe.shape = data.shape();
+  recipe.precision = trial.precision;
+  recipe.label_smoothing = trial.label_smoothing;
+  recipe.clip = trial.clip;
+  recipe.recompute = trial.recompute;
+  Executor executor(network, *optimizer, communicator, rank, recipe, {});
   const auto spec = parse_spec(ranks == 1 && communicator == nullptr ? "single" : trial.strategy);
   const auto plan = [&](std::vector<int> order) {
-    return builtin_strategies().at(spec.name).make({network.graph(), ranks, trial.batch, 8, spec, std::move(order)});
+    StrategyInput input{network.graph(), ranks, trial.batch, 8, spec, std::move(order), trial.accumulate};
+    input.whole_gradient = Executor::needs_whole_gradient(recipe);
+    return builtin_strategies().at(spec.name).make(input);
   };
   executor.adopt(plan({}));
-  const Sampler sampler(data.size(), trial.batch, ranks, true, 3);
+  const Sampler sampler(data.size(), trial.batch, ranks, true, 3, [&](std::int64_t index) { return data.weight(index); });
   Loader loader(data, [&](std::int64_t step) { return sampler.share(step, rank); }, 0, trial.steps, {0, 1});
   Outcome outcome;
   for (std::int64_t step = 0; step < trial.steps; ++step) {
@@ -74,6 +128,7 @@ Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator* commun
   }
   for (auto& parameter : network.parameters()) outcome.parameters.push_back(parameter.detach().clone());
   outcome.trace = executor.take_trace();
+  outcome.updates = executor.updates();
   if (communicator) communicator->barrier().wait();
   return outcome;
 }
@@ -129,6 +184,29 @@ TEST(StrategyConformance, EqualsTheBigBatchInFp64) {
     }
 }
 
+// Workers have unequal numbers of words, so that weighting by samples or by workers gives something else; dropout draws by
+// sample, so that it falls alike however the batch is divided; the table of words is used three times.
+TEST(StrategyConformance, EqualsTheBigBatchWithWordsAndDropoutInFp64) {
+  Trial trial{"transformer[hidden=32,heads=4,layers=1,dropout=0.1]"};
+  trial.label_smoothing = 0.1;
+  const auto reference = train_rank(trial, 0, 1, nullptr);
+  for (const int micro_batches : {1, 2})
+    for (const int ranks : {1, 2, 3, 8}) {
+      trial.accumulate = micro_batches;
+      const auto outcomes = train(trial, ranks);
+      double loss = 0;
+      for (const auto& outcome : outcomes) {
+        EXPECT_LT(relative_error(outcome.parameters, reference.parameters), 1e-12) << ranks << " " << micro_batches;
+        EXPECT_TRUE(same_bits(outcome.parameters, outcomes[0].parameters)) << ranks << " " << micro_batches;
+        loss += outcome.loss;
+      }
+      EXPECT_NEAR(loss, reference.loss, 1e-12 * std::abs(reference.loss)) << ranks << " " << micro_batches;
+    }
+  Trial dry = trial;
+  dry.model = "transformer[hidden=32,heads=4,layers=1,dropout=0]";
+  EXPECT_GT(relative_error(train_rank(dry, 0, 1, nullptr).parameters, reference.parameters), 1e-6) << "dropout does nothing";
+}
+
 TEST(StrategyConformance, RepeatsBitByBit) {
   const Trial trial{"lenet", "data", 6, 4, at::kFloat, Kernels::fast};
   EXPECT_TRUE(same_bits(train(trial, 3)[0].parameters, train(trial, 3)[2].parameters));
@@ -151,7 +229,7 @@ TEST(StrategyConformance, BatchNormUsesLocalStatistics) {
 
   const Waves data;
   Network network(builtin_models().at("resnet18").make({"resnet18", {}}, data.shape()), {at::kDouble, at::kCPU, Kernels::fast, 7});
-  Sgd optimizer(network.parameters(), {0.9, 0.01});
+  const auto optimizer = make_optimizer({"sgd", {}}, network.parameters(), {0.9, 0.01});
   const Sampler sampler(data.size(), trial.batch, kRanks, true, 3);
   for (std::int64_t step = 0; step < trial.steps; ++step) {
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -165,11 +243,132 @@ TEST(StrategyConformance, BatchNormUsesLocalStatistics) {
       (loss / static_cast<double>(share.global_samples)).backward();
     }
     for (std::size_t i = 0; i < network.parameters().size(); ++i) {
-      optimizer.update(i, network.parameters()[i].grad(), kRate);
+      optimizer->update(i, network.parameters()[i].grad(), kRate);
       network.parameters()[i].mutable_grad().reset();
     }
   }
   for (const auto& outcome : outcomes) EXPECT_LT(relative_error(outcome.parameters, network.parameters()), 1e-12);
+}
+
+// What is added up over micro-batches, workers or both is the gradient of the big batch: with 7 micro-batches of at most
+// 6 samples some are empty.
+TEST(Accumulation, EqualsTheBigBatchInFp64) {
+  const auto reference = train_rank({}, 0, 1, nullptr);
+  for (const int micro_batches : {2, 4, 7}) {
+    Trial trial;
+    trial.accumulate = micro_batches;
+    const auto alone = train_rank(trial, 0, 1, nullptr);
+    EXPECT_LT(relative_error(alone.parameters, reference.parameters), 1e-12) << micro_batches;
+    EXPECT_NEAR(alone.loss, reference.loss, 1e-12 * std::abs(reference.loss)) << micro_batches;
+    for (const auto* strategy : {"data", "data[first-bucket=1B,bucket=1B]", "data[overlap=off]"})
+      for (const int ranks : {2, 3}) {
+        trial.strategy = strategy;
+        const auto outcomes = train(trial, ranks);
+        double loss = 0;
+        for (const auto& outcome : outcomes) {
+          EXPECT_LT(relative_error(outcome.parameters, reference.parameters), 1e-12) << strategy << " " << ranks << " " << micro_batches;
+          EXPECT_TRUE(same_bits(outcome.parameters, outcomes[0].parameters)) << strategy << " " << ranks << " " << micro_batches;
+          loss += outcome.loss;
+        }
+        EXPECT_NEAR(loss, reference.loss, 1e-12 * std::abs(reference.loss)) << strategy << " " << ranks << " " << micro_batches;
+      }
+  }
+}
+
+TEST(OptimizerConformance, EveryOneEqualsTheBigBatchInFp64) {
+  for (const auto& name : builtin_optimizers().names()) {
+    Trial trial;
+    trial.optimizer = name;
+    trial.label_smoothing = 0.1;
+    const auto reference = train_rank(trial, 0, 1, nullptr);
+    trial.accumulate = 2;
+    const auto outcomes = train(trial, 2);
+    // Adam's direction magnifies the rounding of gradients that are nearly 0.
+    EXPECT_LT(relative_error(outcomes[0].parameters, reference.parameters), name == "sgd" || name == "lars" ? 1e-12 : 1e-7) << name;
+    EXPECT_TRUE(same_bits(outcomes[0].parameters, outcomes[1].parameters)) << name;
+    EXPECT_GT(relative_error(outcomes[0].parameters, train_rank({}, 0, 1, nullptr).parameters), 1e-6) << name << " does what sgd does without label smoothing";
+  }
+}
+
+TEST(Recompute, LeavesTrainingAsItIsBitForBit) {
+  for (const auto* model : {"lenet", "resnet18", "transformer[hidden=32,heads=4,layers=1,dropout=0.1]"}) {
+    Trial trial{model, "data", 4, 2, at::kFloat, Kernels::fast};
+    const auto plain = train(trial, 2);
+    trial.recompute = true;
+    const auto again = train(trial, 2);
+    EXPECT_TRUE(same_bits(again[0].parameters, plain[0].parameters)) << model;
+    EXPECT_EQ(again[0].loss, plain[0].loss) << model;
+  }
+}
+
+TEST(Clipping, LimitsTheNormOfTheWholeGradientAlikeOnAllRanks) {
+  // One step of plain SGD moves the parameters by rate * gradient: how far says what the norm was.
+  const auto moved = [](double clip, int ranks) {
+    Trial trial;
+    trial.optimizer = "sgd[momentum=0]";
+    trial.steps = 1;
+    trial.clip = clip;
+    auto before = trial;
+    before.steps = 0;
+    const auto start = train_rank(before, 0, 1, nullptr).parameters;
+    const auto outcomes = train(trial, ranks);
+    EXPECT_EQ(outcomes.back().updates.clipped, clip > 0 && clip < 1 ? 1 : 0);
+    for (const auto& outcome : outcomes) EXPECT_TRUE(same_bits(outcome.parameters, outcomes[0].parameters));
+    double squares = 0;
+    for (std::size_t i = 0; i < start.size(); ++i)
+      // Weight decay comes after clipping.
+      squares += (start[i] - outcomes[0].parameters[i] - kRate * 0.01 * start[i]).pow(2).sum().item<double>();
+    return std::sqrt(squares) / kRate;
+  };
+  for (const int ranks : {1, 2, 3}) {
+    const double whole = moved(0, ranks);
+    EXPECT_GT(whole, 0.02) << "the gradient is too small for this test";
+    EXPECT_NEAR(moved(0.01, ranks), 0.01, 2e-6) << ranks;
+    EXPECT_NEAR(moved(1000, ranks), whole, 1e-12) << ranks;
+  }
+}
+
+TEST(MixedPrecision, KeepsParametersInFp32AndStaysNearIt) {
+  Trial exact;
+  exact.type = at::kFloat;
+  const auto reference = train_rank(exact, 0, 1, nullptr);
+  for (const auto* precision : {"bf16", "fp16"})
+    for (const int ranks : {1, 2}) {
+      auto trial = exact;
+      trial.precision = precision;
+      const auto outcomes = train(trial, ranks);
+      EXPECT_EQ(outcomes[0].parameters[0].scalar_type(), at::kFloat);
+      for (const auto& outcome : outcomes) EXPECT_TRUE(same_bits(outcome.parameters, outcomes[0].parameters)) << precision << " " << ranks;
+      const double error = relative_error(outcomes[0].parameters, reference.parameters);
+      EXPECT_GT(error, 0) << precision << " computed in fp32";
+      EXPECT_LT(error, 0.01) << precision << " " << ranks;
+      EXPECT_EQ(outcomes[0].updates.updates, trial.steps);
+      EXPECT_EQ(outcomes[0].updates.loss_scale, std::string(precision) == "fp16" ? 65536 : 1);
+    }
+}
+
+// In the first step one of two ranks has the bright sample: both leave that step out, though the other's own gradients
+// are finite, and go on with half the scale.
+TEST(MixedPrecision, OneRanksOverflowSkipsTheStepOnAll) {
+  Trial trial;
+  trial.type = at::kFloat;
+  trial.precision = "fp16";
+  trial.optimizer = "sgd[momentum=0]";
+  trial.steps = 1;
+  auto before = trial;
+  before.steps = 0;
+  const auto start = train_rank(before, 0, 1, nullptr).parameters;
+  const Sampler sampler(kSamples, trial.batch, 2, true, 3);
+  EXPECT_EQ(train(trial, 2)[0].updates.skipped, 0) << "without a bright sample";
+  for (const int rank : {0, 1}) {
+    trial.bright = sampler.share(0, rank).indices[0];
+    for (const auto& outcome : train(trial, 2)) {
+      EXPECT_EQ(outcome.updates.skipped, 1) << "bright on rank " << rank;
+      EXPECT_EQ(outcome.updates.updates, 0);
+      EXPECT_EQ(outcome.updates.loss_scale, 32768);
+      EXPECT_TRUE(same_bits(outcome.parameters, start));
+    }
+  }
 }
 
 TEST(Executor, LeavesASpanForEveryTaskAndALedgerThatAddsUp) {
@@ -205,8 +404,8 @@ TEST(Executor, OneVoteStopsAllWorkers) {
       Communicator communicator(builtin_transports().at("inproc").make(*rendezvous[static_cast<std::size_t>(rank)], {}), Seconds{60});
       const Waves data;
       Network network(builtin_models().at("lenet").make({"lenet", {}}, data.shape()), {});
-      Sgd optimizer(network.parameters(), {});
-      Executor executor(network, optimizer, &communicator, rank, {});
+      const auto optimizer = make_optimizer({"sgd", {}}, network.parameters());
+      Executor executor(network, *optimizer, &communicator, rank, {data.shape()}, {});
       executor.adopt(builtin_strategies().at("data").make({network.graph(), 2, 3, 4, {"data", {}}, {}}));
       const Sampler sampler(data.size(), 6, 2, true, 3);
       Loader loader(data, [&](std::int64_t step) { return sampler.share(step, rank); }, 0, 2, {0, 1});
@@ -223,8 +422,8 @@ TEST(Executor, SaysWhenTheLossIsNotFinite) {
   const Waves data;
   Network network(builtin_models().at("lenet").make({"lenet", {}}, data.shape()), {});
   { const c10::NoGradGuard guard; network.parameters()[0].fill_(std::nanf("")); }
-  Sgd optimizer(network.parameters(), {});
-  Executor executor(network, optimizer, nullptr, 0, {});
+  const auto optimizer = make_optimizer({"sgd", {}}, network.parameters());
+  Executor executor(network, *optimizer, nullptr, 0, {data.shape()}, {});
   executor.adopt(builtin_strategies().at("single").make({network.graph(), 1, 6, 4, {"single", {}}, {}}));
   const Sampler sampler(data.size(), 6, 1, true, 3);
   Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, 1, {0, 1});

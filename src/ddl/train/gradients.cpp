@@ -33,7 +33,7 @@ struct GradientBuckets::Hook : torch::autograd::PostAccumulateGradHook {
 };
 
 GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport)
-    : parameters_(std::move(parameters)), views_(parameters_.size()), bucket_of_(parameters_.size()), came_(parameters_.size()) {
+    : parameters_(std::move(parameters)), views_(parameters_.size()), bucket_of_(parameters_.size()), filled_(parameters_.size()), came_(parameters_.size()) {
   invariant(!parameters_.empty(), "buckets hold at least one parameter");
   type_ = element_type(parameters_[0].scalar_type());
   element_bytes_ = size_of(type_);
@@ -76,11 +76,15 @@ void GradientBuckets::arrange(const std::vector<Bucket>& buckets) {
 void GradientBuckets::begin_step(std::function<void(int)> ready, std::function<void(Nanoseconds, Nanoseconds)> copied) {
   ready_ = std::move(ready);
   copied_ = std::move(copied);
+  last_pass_ = false;
+  filled_.assign(parameters_.size(), false);
   came_.assign(parameters_.size(), false);
   observed_.clear();
   missing_.assign(buffers_.size(), 0);
   for (const int bucket : bucket_of_) ++missing_[static_cast<std::size_t>(bucket)];
 }
+
+void GradientBuckets::begin_pass(bool last) { last_pass_ = last; }
 
 void GradientBuckets::take(int number) {
   const auto i = static_cast<std::size_t>(number);
@@ -90,14 +94,18 @@ void GradientBuckets::take(int number) {
   auto& gradient = parameters_[i].mutable_grad();
   const c10::NoGradGuard guard;
   auto& view = views_[i];
-  if (gradient.strides() == view.strides() && gradient.is_cpu()) {
+  if (filled_[i]) {
+    view.add_(gradient);
+  } else if (gradient.strides() == view.strides() && gradient.is_cpu()) {
     std::memcpy(view.data_ptr(), gradient.const_data_ptr(), view.nbytes());
   } else {
     view.copy_(gradient);
   }
   gradient.reset();
-  observed_.push_back(number);
+  filled_[i] = true;
   if (copied_) copied_(begin, now());
+  if (!last_pass_) return;
+  observed_.push_back(number);
   settle(number);
 }
 
@@ -110,7 +118,7 @@ void GradientBuckets::settle(int number) {
 void GradientBuckets::complete_step() {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (!came_[i]) {
-      std::memset(views_[i].data_ptr(), 0, views_[i].nbytes());
+      if (!filled_[i]) std::memset(views_[i].data_ptr(), 0, views_[i].nbytes());
       observed_.push_back(static_cast<int>(i));
       settle(static_cast<int>(i));
     }

@@ -31,10 +31,14 @@ class GradientBuckets {
   /// Lays the buckets out anew. Not while a step runs.
   void arrange(const std::vector<Bucket>& buckets);
 
-  /// Before backward: forgets which gradients came. `ready(bucket)` is called, in the thread that runs backward, when
-  /// the last gradient of a bucket has been copied; `copies`, if given, gets a span for every copy.
+  /// Before a step: forgets which gradients came. `ready(bucket)` is called, in the thread that runs backward, when
+  /// the last gradient of a bucket is in it; `copied`, if given, gets a span for every copy.
   void begin_step(std::function<void(int bucket)> ready, std::function<void(Nanoseconds begin, Nanoseconds end)> copied);
-  /// After backward: zeros for every parameter that got no gradient in this step, then `ready` for buckets still open.
+  /// Before each backward of the step. The first gradient of a parameter is copied to its place, those of later ones are
+  /// added to it; in the last one a gradient that came is complete.
+  void begin_pass(bool last);
+  /// After the last backward: zeros for every parameter that got no gradient in this step, then `ready` for buckets still
+  /// open.
   void complete_step();
 
   Buffer buffer(int bucket) const;
@@ -63,7 +67,9 @@ class GradientBuckets {
   at::Tensor control_;
   std::function<void(int)> ready_;
   std::function<void(Nanoseconds, Nanoseconds)> copied_;
-  std::vector<bool> came_;
+  bool last_pass_ = false;
+  std::vector<bool> filled_;   ///< by parameter: something of this step is in its place
+  std::vector<bool> came_;     ///< by parameter: what is in its place is complete
   std::vector<int> missing_;  ///< gradients still to come, by bucket
   std::vector<int> observed_;
 };

@@ -54,10 +54,15 @@ struct Job {
   std::string kernels = "fast";
   bool evaluate = true;       ///< accuracy on the test set after each epoch, or after the last step
 
+  Spec optimizer{"sgd", {}};
   double learning_rate = 0.05;
-  double momentum = 0.9;
+  double momentum = 0.9;      ///< of optimizers that have one, unless their own options say otherwise
   double weight_decay = 0;
-  std::string learning_rate_schedule = "constant";  ///< constant; cosine, to zero over the run
+  Spec learning_rate_schedule{"constant", {}};
+  std::int64_t accumulate = 1;    ///< micro-batches that each worker's part of a batch is cut into
+  double clip = 0;                ///< the largest norm of the whole gradient; 0: any
+  double label_smoothing = 0;
+  bool recompute = false;         ///< activations, in backward, instead of keeping all of them
 
   int loader_threads = 1;
   int loader_prefetch = 2;

@@ -5,7 +5,8 @@
 #include <c10/core/GradMode.h>
 
 #include "ddl/core/error.h"
-#include "ddl/train/sgd_kernel.h"
+#include "ddl/train/kernels/optimizer_kernels.h"
+#include "ddl/train/optimizer_list.h"
 
 namespace ddl {
 namespace {
@@ -18,45 +19,59 @@ bool lies_alike(const at::Tensor& a, const at::Tensor& b) {
   return a.is_non_overlapping_and_dense();
 }
 
-template <typename T>
-void run(at::Tensor& parameter, const at::Tensor& momentum, const at::Tensor& gradient, double learning_rate,
-         const SgdOptions& options) {
-  sgd_step(parameter.data_ptr<T>(), momentum.defined() ? momentum.data_ptr<T>() : nullptr, gradient.const_data_ptr<T>(),
-           static_cast<std::size_t>(parameter.numel()), static_cast<T>(learning_rate), static_cast<T>(options.momentum),
-           static_cast<T>(options.weight_decay));
-}
-
 }  // namespace
 
-Sgd::Sgd(std::vector<at::Tensor> parameters, SgdOptions options)
-    : parameters_(std::move(parameters)), momenta_(parameters_.size()), options_(options) {
-  if (options_.momentum == 0) return;
+Optimizer::Optimizer(std::string name, std::vector<at::Tensor> parameters, int state_tensors)
+    : name_(std::move(name)), parameters_(std::move(parameters)), states_(static_cast<std::size_t>(state_tensors)) {
   const c10::NoGradGuard guard;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) momenta_[i] = at::zeros_like(parameters_[i]);
+  for (auto& state : states_)
+    for (const auto& parameter : parameters_) state.push_back(at::zeros_like(parameter));
 }
 
-void Sgd::update(std::size_t number, const at::Tensor& gradient, double learning_rate) {
+void Optimizer::update(std::size_t number, const at::Tensor& gradient, double learning_rate, double gradient_scale) {
   auto& parameter = parameters_.at(number);
-  if (!lies_alike(gradient, parameter))
-    throw Error(Code::invalid_argument, fmt::format("[sgd] gradient {} must lie as its parameter; got {} elements in another "
-                                                    "order, expected {}", number, gradient.numel(), parameter.numel()));
+  if (!lies_alike(gradient, parameter) || gradient.scalar_type() != parameter.scalar_type())
+    throw Error(Code::invalid_argument, fmt::format("[{}] gradient {} must lie as its parameter; got {} elements of {} in another order or type, "
+                                                    "expected {} of {}", name_, number, gradient.numel(), c10::toString(gradient.scalar_type()),
+                                                    parameter.numel(), c10::toString(parameter.scalar_type())));
   const c10::NoGradGuard guard;
-  if (!parameter.is_cpu()) {
-    auto step = options_.weight_decay == 0 ? gradient : gradient.add(parameter, options_.weight_decay);
-    if (momenta_[number].defined()) step = momenta_[number].mul_(options_.momentum).add_(step);
-    parameter.add_(step, -learning_rate);
-  } else if (parameter.scalar_type() == at::kDouble) {
-    run<double>(parameter, momenta_[number], gradient, learning_rate, options_);
-  } else {
-    run<float>(parameter, momenta_[number], gradient, learning_rate, options_);
-  }
+  apply({number, parameter, gradient, learning_rate, gradient_scale});
 }
 
-std::int64_t Sgd::state_bytes() const {
+std::int64_t Optimizer::state_bytes() const {
   std::int64_t bytes = 0;
-  for (const auto& momentum : momenta_)
-    if (momentum.defined()) bytes += static_cast<std::int64_t>(momentum.nbytes());
+  for (const auto& state : states_)
+    for (const auto& tensor : state) bytes += static_cast<std::int64_t>(tensor.nbytes());
   return bytes;
+}
+
+double sum_of_squares(const at::Tensor& dense) {
+  if (!dense.is_cpu()) return at::linalg_vector_norm(dense, 2, {}, false, at::kDouble).square().item<double>();
+  double sum = 0;
+  with_type(dense, [&](auto zero) {
+    sum = sum_of_squares(dense.const_data_ptr<decltype(zero)>(), static_cast<std::size_t>(dense.numel()));
+  });
+  return sum;
+}
+
+Registry<OptimizerFactory> builtin_optimizers() {
+  Registry<OptimizerFactory> optimizers("optimizer");
+  optimizers.add({"sgd", "stochastic gradient descent; momentum, nesterov", sgd});
+  optimizers.add({"adam", "moments of the gradient, decay added to it; beta1, beta2, epsilon", adam});
+  optimizers.add({"adamw", "adam with decay apart from the gradient; beta1, beta2, epsilon", adamw});
+  optimizers.add({"lars", "sgd with a learning rate for each layer, for large batches; momentum, trust, vectors", lars});
+  optimizers.add({"lamb", "adam with a learning rate for each layer, for large batches; beta1, beta2, epsilon", lamb});
+  return optimizers;
+}
+
+std::vector<std::pair<std::string, std::string>> optimizer_list() {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto& entry : builtin_optimizers().entries()) all.emplace_back(entry.name, entry.summary);
+  return all;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const Spec& spec, std::vector<at::Tensor> parameters, const OptimizerDefaults& defaults) {
+  return builtin_optimizers().at(spec.name).make(std::move(parameters), spec, defaults);
 }
 
 }  // namespace ddl

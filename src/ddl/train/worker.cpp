@@ -1,9 +1,7 @@
 #include "ddl/train/worker.h"
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
-#include <numbers>
 #include <utility>
 
 #include <ATen/Parallel.h>
@@ -11,11 +9,12 @@
 #include "ddl/core/error.h"
 #include "ddl/core/hash.h"
 #include "ddl/measure/memory.h"
-#include "ddl/nn/builtin.h"
-#include "ddl/strategy/builtin.h"
+#include "ddl/nn/model.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/evaluate.h"
 #include "ddl/train/executor.h"
+#include "ddl/train/learning_rate.h"
+#include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
 #include "ddl/transport/builtin.h"
 
@@ -49,11 +48,11 @@ class Worker {
   void train();
   /// Sends what was not sent yet; a coordinator that is gone does not mind.
   void flush() noexcept;
+  /// Who holds how many bytes; activations are what is left of `held`, of all that tensors take.
+  Json memory_json(std::int64_t held);
 
  private:
-  StrategyInput strategy_input(std::vector<int> gradient_order) const;
   void rebuild_buckets();
-  double learning_rate(std::int64_t step) const;
   void tell(bool now_or_never);
   /// Returns whether some worker was asked to stop while it evaluated.
   bool finish_epoch(std::int64_t epoch, bool evaluated);
@@ -62,6 +61,8 @@ class Worker {
   void tell_phase(const char* phase, std::int64_t done, std::int64_t of);
   /// The buckets as they lie at the end, in the order in which they are reduced.
   Json buckets_json() const;
+  /// What is computed and kept in which format, and what became of the gradients.
+  Json precision_json() const;
   void finish(bool stopped);
 
   const Job& job_;
@@ -72,10 +73,11 @@ class Worker {
   Network network_;
   Nanoseconds network_built_;
   std::unique_ptr<Communicator> communicator_;
-  Sgd optimizer_;
+  std::unique_ptr<Optimizer> optimizer_;
   Executor executor_;
   Sampler sampler_;
   std::int64_t last_step_;
+  LearningRate learning_rate_;
 
   bool stop_asked_ = false;
   std::vector<StepRecord> steps_;
@@ -125,27 +127,28 @@ std::unique_ptr<Communicator> connect(const Job& job, int rank, int ranks, Contr
   return std::make_unique<Communicator>(std::move(transport), std::move(how));
 }
 
+Recipe recipe_of(const Job& job, const SampleShape& shape) {
+  return {shape, job.precision, job.label_smoothing, job.recompute, job.clip};
+}
+
 Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& control)
     : job_(job),
       rank_(rank),
       data_(data),
       control_(control),
       ranks_(static_cast<int>(job.workers.size())),
-      network_(builtin_models().at(job.model.name).make(job.model, data.train->shape()),
+      network_(make_model(job.model, data.train->shape()),
                {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, at::kCPU, kernels(job), job.seed}),
       network_built_(now()),
       communicator_(connect(job, rank, ranks_, control)),
-      optimizer_(network_.parameters(), {job.momentum, job.weight_decay}),
-      executor_(network_, optimizer_, communicator_.get(), rank, {collective_of(job), option_of(job, "compress", "none"), job.seed}),
+      optimizer_(make_optimizer(job.optimizer, network_.parameters(), {job.momentum, job.weight_decay})),
+      executor_(network_, *optimizer_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
+                {collective_of(job), option_of(job, "compress", "none"), job.seed}),
       sampler_(data.train->size(), job.batch, ranks_, job.shuffle, job.seed, weights_of(*data.train)),
-      last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()) {
-  executor_.adopt(builtin_strategies().at(job.strategy.name).make(strategy_input({})));
+      last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()),
+      learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()) {
+  executor_.adopt(plan_job(job_, network_.graph()));
   static_bytes_ = allocator_use().current;
-}
-
-StrategyInput Worker::strategy_input(std::vector<int> gradient_order) const {
-  return {network_.graph(), ranks_, (job_.batch + ranks_ - 1) / ranks_, element_bytes(job_.precision), job_.strategy,
-          std::move(gradient_order)};
 }
 
 /// Once, after the first step: buckets in the order in which gradients really come. Rank 0's order counts, since every
@@ -155,13 +158,7 @@ void Worker::rebuild_buckets() {
   const auto observed = executor_.observed_order();
   std::vector<std::int64_t> order(observed.begin(), observed.end());
   communicator_->broadcast({reinterpret_cast<std::byte*>(order.data()), order.size(), ElementType::int64}, 0).wait();
-  executor_.adopt(builtin_strategies().at(job_.strategy.name).make(strategy_input({order.begin(), order.end()})));
-}
-
-double Worker::learning_rate(std::int64_t step) const {
-  if (job_.learning_rate_schedule == "constant") return job_.learning_rate;
-  const double progress = static_cast<double>(step) / static_cast<double>(last_step_);
-  return 0.5 * job_.learning_rate * (1 + std::cos(std::numbers::pi * progress));
+  executor_.adopt(plan_job(job_, network_.graph(), {order.begin(), order.end()}));
 }
 
 bool Worker::asked_to_stop() {
@@ -193,12 +190,14 @@ bool Worker::finish_epoch(std::int64_t epoch, bool evaluated) {
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
   message["parameters_digest"] = parameters_digest(network_);
   if (evaluated) {
-    const auto result = evaluate(network_, *data_.test, communicator_.get(), {job_.loader_threads, job_.loader_prefetch},
-                                 [&] { return asked_to_stop(); }, [&](std::int64_t done, std::int64_t of) { tell_phase("evaluating", done, of); });
+    const auto result = evaluate(network_, *data_.test, communicator_.get(),
+                                 {{job_.loader_threads, job_.loader_prefetch}, job_.precision, [&] { return asked_to_stop(); },
+                                  [&](std::int64_t done, std::int64_t of) { tell_phase("evaluating", done, of); }});
     stopped = !result.complete;
     if (result.complete) {
-      message["top1"] = result.top1;
       message["test_loss"] = result.loss;
+      for (const auto& [key, value] : {std::pair{"top1", result.top1}, {"top5", result.top5}, {"tokens", result.tokens}, {"bleu", result.bleu}})
+        if (value) message[key] = *value;
     }
   }
   epoch_loss_ = 0;
@@ -231,7 +230,7 @@ void Worker::train() {
     StepRecord record;
     record.step = step;
     record.begin = now();
-    const auto result = executor_.step(step, next_batch, learning_rate(step), asked_to_stop());
+    const auto result = executor_.step(step, next_batch, learning_rate_.at(step), asked_to_stop());
     const auto worked = now();
     stopped = result.stop;
     epoch_loss_ += result.loss;
@@ -270,40 +269,66 @@ Json Worker::buckets_json() const {
   return buckets;
 }
 
-void Worker::finish(bool stopped) {
+Json Worker::precision_json() const {
+  const auto& updates = executor_.updates();
+  const char* const kept = element_bytes(job_.precision) == 8 ? "fp64" : "fp32";
+  return {{"compute", job_.precision},
+          {"parameters", kept},
+          {"gradients", kept},
+          {"loss_scale", scales_loss(job_.precision) ? Json(updates.loss_scale) : Json(nullptr)},
+          {"updates", updates.updates},
+          {"skipped_steps", updates.skipped}};
+}
+
+Json Worker::memory_json(std::int64_t held) {
   const auto kernel = kernel_memory();
-  const auto allocator = allocator_use();
-  const auto parameters = bytes_of(network_.parameters()) + bytes_of(network_.buffers());
-  const auto optimizer = optimizer_.state_bytes();
+  const bool bucketed = !executor_.plan().buckets.empty();
+  const std::int64_t gradients = bucketed ? 0 : bytes_of(network_.parameters());
+  return {{"parameters", bytes_of(network_.parameters()) + bytes_of(network_.frozen()) + bytes_of(network_.buffers())},
+          {"gradients", gradients},
+          {"optimizer", optimizer_->state_bytes()},
+          {"buckets", executor_.bucket_bytes()},
+          {"activations", std::max<std::int64_t>(0, held - static_bytes_ - gradients)},
+          {"allocator_peak", allocator_use().peak},
+          {"kernel_peak", kernel.peak_resident},
+          {"kernel_shared", kernel.shared}};
+}
+
+void Worker::finish(bool stopped) {
   auto traffic = communicator_ ? communicator_->transport().traffic() : Traffic{};
   traffic.sent += executor_.compressed_traffic().sent;
   traffic.received += executor_.compressed_traffic().received;
-  const bool bucketed = !executor_.plan().buckets.empty();
-  Json memory{{"parameters", parameters},
-              {"gradients", bucketed ? 0 : bytes_of(network_.parameters())},
-              {"optimizer", optimizer},
-              {"buckets", executor_.bucket_bytes()},
-              {"activations", std::max<std::int64_t>(0, allocator.peak - static_bytes_ - (bucketed ? 0 : bytes_of(network_.parameters())))},
-              {"allocator_peak", allocator.peak},
-              {"kernel_peak", kernel.peak_resident},
-              {"kernel_shared", kernel.shared}};
   control_.send(MessageType::done, Json{{"stopped", stopped},
                                         {"parameters_digest", parameters_digest(network_)},
-                                        {"memory_bytes", memory},
+                                        {"memory_bytes", memory_json(allocator_use().peak)},
                                         {"bytes_sent", traffic.sent},
                                         {"bytes_received", traffic.received},
                                         {"buckets", buckets_json()},
+                                        {"precision", precision_json()},
+                                        {"clipped_steps", job_.clip > 0 ? Json(executor_.updates().clipped) : Json(nullptr)},
                                         {"compression", compression_json(executor_.compression())}}.dump());
   // Nobody tears its transport down while a peer still reads from it.
   if (communicator_) communicator_->barrier().wait();
 }
 
+/// In one line: what was asked for, what was held, and by whom.
+std::string out_of_memory(const Json& memory) {
+  const auto use = allocator_use();
+  auto text = fmt::format("[worker] out of memory{}; the most held by tensors was {}",
+                          use.refused > 0 ? fmt::format(": no {} more", to_string(Bytes{use.refused})) : "", to_string(Bytes{use.peak}));
+  if (memory.is_null()) return text + ", before the first step";
+  for (const auto* who : {"parameters", "gradients", "optimizer", "buckets", "activations"})
+    text += fmt::format(", {} {}", who, to_string(Bytes{memory.at(who).get<std::int64_t>()}));
+  return text;
+}
+
 }  // namespace
 
 int run_worker(const Job& job, int rank, const DatasetPair& data, Control& control) {
+  Json memory;  // once there was too little
   const auto failed = [&](std::string_view code, const std::string& message) {
     try {
-      control.send(MessageType::failed, Json{{"code", code}, {"message", message}}.dump());
+      control.send(MessageType::failed, Json{{"code", code}, {"message", message}, {"memory_bytes", memory}}.dump());
     } catch (const Error&) {
       // The coordinator is gone: nobody is left to tell.
     }
@@ -315,6 +340,11 @@ int run_worker(const Job& job, int rank, const DatasetPair& data, Control& contr
     Worker worker(job, rank, data, control);
     try {
       worker.train();
+    } catch (const std::bad_alloc&) {
+      // At the most that was held: unwinding has freed the activations that were in the way.
+      memory = worker.memory_json(allocator_use().peak);
+      worker.flush();
+      throw;
     } catch (...) {
       // What was complete is kept, whatever ended the rest.
       worker.flush();
@@ -326,7 +356,7 @@ int run_worker(const Job& job, int rank, const DatasetPair& data, Control& contr
   } catch (const c10::Error& error) {
     return failed("torch", error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
-    return failed("memory", fmt::format("[worker] out of memory; {} held", to_string(Bytes{allocator_use().current})));
+    return failed("memory", out_of_memory(memory));
   } catch (const std::exception& error) {
     return failed("unknown", error.what());
   }

@@ -2,6 +2,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/nn/builtin.h"
+#include "ddl/nn/networks/common.h"
 
 namespace ddl {
 
@@ -16,7 +17,7 @@ ModelGraph null_network(const Spec& options, const SampleShape& images) {
     if (error != std::errc{} || end != text.data() + text.size() || !(milliseconds >= 0 && milliseconds <= 1e5))
       throw Error(Code::invalid_argument, fmt::format("[null] ms is not a number of milliseconds; got '{}', expected 0 to 100000", text));
   }
-  GraphBuilder net("null", {images.channels, images.height, images.width});
+  auto net = for_images("null", images);
   int x = net.wait("wait", GraphBuilder::kInput, milliseconds);
   x = net.flatten("flatten", net.global_average_pool("avgpool", x));
   net.linear("fc", x, images.classes);

@@ -1,0 +1,12 @@
+#pragma once
+
+// What lies in this folder is compiled with -O3 -ffp-contract=off (CMakeLists.txt), once for each vector width, picked
+// at run time. The same bits on every x86-64: nothing is contracted into fused multiply-adds, and sums have a fixed
+// number of partial sums whatever the width.
+#if defined(__x86_64__)
+#define DDL_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define DDL_CLONES
+#endif
+
+#define DDL_INLINE [[gnu::always_inline]] inline

@@ -1,0 +1,70 @@
+#include "ddl/train/objective.h"
+
+#include <algorithm>
+
+namespace ddl {
+namespace {
+
+/// Logits [rows, classes] of at least fp32, expected [rows].
+struct Rows {
+  at::Tensor logits, expected;
+  std::int64_t ignored;
+};
+
+Rows rows_of(const at::Tensor& logits, const at::Tensor& expected) {
+  constexpr std::int64_t kNone = -100;  // labels count from 0
+  const auto wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+  if (expected.dim() == 1) return {wide, expected, kNone};
+  return {wide.flatten(0, 1), expected.flatten(), SampleShape::kPadding};
+}
+
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& expected, double label_smoothing) {
+  const auto rows = rows_of(logits, expected);
+  return at::cross_entropy_loss(rows.logits, rows.expected, {}, at::Reduction::Sum, rows.ignored, label_smoothing);
+}
+
+}  // namespace
+
+Example example(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, Network& network) {
+  const std::int64_t n = end - begin;
+  const auto like = network.parameters()[0].options().requires_grad(false);
+  const auto words = [&](const std::vector<std::int64_t>& from, std::int64_t length) {
+    return at::from_blob(const_cast<std::int64_t*>(from.data()) + begin * length, {n, length}, at::kLong);
+  };
+  Example made;
+  if (shape.channels > 0)
+    made.input.images = at::from_blob(const_cast<float*>(batch.images.data()) + begin * shape.pixels(),
+                                      {n, shape.channels, shape.height, shape.width}, at::kFloat)
+                            .to(like, false, false, network.memory_format());
+  made.input.samples.assign(batch.indices.begin() + begin, batch.indices.begin() + end);
+  made.input.step = batch.step;
+  if (shape.objective == Objective::classification) {
+    made.expected = at::from_blob(const_cast<std::int64_t*>(batch.labels.data()) + begin, {n}, at::kLong).to(like.device());
+    return made;
+  }
+  if (shape.source_length > 0) made.input.source = words(batch.source, shape.source_length).to(like.device());
+  const auto target = words(batch.target, shape.target_length).to(like.device());
+  made.input.target = target.narrow(1, 0, shape.target_length - 1).contiguous();
+  made.expected = target.narrow(1, 1, shape.target_length - 1).contiguous();
+  return made;
+}
+
+at::Tensor loss_sum(const NetworkOutput& output, const at::Tensor& expected, double label_smoothing) {
+  auto loss = cross_entropy_sum(output.logits, expected, label_smoothing);
+  if (output.auxiliary.defined()) loss = loss + kAuxiliaryWeight * cross_entropy_sum(output.auxiliary, expected, label_smoothing);
+  return loss;
+}
+
+void add_scores(Scores& scores, const at::Tensor& logits, const at::Tensor& expected) {
+  constexpr std::int64_t kFive = 5;
+  const auto rows = rows_of(logits, expected);
+  const auto counted = rows.expected.ne(rows.ignored);
+  const auto best = std::get<1>(rows.logits.topk(std::min(kFive, rows.logits.size(1)), 1)).eq(rows.expected.unsqueeze(1));
+  const auto sum = [&](const at::Tensor& right) { return static_cast<double>(right.logical_and(counted).sum().item<std::int64_t>()); };
+  scores.counted += static_cast<double>(counted.sum().item<std::int64_t>());
+  scores.top1 += sum(rows.logits.argmax(1).eq(rows.expected));
+  scores.top5 += sum(best.any(1));
+  scores.loss += at::cross_entropy_loss(rows.logits, rows.expected, {}, at::Reduction::Sum, rows.ignored).item<double>();
+}
+
+}  // namespace ddl

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/ATen.h>
+
+#include "ddl/data/dataset.h"
+#include "ddl/data/loader.h"
+#include "ddl/nn/network.h"
+
+namespace ddl {
+
+/// Some samples of a batch as a network takes them, and what its answers are measured against.
+struct Example {
+  NetworkInput input;
+  at::Tensor expected;  ///< [n] labels, or [n, words]: what is to be said at each place of input.target, padded with kPadding
+};
+
+/// Samples [begin, end) of `batch`. Images are given as the network's parameters are (type, device) and in the memory
+/// format it likes. Words: the network is given target words 0 … T-2 and is to say 1 … T-1 (teacher forcing).
+/// Where nothing needs converting the tensors are the batch's own memory: keep it.
+Example example(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, Network& network);
+
+/// What an auxiliary head's loss counts: as in the training of Inception v3 that comes with torchvision.
+inline constexpr double kAuxiliaryWeight = 0.4;
+
+/// Cross entropy summed over samples, or over words other than padding: divided by what the samples of all workers count
+/// (Batch::global_weight) it is the mean. Logits of fewer bits than fp32 are converted first. An auxiliary head's is added.
+/// Label smoothing e: the right one of K classes is expected with 1 - e + e/K, each other with e/K.
+/// Source:  Szegedy et al., Rethinking the Inception Architecture, CVPR 2016, section 7.
+at::Tensor loss_sum(const NetworkOutput& output, const at::Tensor& expected, double label_smoothing);
+
+/// Counts over samples or words, so that those of several workers add up.
+struct Scores {
+  double counted = 0;  ///< samples, or words other than padding
+  double top1 = 0;     ///< whose largest logit is the right one
+  double top5 = 0;     ///< whose right one is among the five largest logits
+  double loss = 0;     ///< cross entropy, without smoothing
+};
+
+/// Adds those of `logits`, [n, classes] or [n, words, vocabulary].
+void add_scores(Scores& scores, const at::Tensor& logits, const at::Tensor& expected);
+
+}  // namespace ddl

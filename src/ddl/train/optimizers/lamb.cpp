@@ -1,0 +1,69 @@
+#include <cmath>
+
+#include "ddl/train/kernels/optimizer_kernels.h"
+#include "ddl/train/optimizer.h"
+#include "ddl/train/options.h"
+
+namespace ddl {
+namespace {
+
+struct Options {
+  double beta1, beta2, epsilon, weight_decay;
+};
+
+/// Adam's direction, scaled for each parameter to the parameter's own norm:
+///     u = m' / (sqrt(v') + epsilon) + weight_decay p;   p <- p - learning_rate |p| / |u| u
+/// with m' and v' corrected for bias, and |p| / |u| taken as 1 if a norm is 0. Two passes over memory: the norms come
+/// with the first.
+/// Source:  You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, ICLR 2020, algorithm 2,
+///          with phi the identity.
+class Lamb final : public Optimizer {
+ public:
+  Lamb(std::vector<at::Tensor> parameters, Options options)
+      : Optimizer("lamb", std::move(parameters), 2), options_(options), steps_(count()) {}
+
+ private:
+  void apply(const Update& u) override {
+    const auto t = static_cast<double>(++steps_[u.number]);
+    const double correction = 1 / (1 - std::pow(options_.beta1, t));
+    const double root = 1 / std::sqrt(1 - std::pow(options_.beta2, t));
+    if (!u.parameter.is_cpu()) {
+      const auto d = u.gradient.mul(u.scale);
+      auto& m = state(0, u.number).mul_(options_.beta1).add_(d, 1 - options_.beta1);
+      auto& v = state(1, u.number).mul_(options_.beta2).addcmul_(d, d, 1 - options_.beta2);
+      const auto direction = m.mul(correction).div_(v.sqrt().mul_(root).add_(options_.epsilon)).add_(u.parameter, options_.weight_decay);
+      u.parameter.sub_(direction, rate(u, {sum_of_squares(u.parameter), sum_of_squares(direction)}));
+      return;
+    }
+    with_type(u.parameter, [&](auto zero) {
+      using T = decltype(zero);
+      const LambStep<T> step{static_cast<T>(options_.beta1), static_cast<T>(options_.beta2), static_cast<T>(options_.epsilon),
+                             static_cast<T>(options_.weight_decay), static_cast<T>(u.scale), static_cast<T>(correction), static_cast<T>(root)};
+      const auto n = static_cast<std::size_t>(u.parameter.numel());
+      auto* const p = u.parameter.data_ptr<T>();
+      auto *const m = state_data<T>(0, u.number), *const v = state_data<T>(1, u.number);
+      const auto norms = lamb_moments(p, m, v, u.gradient.const_data_ptr<T>(), n, step);
+      lamb_apply(p, m, v, n, static_cast<T>(rate(u, norms)), step);
+    });
+  }
+
+  static double rate(const Update& u, const LambNorms& norms) {
+    const bool some = norms.parameter > 0 && norms.direction > 0;
+    return u.learning_rate * (some ? std::sqrt(norms.parameter) / std::sqrt(norms.direction) : 1);
+  }
+
+  Options options_;
+  std::vector<std::int64_t> steps_;  ///< of each parameter
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> lamb(std::vector<at::Tensor> parameters, const Spec& spec, const OptimizerDefaults& defaults) {
+  require_options(spec, {"beta1", "beta2", "epsilon"});
+  constexpr double kBelowOne = 1 - 1e-9;
+  return std::make_unique<Lamb>(std::move(parameters),
+                                Options{number_option(spec, "beta1", 0.9, 0, kBelowOne), number_option(spec, "beta2", 0.999, 0, kBelowOne),
+                                        number_option(spec, "epsilon", 1e-6, 0, 1), defaults.weight_decay});
+}
+
+}  // namespace ddl

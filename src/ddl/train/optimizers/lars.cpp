@@ -1,0 +1,58 @@
+#include <cmath>
+
+#include "ddl/train/kernels/optimizer_kernels.h"
+#include "ddl/train/optimizer.h"
+#include "ddl/train/options.h"
+
+namespace ddl {
+namespace {
+
+struct Options {
+  double momentum, weight_decay, trust;
+  bool vectors;
+};
+
+/// SGD whose learning rate is scaled, for each parameter, by the ratio of its norm to its gradient's:
+///     r = trust |p| / (|g| + weight_decay |p|);   m <- momentum m + learning_rate r (g + weight_decay p);   p <- p - m
+/// where r is 1 if a norm is 0. Two passes over memory: the norms come first.
+/// Vectors (biases, scales and shifts of batch norm) are left out, r = 1 and no decay, unless vectors=on: a bias that
+/// starts at 0 has no norm to follow (as MLPerf's rules have it; the paper says nothing of them).
+/// Source:  You, Gitman & Ginsburg, Large Batch Training of Convolutional Networks, 2017, algorithm 1.
+class Lars final : public Optimizer {
+ public:
+  Lars(std::vector<at::Tensor> parameters, Options options) : Optimizer("lars", std::move(parameters), 1), options_(options) {}
+
+ private:
+  void apply(const Update& u) override {
+    const bool adapted = options_.vectors || u.parameter.dim() > 1;
+    const double decay = adapted ? options_.weight_decay : 0;
+    double rate = u.learning_rate;
+    if (adapted) {
+      const double p = std::sqrt(sum_of_squares(u.parameter)), g = std::sqrt(sum_of_squares(u.gradient)) * u.scale;
+      if (p > 0 && g > 0) rate *= options_.trust * p / (g + decay * p);
+    }
+    if (!u.parameter.is_cpu()) {
+      const auto step = u.gradient.mul(u.scale).add_(u.parameter, decay);
+      u.parameter.sub_(state(0, u.number).mul_(options_.momentum).add_(step, rate));
+      return;
+    }
+    with_type(u.parameter, [&](auto zero) {
+      using T = decltype(zero);
+      lars_step(u.parameter.data_ptr<T>(), state_data<T>(0, u.number), u.gradient.const_data_ptr<T>(), static_cast<std::size_t>(u.parameter.numel()),
+                LarsStep<T>{static_cast<T>(rate), static_cast<T>(options_.momentum), static_cast<T>(decay), static_cast<T>(u.scale)});
+    });
+  }
+
+  Options options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> lars(std::vector<at::Tensor> parameters, const Spec& spec, const OptimizerDefaults& defaults) {
+  require_options(spec, {"momentum", "trust", "vectors"});
+  return std::make_unique<Lars>(std::move(parameters),
+                                Options{number_option(spec, "momentum", defaults.momentum, 0, 1), defaults.weight_decay,
+                                        number_option(spec, "trust", 0.001, 0, 1e6), switch_option(spec, "vectors", false)});
+}
+
+}  // namespace ddl

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "ddl/nn/graph.h"
+#include "ddl/plan/plan.h"
+#include "ddl/train/job.h"
+
+namespace ddl {
+
+/// One step of the job by its strategy. `gradient_order`: as StrategyInput has it; empty: not known yet.
+/// Errors: those of the strategy, the precision and the optimizer.
+Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient_order = {});
+
+}  // namespace ddl

@@ -1,0 +1,188 @@
+"""Every network against eager PyTorch: same weights in, same samples; outputs, loss, all gradients and running statistics
+equal, in fp64 to 1e-10 and in fp32 within its rounding. And what backward keeps, counted in PyTorch, against what we compute.
+
+    numerics_test.py NETWORK_DUMP, in a Python that has torch
+"""
+import collections
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import reference_networks
+
+DUMP = sys.argv[1]
+TYPES = {"fp32": np.float32, "fp64": np.float64, "int64": np.int64}
+
+Shape = collections.namedtuple("Shape", "objective channels height width classes source target")
+Shape.pixels = property(lambda shape: shape.channels * shape.height * shape.width)
+
+
+def images(channels, side, classes=10):
+    return Shape("classification", channels, side, side, classes, 0, 0)
+
+
+CIFAR, MNIST = images(3, 32), images(1, 28)
+SENTENCES, TEXT = Shape("translation", 0, 0, 0, 60, 9, 8), Shape("language", 0, 0, 0, 60, 0, 13)
+CAPTIONS = Shape("captioning", 3, 32, 32, 60, 0, 9)
+
+# Network, samples, batch. Every network once, both stems of those that have two, and sides that a stride does not divide.
+CASES = [
+    ("mlp", MNIST, 4), ("mlp[hidden=32,layers=4]", CIFAR, 4), ("lenet", MNIST, 4), ("lenet", CIFAR, 4), ("smallcnn", CIFAR, 4), ("smallcnn", MNIST, 4),
+    ("resnet18", CIFAR, 4), ("resnet18", images(3, 75), 2), ("resnet34", CIFAR, 4), ("resnet50", MNIST, 4), ("resnet50", images(3, 96), 2),
+    ("resnet101", CIFAR, 2), ("resnet152", CIFAR, 2), ("resnet50v2", CIFAR, 4), ("resnet50v2", images(3, 96), 2), ("resnet101v2", CIFAR, 2),
+    ("vgg11[dropout=0]", CIFAR, 4), ("vgg11[dropout=0]", MNIST, 4), ("vgg16[dropout=0]", CIFAR, 4), ("vgg11[dropout=0]", images(3, 64), 2),
+    ("mobilenetv2[dropout=0]", CIFAR, 4), ("mobilenetv2[dropout=0]", images(3, 97), 2), ("alexnet[dropout=0]", CIFAR, 4),
+    ("alexnet[dropout=0]", images(3, 100), 2), ("inceptionv3[dropout=0]", images(3, 75), 4),
+    ("transformer[dropout=0]", SENTENCES, 3), ("transformer[hidden=48,heads=6,layers=2,dropout=0]", SENTENCES, 3),
+    ("transformer-big[layers=1,dropout=0]", SENTENCES, 3), ("gpt[hidden=64,layers=3,heads=4,dropout=0]", TEXT, 3),
+    ("gpt[hidden=32,layers=1,heads=1,seq=20,vocab=64,dropout=0]", TEXT, 3), ("captioner[depth=50,hidden=64,encoder=trained,dropout=0]", CAPTIONS, 3),
+    ("captioner[hidden=32,dropout=0]", CAPTIONS, 3),
+]
+
+
+def once(*without):
+    """The first case of each network but those: their layers are in others, and they take long."""
+    cases = {}
+    for case in CASES:
+        cases.setdefault(re.match(r"[\w-]+", case[0])[0], case)
+    return [case for name, case in cases.items() if name not in without]
+
+
+# Largest difference, relative to the largest element. In fp64 both sides round at 1e-16, and a step through a hundred layers
+# grows that by some thousands. In fp32 the same kernels run in the same order on both sides (ours take wide convolutions
+# channels-last, so PyTorch is told to). With other kernels two right answers of a deep network may be percents apart:
+# rounding lifts a value over ReLU's corner, the gradient changes as a step, and batch norm over few samples passes it on.
+TOLERANCE = {"fp64": 1e-10, "fp32": 1e-5}
+
+# Eager PyTorch keeps input and output of ReLU6; the output alone is enough.
+PYTORCH_KEEPS_MORE = {"mobilenetv2": 0.69}
+
+
+def read(path):
+    tensors = {}
+    with open(path, "rb") as file:
+        while line := file.readline():
+            name, kind, *sizes = line.decode().split()
+            count = int(np.prod([int(size) for size in sizes]))
+            values = np.frombuffer(file.read(count * np.dtype(TYPES[kind]).itemsize), dtype=TYPES[kind])
+            tensors[name] = torch.from_numpy(values.copy()).reshape([int(size) for size in sizes])
+    return tensors
+
+
+def part(tensors, prefix):
+    return {name[len(prefix):]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def loss_of(output, labels, shape):
+    padding = -100 if shape.objective == "classification" else 0
+    loss = F.cross_entropy(output["logits"].flatten(0, -2), labels.flatten(), ignore_index=padding)
+    return loss + 0.3 * F.cross_entropy(output["auxiliary"], labels) if "auxiliary" in output else loss
+
+
+class Kept:
+    """Bytes that autograd keeps, each piece of memory once, parameters left out."""
+
+    def __init__(self, module):
+        self.parameters = {tensor.untyped_storage().data_ptr() for tensor in module.state_dict().values()}
+        self.pieces = {}
+        self.held = []
+
+    def pack(self, tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in self.parameters:
+            self.pieces[storage.data_ptr()] = storage.nbytes()
+            self.held.append(storage)
+        return tensor
+
+
+def repeat(spec, shape, dumped, kernels):
+    """The same step in PyTorch: what the dump has, under the same names, and bytes kept."""
+    name, options = re.fullmatch(r"([^\[]+)(?:\[(.*)\])?", spec).groups()
+    options = dict(item.split("=") for item in options.split(",")) if options else {}
+    module = reference_networks.build(name, shape, options).to(dumped["logits"].dtype)
+    module.load_state_dict(part(dumped, "parameter."), strict=False)
+    names = {key for key, _ in module.named_parameters()}
+    assert names == set(part(dumped, "parameter.")), names ^ set(part(dumped, "parameter."))
+    module.train()
+    given = part(dumped, "given.")
+    if kernels == "fast" and any(tensor.dim() == 4 and tensor.shape[0] >= 32 for tensor in module.parameters()):
+        for parameter in module.parameters():
+            if parameter.dim() == 4:
+                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+        given["images"] = given["images"].contiguous(memory_format=torch.channels_last)
+    kept = Kept(module)
+    with torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda tensor: tensor):
+        output = module(given)
+        bytes_kept = sum(kept.pieces.values())
+        loss = loss_of(output, given["labels"], shape)
+    loss.backward()
+    result = {"loss": loss.detach(), **{key: tensor.detach() for key, tensor in output.items()}}
+    result.update({f"gradient.{key}": tensor.grad for key, tensor in module.named_parameters() if tensor.requires_grad})
+    result.update({f"statistic.{key}": tensor for key, tensor in module.named_buffers()})
+    return result, bytes_kept
+
+
+def results(tensors):
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith(("given.", "parameter.", "kept"))}
+
+
+def differences(ours, theirs):
+    """By name, the largest difference relative to the largest element of what PyTorch has. A gradient that is zero in truth
+    (of a bias before batch norm or softmax) is rounding of the others, and is held against the smallest that is not."""
+    return {name: (tensor - theirs[name]).abs().max().item() / max(theirs[name].abs().max().item(), 1e-6) for name, tensor in results(ours).items()}
+
+
+def dump(spec, shape, batch, kind, kernels):
+    with tempfile.NamedTemporaryFile() as file:
+        subprocess.run([DUMP, spec, ",".join(map(str, shape)), str(batch), kind, kernels, file.name], check=True)
+        return read(file.name)
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+class Numerics(unittest.TestCase):
+    def hold(self, spec, shape, batch, kind, kernels):
+        """Every element of every tensor; and what we say that backward keeps, as part of what it does."""
+        ours = dump(spec, shape, batch, kind, kernels)
+        theirs, kept = repeat(spec, shape, ours, kernels)
+        found = differences(ours, theirs)
+        worst = max(found, key=found.get)
+        part_kept = ours["kept_elements"].item() * batch * ours["logits"].element_size() / kept
+        say(f"{spec}, {shape.channels}x{shape.height}, {kind} {kernels}: at most {found[worst]:.1e} apart ({worst}), keeps {part_kept:.3f} of PyTorch's")
+        self.assertLess(found[worst], TOLERANCE[kind], worst)
+        return part_kept
+
+    def test_fp64_differs_by_rounding_alone(self):
+        for spec, shape, batch in once("resnet152", "resnet101v2"):
+            with self.subTest(network=spec, shape=shape):
+                self.hold(spec, shape, batch, "fp64", "fast")
+
+    def test_fp32_and_what_backward_keeps(self):
+        for spec, shape, batch in CASES:
+            with self.subTest(network=spec, shape=shape):
+                kept = self.hold(spec, shape, batch, "fp32", "fast")
+                self.assertAlmostEqual(kept, PYTORCH_KEEPS_MORE.get(spec.split("[")[0], 1), delta=0.05)
+
+    def test_fp32_with_plain_aten(self):
+        for spec, shape, batch in once("resnet101", "resnet152", "resnet101v2"):
+            with self.subTest(network=spec, shape=shape):
+                self.hold(spec, shape, batch, "fp32", "torch")
+
+    def test_it_can_fail(self):
+        ours = dump("lenet", MNIST, 4, "fp64", "fast")
+        theirs, _ = repeat("lenet", MNIST, ours, "fast")
+        ours["gradient.conv1.weight"][0, 0, 0, 0] += 1e-6
+        self.assertGreater(differences(ours, theirs)["gradient.conv1.weight"], TOLERANCE["fp64"])
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(2)
+    unittest.main(argv=sys.argv[:1])

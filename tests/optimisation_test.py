@@ -1,0 +1,139 @@
+"""End to end through the binary: optimizers, schedules, accumulation, clipping, precision, and how bad runs end.
+
+usage: optimisation_test.py PATH-OF-DDLBENCH [unittest arguments]
+"""
+import math
+import resource
+import subprocess
+import sys
+import unittest
+
+from training_test import BINARY, QUICK, Case, json, os, run
+
+
+def losses(record):
+    return record["loss"]["steps"]["value"]
+
+
+class Optimisation(Case):
+    def test_every_optimizer_learns(self):
+        rates = {"sgd": 0.05, "sgd[nesterov]": 0.03, "adam": 0.002, "adamw": 0.002, "lars[trust=0.02]": 0.3, "lamb": 0.01}
+        for optimizer, rate in rates.items():
+            with self.subTest(optimizer):
+                record = self.record("--synthetic", "--train-samples", 6400, "--test-samples", 500, "--model", "lenet", "--batch", 64,
+                                     "--epochs", 4, "--workers", 2, "--optimizer", optimizer, "--learning-rate", rate)
+                self.assertEqual(record["state"], "ok", record["reason"])
+                self.assertEqual(record["config"]["optimizer"], "sgd[nesterov=on]" if "nesterov" in optimizer else optimizer)
+                self.assertGreater(record["accuracy"]["top1"], 0.7)
+                self.assertGreater(record["accuracy"]["top5"], record["accuracy"]["top1"])
+                tensors = 2 if optimizer[:2] in ("ad", "la") and optimizer[:4] != "lars" else 1
+                for rank in record["ranks"]:
+                    self.assertEqual(rank["memory_bytes"]["optimizer"], tensors * rank["memory_bytes"]["parameters"])
+
+    def test_accumulation_is_the_big_batch(self):
+        # Its last batch is ragged: 640 samples in batches of 512.
+        words = ["--synthetic", "--train-samples", 640, "--test-samples", 20, "--batch", 512, "--epochs", 3, "--precision", "fp64", "--no-evaluate"]
+        whole, cut = (self.record(*words, "--workers", 2, "--accumulate", n) for n in (1, 5))
+        for a, b in zip(losses(whole), losses(cut)):
+            self.assertAlmostEqual(a, b, delta=1e-12)
+        for rank in (0, 1):
+            self.assertLess(cut["ranks"][rank]["memory_bytes"]["activations"], whole["ranks"][rank]["memory_bytes"]["activations"] / 2)
+
+    def test_recomputation_changes_memory_alone(self):
+        words = ["--synthetic", "--train-samples", 64, "--test-samples", 20, "--model", "resnet18", "--batch", 32, "--steps", 2, "--no-evaluate"]
+        plain, again = self.record(*words), self.record(*words, "--recompute")
+        self.assertEqual(plain["parameters_digest"], again["parameters_digest"])
+        kept = [record["ranks"][0]["memory_bytes"]["activations"] for record in (plain, again)]
+        self.assertLess(kept[1], 0.7 * kept[0])
+
+    def test_a_schedule_moves_the_learning_rate(self):
+        # Of ten steps only the first has a learning rate.
+        words = [*QUICK, "--momentum", 0, "--learning-rate-schedule", "step[every=1,factor=0]"]
+        one, ten = (self.record(*words, "--steps", n)["parameters_digest"] for n in (1, 10))
+        self.assertEqual(one, ten)
+        moving = self.record(*QUICK, "--momentum", 0, "--steps", 10, "--learning-rate-schedule", "inverse-sqrt[warmup=5]")
+        self.assertNotEqual(moving["parameters_digest"], ten)
+        self.assertEqual(moving["config"]["learning_rate_schedule"], "inverse-sqrt[warmup=5]")
+
+    def test_clipping_is_counted(self):
+        self.assertIsNone(self.record(*QUICK, "--steps", 5)["clipped_steps"])
+        self.assertEqual(self.record(*QUICK, "--steps", 5, "--workers", 2, "--clip", 1e-4)["clipped_steps"], 5)
+        self.assertEqual(self.record(*QUICK, "--steps", 5, "--workers", 2, "--clip", 1e4)["clipped_steps"], 0)
+
+    def test_label_smoothing_raises_the_least_loss(self):
+        plain, smooth = (self.record(*QUICK, "--steps", 1, "--label-smoothing", e)["loss"]["first"] for e in (0, 0.1))
+        self.assertNotEqual(plain, smooth)
+        # Spread over all ten classes nothing is learnt, and nothing can be better than log 10.
+        self.assertGreaterEqual(self.record(*QUICK, "--steps", 1, "--label-smoothing", 1)["loss"]["first"], math.log(10))
+
+
+class Precision(Case):
+    def test_half_precision_reaches_the_accuracy_of_single(self):
+        """The real Fashion-MNIST: within one point of fp32, with the same number of steps."""
+        accuracy = {}
+        for precision in ("fp32", "bf16", "fp16"):
+            record = self.record("--model", "lenet", "--batch", 64, "--epochs", 2, "--workers", 2, "--learning-rate", 0.02,
+                                 "--learning-rate-schedule", "cosine", "--precision", precision, "--store", "none")
+            self.assertEqual(record["state"], "ok", record["reason"])
+            accuracy[precision] = record["accuracy"]["top1"]
+            said = record["precision"]
+            self.assertEqual((said["compute"], said["parameters"], said["gradients"]), (precision, "fp32", "fp32"))
+            self.assertEqual(said["updates"] + said["skipped_steps"], record["samples"]["steps"])
+            self.assertEqual(said["loss_scale"] is None, precision != "fp16")
+            for rank in record["ranks"]:
+                # What is reduced are fp32 gradients.
+                self.assertEqual(rank["memory_bytes"]["buckets"] // 4096, 61707 * 4 // 4096)
+        self.assertGreater(accuracy["fp32"], 0.85)
+        for precision in ("bf16", "fp16"):
+            self.assertAlmostEqual(accuracy[precision], accuracy["fp32"], delta=0.01, msg=str(accuracy))
+
+    def refused(self, *arguments, words, code=6):
+        done = run("run", *QUICK, "--steps", 2, *arguments, cwd=self.folder)
+        self.assertEqual(done.returncode, code, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_what_cannot_be_done_is_refused(self):
+        self.refused("--precision", "tf32", words=["unsupported", "tensor cores"])
+        self.refused("--precision", "fp16", "--workers", 2, "--strategy", "data[compress=top-k]", words=["unsupported", "overflow"])
+        self.refused("--optimizer", "adan", words=["--optimizer", "did you mean 'adam'"], code=2)
+        self.refused("--optimizer", "adam[beta1=2]", words=["--optimizer", "beta1"], code=2)
+        self.refused("--learning-rate-schedule", "cosin", words=["--learning-rate-schedule", "did you mean 'cosine'"], code=2)
+        self.refused("--accumulate", 65, words=["--accumulate", "65"], code=2)
+
+    def test_the_peer_refuses_what_it_does_not_do(self):
+        for arguments in (["--precision", "bf16"], ["--optimizer", "adam"], ["--accumulate", 2], ["--clip", 1], ["--label-smoothing", 0.1],
+                          ["--recompute"], ["--learning-rate-schedule", "constant[warmup=3]"]):
+            with self.subTest(arguments[0]):
+                self.refused("--subject", "torch-ddp", *arguments, words=["unsupported", "this subject trains only"])
+
+
+class BadEnds(Case):
+    def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_its_steps(self):
+        for workers in (1, 2):
+            record = self.record(*QUICK, "--steps", 10, "--workers", workers, "--learning-rate", 1e5, code=1)
+            self.assertEqual(record["state"], "failed")
+            self.assertRegex(record["reason"], r"loss is not finite at step \d+")
+            step = int(record["reason"].split("at step ")[1].split(";")[0])
+            self.assertGreater(step, 0)
+            self.assertEqual(record["samples"]["steps"], step)
+            for value in losses(record):
+                self.assertTrue(math.isfinite(value))
+
+    def test_too_little_memory_ends_the_run_with_the_ledger(self):
+        def limited():
+            resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+        words = ["--synthetic", "--train-samples", 4000, "--test-samples", 10, "--model", "resnet18", "--batch", 4000, "--steps", 1, "--no-evaluate"]
+        done = subprocess.run([BINARY, "run", "--json", *map(str, words)], cwd=self.folder, capture_output=True, text=True, timeout=600, preexec_fn=limited,
+                              env=os.environ)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        record = json.loads(done.stdout)
+        self.assertEqual(record["state"], "failed")
+        for word in ("out of memory", "more", "parameters 42.7 MiB", "gradients 42.6 MiB", "optimizer 42.6 MiB", "activations"):
+            self.assertIn(word, record["reason"])
+        self.assertEqual(record["ranks"][0]["memory_bytes"]["optimizer"], 4 * 11172810)
+        self.assertGreater(record["ranks"][0]["memory_bytes"]["activations"], 1 << 28)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
