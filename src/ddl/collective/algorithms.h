@@ -27,6 +27,7 @@ struct ChosenAlgorithm {
   int index = 0;
   Algorithm algorithm;
   std::size_t segment_bytes = 0;
+  int options = 0;  ///< a digest of them, 12 bits, for ranks to compare; 0 without any
 };
 /// Errors: not_found with the nearest name, invalid_argument for an option that it does not have, or a bad value.
 ChosenAlgorithm choose_algorithm(Goal goal, std::string_view text);

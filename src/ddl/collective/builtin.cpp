@@ -67,6 +67,13 @@ Registry<CollectiveAlgorithm> builtin_collectives() {
   return all;
 }
 
+/// FNV-1a, folded to 12 bits other than 0.
+static int digest_of(std::string_view text) {
+  std::uint32_t hash = 2166136261u;
+  for (const char each : text) hash = (hash ^ static_cast<unsigned char>(each)) * 16777619u;
+  return static_cast<int>((hash ^ hash >> 12 ^ hash >> 24) % 4095 + 1);
+}
+
 ChosenAlgorithm choose_algorithm(Goal goal, std::string_view text) {
   static const auto registry = builtin_collectives();
   const Spec spec = parse_spec(text);
@@ -77,6 +84,7 @@ ChosenAlgorithm choose_algorithm(Goal goal, std::string_view text) {
   ChosenAlgorithm chosen;
   chosen.index = static_cast<int>(&entry - registry.entries().data());
   chosen.algorithm = entry.make.with(spec);
+  if (!spec.options.empty()) chosen.options = digest_of(to_string(spec));
   if (const auto segment = option(spec, "segment", ""); !segment.empty()) chosen.segment_bytes = static_cast<std::size_t>(parse_bytes(segment).value);
   return chosen;
 }

@@ -25,6 +25,7 @@ struct Planned {
   int index = 0;
   Prepared prepared;
   std::optional<NativeChoice> native = {};
+  int options = 0;
 
   bool fits(const Collective& what, const Buffer& buffer) const {
     return goal == what.goal && elements == buffer.elements && type == buffer.type && root == what.root && peer == what.peer &&
@@ -153,7 +154,7 @@ const Planned& Communicator::Impl::plan(const Collective& what, const Buffer& bu
       shape.segment = chosen.segment_bytes / size_of(buffer.type);
       shape.hosts = options.hosts;
       *made = {what.goal, std::string(what.algorithm), buffer.elements, buffer.type, what.root, what.peer, chosen.index,
-               native ? Prepared{} : prepare(chosen.algorithm(transport->rank(), shape), what.goal, what.root), native};
+               native ? Prepared{} : prepare(chosen.algorithm(transport->rank(), shape), what.goal, what.root), native, chosen.options};
     } catch (...) {
       plans.erase({what.goal, std::string(what.algorithm), buffer.elements, buffer.type, what.root, what.peer});
       throw;
@@ -174,6 +175,7 @@ Signature Communicator::Impl::sign(const Planned& planned, const Collective& wha
   operation.peer = what.goal == Goal::point_to_point ? what.peer : 0;
   operation.number = what.goal == Goal::point_to_point ? 0 : ++number;
   operation.elements = buffer.elements;
+  operation.options = planned.options;
   return pack(operation);
 }
 

@@ -181,7 +181,10 @@ TEST_P(CollectiveConformance, ReducesInMemoryOfItsOwnAndOfOthersAtOnce) {
       const auto outcomes = run_group(GetParam(), ranks, [&](Communicator& group) {
         for (const auto op : {ReduceOp::sum, ReduceOp::average, ReduceOp::weighted_sum})
           for (const std::size_t elements : {std::size_t{1}, std::size_t{1031}, ranks == 2 ? std::size_t{1'000'003} : std::size_t{150'001}})
-            check(group, {Goal::all_reduce, op, "direct"}, elements, ElementType::fp32, (own >> group.rank() & 1) != 0);
+            for (const auto type : {ElementType::fp32, ElementType::fp64, ElementType::bf16}) {
+              if (elements > 2000 && type != ElementType::fp32 && op != ReduceOp::sum) continue;
+              check(group, {Goal::all_reduce, op, "direct"}, elements, type, (own >> group.rank() & 1) != 0);
+            }
       });
       ASSERT_EQ(failure(outcomes), "") << ranks << " ranks, with their own memory where a bit is set: " << own;
     }

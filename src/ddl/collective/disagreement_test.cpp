@@ -63,7 +63,7 @@ Body one_after_the_other(const Body& first, const Body& then) {
 struct Named {
   Goal goal;
   std::string word;   // with options
-  std::string shown;  // without
+  std::string shown;  // in errors
 };
 
 /// Every algorithm of every goal that all ranks take part in, and the transport's own where it has some.
@@ -75,7 +75,7 @@ std::vector<Named> algorithms() {
     if (const auto goal = registry.entries()[i].make.goal; goal != Goal::barrier && goal != Goal::point_to_point)
       all.push_back({goal, names[i], names[i]});
   for (const std::string word : {"ring[segment=1KiB]", "tree[segment=2KiB]", "double-tree[segment=512B]", "hierarchical[within=ring,between=recursive-doubling]"})
-    all.push_back({Goal::all_reduce, word, word.substr(0, word.find('['))});
+    all.push_back({Goal::all_reduce, word, fmt::format("{}[options {:03x}]", word.substr(0, word.find('[')), choose_algorithm(Goal::all_reduce, word).options)});
   if (testing::native_under_test()) all.push_back({Goal::all_reduce, "native", "native"});
   return all;
 }
@@ -142,6 +142,18 @@ TEST_P(CollectiveDisagreement, OnTheAlgorithm) {
     }
 }
 
+TEST_P(CollectiveDisagreement, OnTheOptionsOfAnAlgorithm) {
+  const auto words = [](const std::string& word) {
+    const auto digest = choose_algorithm(Goal::all_reduce, word).options;
+    return fmt::format("#1 all-reduce ({}{}, sum) of 400 fp32", word.substr(0, word.find('[')), digest != 0 ? fmt::format("[options {:03x}]", digest) : "");
+  };
+  const std::vector<std::pair<std::string, std::string>> pairs{{"ring", "ring[segment=1KiB]"}, {"tree[segment=1KiB]", "tree[segment=2KiB]"},
+                                                               {"hierarchical[between=recursive-doubling]", "hierarchical[between=star]"}};
+  for (const auto& [usual, other] : pairs)
+    for (const int ranks : testing::possible({2, 5}))
+      expect(ranks, doing({Goal::all_reduce, ReduceOp::sum, usual}, 400), doing({Goal::all_reduce, ReduceOp::sum, other}, 400), words(usual), words(other), false);
+}
+
 TEST_P(CollectiveDisagreement, OnTheOrder) {
   const auto a = doing({Goal::all_reduce, ReduceOp::sum, "ring"}, 100), b = doing({Goal::all_gather, ReduceOp::sum, "direct"}, 300);
   const auto c = doing({Goal::all_reduce, ReduceOp::sum, "direct"}, 20);
@@ -155,7 +167,8 @@ TEST_P(CollectiveDisagreement, OnTheOrder) {
 
 TEST_P(CollectiveDisagreement, OnASentMessage) {
   const auto words = [](int elements) { return fmt::format("#0 point-to-point (from 0 to 1) of {} fp32", elements); };
-  expect(2, doing({Goal::point_to_point, ReduceOp::sum, "direct", 1, 0, 1}, 400), doing({Goal::point_to_point, ReduceOp::sum, "direct", 1, 0, 1}, 300), words(400), words(300), true);
+  for (const int ranks : testing::possible({2}))
+    expect(ranks, doing({Goal::point_to_point, ReduceOp::sum, "direct", 1, 0, 1}, 400), doing({Goal::point_to_point, ReduceOp::sum, "direct", 1, 0, 1}, 300), words(400), words(300), true);
 }
 
 TEST_P(CollectiveDisagreement, OnMakingAGroup) {

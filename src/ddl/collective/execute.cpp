@@ -9,6 +9,7 @@ namespace {
 /// The others reduce in one while this rank fills the other: both lie in its second-level cache.
 constexpr int kStages = 2;
 constexpr std::size_t kStage = std::size_t{256} << 10;
+constexpr std::size_t kLine = 64;
 
 bool all_of(Extent extent, const Step& step, const Schedule& schedule, std::size_t round, const char* what) {
   if (extent == Extent::partly)
@@ -110,9 +111,17 @@ void ScheduleExecutor::run_one_shot(const Prepared& prepared, const Collective& 
   const std::size_t element = size_of(buffer.type);
   const std::span<std::byte> data{buffer.data, buffer.elements * element};
   const bool stages = !transport_.reachable(data);
-  if (stages && stage_.empty()) stage_ = transport_.allocate(std::size_t{kStages} * kStage);
   // The longest part of a slice that fits, so many times, into one stage; starts on a cache line.
-  const std::size_t room = kStage / static_cast<std::size_t>(ranks) / 64 * 64;
+  const std::size_t room = std::max(kLine, kStage / static_cast<std::size_t>(ranks) / kLine * kLine);
+  const std::size_t stage = room * static_cast<std::size_t>(ranks);
+  if (stages && stage_.empty()) {
+    try {
+      stage_ = transport_.allocate(std::size_t{kStages} * stage);
+    } catch (const Error& error) {
+      transport_.abandon(error);  // the others wait for this rank, and are to hear why it does not come
+      throw;
+    }
+  }
   int chunks = static_cast<int>((part_of(buffer.elements, ranks, 0).size() * element + room - 1) / room);
   const auto part = [&](int slice, int chunk) {
     const Range whole = slice == rank ? shot.mine : part_of(buffer.elements, ranks, slice);
@@ -120,7 +129,7 @@ void ScheduleExecutor::run_one_shot(const Prepared& prepared, const Collective& 
     const Range within = part_of(whole.size(), chunks, chunk);
     return Range{whole.begin + within.begin, whole.begin + within.end};
   };
-  const auto staged = [&](int slice, int chunk) { return static_cast<std::size_t>(chunk % kStages) * kStage + static_cast<std::size_t>(slice) * room; };
+  const auto staged = [&](int slice, int chunk) { return static_cast<std::size_t>(chunk % kStages) * stage + static_cast<std::size_t>(slice) * room; };
   const auto copy_others = [&](int chunk, const auto& copy) {
     for (int k = 1; k < ranks; ++k) {
       const int slice = (rank + k) % ranks;
@@ -129,10 +138,10 @@ void ScheduleExecutor::run_one_shot(const Prepared& prepared, const Collective& 
     }
   };
   const auto copy_in = [&](int chunk) {
-    copy_others(chunk, [](std::byte* stage, std::byte* ours, std::size_t bytes) { std::memcpy(stage, ours, bytes); });
+    copy_others(chunk, [](std::byte* place, std::byte* ours, std::size_t bytes) { std::memcpy(place, ours, bytes); });
   };
   const auto copy_out = [&](int chunk) {
-    copy_others(chunk, [](std::byte* stage, std::byte* ours, std::size_t bytes) { std::memcpy(ours, stage, bytes); });
+    copy_others(chunk, [](std::byte* place, std::byte* ours, std::size_t bytes) { std::memcpy(ours, place, bytes); });
   };
 
   // Nobody else is at the stage: whoever was has met this rank since, in the last unshare().

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <signal.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -10,10 +9,10 @@
 #include "ddl/transport/mpi/mpi.h"
 
 // The conformance suites with ranks that mpirun or srun started as processes, over MPI: every process runs this program, and
-// every process judges what all ranks met with. And what happens where ranks die or stop.
+// every process judges what all ranks met with. Ranks that die or stop: mpi_death_test.cpp.
 //
 // usage: mpirun -n P mpi_ranks_test [implementation=NAME] [--gtest_…]
-//        mpirun -n P mpi_ranks_test [implementation=NAME] scenario=kill|stop|stop-native|stop-inside|names
+//        mpirun -n P mpi_ranks_test [implementation=NAME] scenario=names
 
 namespace ddl {
 namespace {
@@ -157,29 +156,10 @@ TEST(MpiRanks, RefusesASecondMpiInOneProcess) {
   }
 }
 
-/// All-reduces until something happens; prints with which error this rank ended.
-int play(const std::string& scenario, const std::string& implementation) {
-  const auto meeting = mpi_rendezvous(implementation);
-  const auto& world = MpiWorld::join({});
-  if (scenario == "names") {
-    std::printf("rank %d of %d: %s: %s\n", world.rank(), world.size(), world.implementation().c_str(), world.library().c_str());
-    return 0;
-  }
-  const std::string word = scenario == "stop-native" ? "native" : scenario == "stop-inside" ? "native[meet=off]" : "ring";
-  const int rank = meeting->rank();
-  try {
-    TransportOptions options{Seconds{20}, "secret"};
-    Communicator group(choose_transport("mpi", options).make(*meeting, options), Seconds{2});
-    std::vector<float> data(100'000, 0);
-    for (int round = 0; round < 100'000; ++round) {
-      if (rank == 1 && round == 20) ::raise(scenario == "kill" ? SIGKILL : SIGSTOP);
-      group.run({Goal::all_reduce, ReduceOp::sum, word}, buffer_of(std::span(data)));
-    }
-  } catch (const Error& error) {
-    std::printf("rank %d ended: %s: %s\n", rank, std::string(name(error.code())).c_str(), error.what());
-    std::fflush(stdout);
-    return 3;
-  }
+/// Prints which MPI this rank is in, and as what.
+int say_names(const std::string& implementation) {
+  const auto& world = MpiWorld::join(implementation);
+  std::printf("rank %d of %d: %s: %s\n", world.rank(), world.size(), world.implementation().c_str(), world.library().c_str());
   return 0;
 }
 
@@ -197,7 +177,7 @@ int run(int argc, char** argv) {
     if (word.starts_with("implementation=")) implementation = word.substr(15);
     if (word.starts_with("scenario=")) scenario = word.substr(9);
   }
-  if (!scenario.empty()) return play(scenario, implementation);
+  if (scenario == "names") return say_names(implementation);
   MpiRanks ranks(implementation);
   testing::launched = &ranks;
   ::testing::InitGoogleTest(&argc, argv);

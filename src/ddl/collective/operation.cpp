@@ -7,8 +7,8 @@
 namespace ddl {
 namespace {
 
-// From the lowest bit: root 16, peer 16, algorithm 8, goal 8, op 8, type 8.
-constexpr int kRoot = 0, kPeer = 16, kAlgorithm = 32, kGoal = 40, kOp = 48, kType = 56;
+// From the lowest bit: root 16, peer 16, algorithm 8, goal 4, op 4, type 4, options 12.
+constexpr int kRoot = 0, kPeer = 16, kAlgorithm = 32, kGoal = 40, kOp = 44, kType = 48, kOptions = 52;
 constexpr std::uint64_t mask(int bits) { return (std::uint64_t{1} << bits) - 1; }
 
 template <typename T, std::size_t N>
@@ -21,7 +21,7 @@ T one_of(const T (&values)[N], std::uint64_t number) {
 Signature pack(const Operation& operation) {
   const auto field = [](auto value, int bits, int at) { return (static_cast<std::uint64_t>(value) & mask(bits)) << at; };
   return {field(operation.algorithm, 8, kAlgorithm) | field(operation.root, 16, kRoot) | field(operation.peer, 16, kPeer) |
-              field(operation.goal, 8, kGoal) | field(operation.op, 8, kOp) | field(operation.type, 8, kType),
+              field(operation.goal, 4, kGoal) | field(operation.op, 4, kOp) | field(operation.type, 4, kType) | field(operation.options, 12, kOptions),
           operation.elements, operation.number};
 }
 
@@ -32,9 +32,10 @@ Operation unpack(const Signature& signature) {
   operation.algorithm = static_cast<int>(field(8, kAlgorithm));
   operation.root = static_cast<int>(field(16, kRoot));
   operation.peer = static_cast<int>(field(16, kPeer));
-  operation.goal = one_of(kGoals, field(8, kGoal));
-  operation.op = one_of(kReduceOps, field(8, kOp));
-  operation.type = one_of(kElementTypes, field(8, kType));
+  operation.goal = one_of(kGoals, field(4, kGoal));
+  operation.op = one_of(kReduceOps, field(4, kOp));
+  operation.type = one_of(kElementTypes, field(4, kType));
+  operation.options = static_cast<int>(field(12, kOptions));
   operation.elements = signature.size;
   return operation;
 }
@@ -44,6 +45,7 @@ std::string to_string(const Operation& operation) {
   const auto index = static_cast<std::size_t>(operation.algorithm);
   std::string how = index < names.size() ? names[index] : operation.algorithm == kNativeAlgorithm ? "native" : "?";
   if (const auto slash = how.find('/'); slash != std::string::npos) how.erase(0, slash + 1);
+  if (operation.options != 0) how += fmt::format("[options {:03x}]", operation.options);
   if (reduces(operation.goal)) how += fmt::format(", {}", name(operation.op));
   if (operation.goal == Goal::point_to_point)
     how = fmt::format("from {} to {}", operation.root, operation.peer);

@@ -35,6 +35,7 @@ struct Operation {
   int peer = 0;
   std::uint64_t number = 0;  ///< 0 for point_to_point, which only two ranks know of
   std::uint64_t elements = 0;
+  int options = 0;  ///< a digest of the algorithm's, 12 bits; 0 without any
 
   bool operator==(const Operation&) const = default;
 };

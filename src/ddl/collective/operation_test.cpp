@@ -9,7 +9,7 @@ TEST(Operation, PacksEveryFieldWhole) {
   for (const auto goal : kGoals)
     for (const auto op : kReduceOps)
       for (const auto type : kElementTypes) {
-        const Operation operation{goal, op, type, 255, 65535, 65534, ~std::uint64_t{0}, ~std::uint64_t{0}};
+        const Operation operation{goal, op, type, 255, 65535, 65534, ~std::uint64_t{0}, ~std::uint64_t{0}, 4095};
         EXPECT_EQ(unpack(pack(operation)), operation);
       }
 }
@@ -19,7 +19,7 @@ TEST(Operation, TellsAnyTwoApart) {
   for (const auto change : {+[](Operation& o) { o.goal = Goal::broadcast; }, +[](Operation& o) { o.op = ReduceOp::max; },
                             +[](Operation& o) { o.type = ElementType::int32; }, +[](Operation& o) { o.algorithm = 2; },
                             +[](Operation& o) { o.root = 1; }, +[](Operation& o) { o.peer = 1; },
-                            +[](Operation& o) { o.number = 13; }, +[](Operation& o) { o.elements = 1023; }}) {
+                            +[](Operation& o) { o.number = 13; }, +[](Operation& o) { o.elements = 1023; }, +[](Operation& o) { o.options = 1; }}) {
     auto other = one;
     change(other);
     EXPECT_NE(pack(other), pack(one));

@@ -13,6 +13,24 @@ namespace ddl::testing {
 
 enum class Fate { killed, stopped };
 
+struct Death {
+  std::string transport;
+  int victim;
+  Fate fate;
+};
+
+inline std::string to_string(const Death& death) {
+  return fmt::format("{}_rank_{}_{}", death.transport, death.victim, death.fate == Fate::killed ? "killed" : "stopped");
+}
+
+inline std::size_t names_in_dev_shm() {
+  std::error_code unreadable;
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", unreadable))
+    count += entry.path().filename().string().find("ddl") != std::string::npos ? 1 : 0;
+  return count;
+}
+
 inline std::size_t open_descriptors() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
@@ -36,6 +54,7 @@ struct Scene {
   std::atomic<bool> ready{false};  ///< the victim is where it is to be struck
   std::atomic<Nanoseconds> struck{0};
   Testimony survivors[kRanks];
+  char places[kRanks][64] = {};  ///< what they told each other as they connected, where the phase writes it down
 
   /// What the victim calls where it is to stay for ever.
   [[noreturn]] void die_here() {
@@ -43,6 +62,21 @@ struct Scene {
     for (;;) ::pause();
   }
 };
+
+/// Runs `body`, and writes down how it ended.
+template <typename Body>
+void bear_witness(Testimony& testimony, const Body& body) {
+  const std::size_t before = open_descriptors();
+  try {
+    body(testimony);
+  } catch (const Error& error) {
+    testimony.failed = true;
+    testimony.code = error.code();
+    std::snprintf(testimony.said, sizeof testimony.said, "%s", error.what());
+  }
+  testimony.ended = now();
+  testimony.descriptors_left = static_cast<int>(open_descriptors()) - static_cast<int>(before);
+}
 
 /// Passes a meeting on, and then lets someone act.
 class Watched final : public Rendezvous {
@@ -90,23 +124,14 @@ class Strike {
   Strike& operator=(const Strike&) = delete;
 
   const Testimony& of(int rank) const { return scene_->survivors[rank]; }
+  std::string place_of(int rank) const { return scene_->places[rank]; }
   /// From the strike on.
   double seconds_to_end(int rank) const { return seconds(of(rank).ended - scene_->struck.load()); }
 
  private:
   void live(ForkedTable& table, int rank, const Body& body) {
-    auto& testimony = scene_->survivors[rank];
     ForkedTable::Seat seat(table, rank, Scene::kRanks);
-    const std::size_t before = open_descriptors();
-    try {
-      body(seat, *scene_, testimony);
-    } catch (const Error& error) {
-      testimony.failed = true;
-      testimony.code = error.code();
-      std::snprintf(testimony.said, sizeof testimony.said, "%s", error.what());
-    }
-    testimony.ended = now();
-    testimony.descriptors_left = static_cast<int>(open_descriptors()) - static_cast<int>(before);
+    bear_witness(scene_->survivors[rank], [&](Testimony& testimony) { body(seat, *scene_, testimony); });
   }
 
   static void reap(pid_t child, Nanoseconds end) {

@@ -398,6 +398,32 @@ TEST_P(TransportConformance, EndsAMeetingThatSomebodyDoesNotComeTo) {
   }
 }
 
+TEST_P(TransportConformance, LeavesNoMeetingWhileSomebodyIsAtItsMemory) {
+  // Rank 1 is slow; rank 0 gives up waiting for it at the second meeting, and its memory may be gone then.
+  std::atomic<bool> written{false};
+  const auto outcomes = run_transports(GetParam(), 2, [&](Transport& transport) {
+    if (!transport.shares_memory()) throw Error(Code::timeout, "rank 1 did not come");
+    std::vector<Shared> all(2);
+    const auto mine = transport.allocate(8);
+    transport.share({mine}, all, Seconds{20}, {});
+    if (transport.rank() == 1) {
+      ::usleep(300'000);
+      all[0].data[0] = std::byte{7};
+      written = true;
+    }
+    try {
+      transport.unshare(transport.rank() == 0 ? Seconds{0.05} : Seconds{20});
+    } catch (const Error&) {
+      // Of processes each has a mapping of its own.
+      if (transport.rank() == 0 && GetParam() == "inproc") require(written && mine[0] == std::byte{7}, "left while rank 1 was at its memory");
+      throw;
+    }
+  });
+  ASSERT_TRUE(outcomes[0]);
+  EXPECT_EQ(outcomes[0]->code(), Code::timeout) << outcomes[0]->what();
+  EXPECT_TRUE(std::string(outcomes[0]->what()).ends_with("rank 1 did not come")) << outcomes[0]->what();
+}
+
 INSTANTIATE_TEST_SUITE_P(Builtin, TransportConformance, ::testing::ValuesIn(testing::transports_under_test()),
                          [](const auto& test) { return test.param; });
 

@@ -84,6 +84,7 @@ void MailboxTransport::share(const Shown& mine, std::span<Shared> all, Seconds t
     }
     phase_.order = static_cast<std::uint16_t>(signature.order);
     sharing_ = true;
+    shared_at_ = phase_.number + 1;
     raise_phase();
     wait([&] { return all_at_phase(); }, [&] { return behind(); }, timeout);
     for (int rank = 0; rank < size_; ++rank) {
@@ -104,9 +105,9 @@ void MailboxTransport::share(const Shown& mine, std::span<Shared> all, Seconds t
 
 void MailboxTransport::unshare(Seconds timeout, const Traffic& moved) {
   guarded([&] {
-    sharing_ = false;
     raise_phase();
     wait([&] { return all_at_phase(); }, [&] { return behind(); }, timeout);
+    sharing_ = false;  // only now: a peer that has not come yet may be at our memory
     if (moved.sent != 0) sent_.fetch_add(moved.sent, std::memory_order_relaxed);
     if (moved.received != 0) received_.fetch_add(moved.received, std::memory_order_relaxed);
   });
@@ -331,7 +332,7 @@ void MailboxTransport::leave(const Error* why) noexcept {
     if (!memory_->dies_with_owner()) continue;
     const auto at_our_memory = [&] {
       return mine_.lane(peer).reading.load() != 0 ||
-             (sharing_ && Phase::of(desk.phase.load()).number == phase_.number && desk.gone.load() == 0);
+             (sharing_ && Phase::of(desk.phase.load()).number == shared_at_ && desk.gone.load() == 0);
     };
     // Without a limit, and it ends: the peer is a thread of this process that reads now, or is to learn that this rank has gone.
     // Whoever went on would free memory that is being read.

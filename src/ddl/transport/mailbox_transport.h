@@ -104,6 +104,7 @@ class MailboxTransport final : public Transport {
   Phase phase_;
   bool light_;
   bool sharing_ = false;
+  std::uint32_t shared_at_ = 0;  // the number of the phase in which peers are at our memory
   std::vector<Sending> sending_;
   std::vector<Receiving> receiving_;
   std::vector<std::uint64_t> posted_;  // pieces to each peer

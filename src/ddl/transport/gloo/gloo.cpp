@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -43,7 +44,7 @@ class GlooTransport final : public Transport, public NativeCollectives {
     std::string why;
     const auto meet = [&](const std::string& mine) { return rendezvous.exchange(mine, options.connect_timeout)[0]; };
     wire_.reset(open(rank_, size_, options.host, meet, options.connect_timeout, why));
-    if (!wire_) throw Error(Code::io, fmt::format("[gloo] rank {} cannot connect: {}", rank_, why));
+    if (!wire_) throw_unconnected(why);
   }
 
   int rank() const override { return rank_; }
@@ -91,6 +92,18 @@ class GlooTransport final : public Transport, public NativeCollectives {
   }
 
  private:
+  /// Who it was for whom Gloo waited: a rank whose key is not in the store of rank 0, or that rank itself.
+  [[noreturn]] void throw_unconnected(const std::string& why) const {
+    const auto key = why.find("keys: /");
+    const auto slash = key == std::string::npos ? key : why.find('/', key + 7);
+    int missing = rank_ == 0 ? -1 : 0;
+    if (slash != std::string::npos) std::from_chars(why.data() + slash + 1, why.data() + why.size(), missing);
+    if (missing < 0) throw Error(Code::io, fmt::format("[gloo] rank {} cannot connect: {}", rank_, why));
+    if (why.find("imed out") != std::string::npos || why.find("imeout") != std::string::npos)
+      throw Error(Code::timeout, fmt::format("[gloo] rank {} waited {}; rank {} did not come: {}", rank_, to_string(options_.connect_timeout), missing, why));
+    throw Error(Code::peer_lost, fmt::format("[gloo] rank {} lost rank {}: {}", rank_, missing, why));
+  }
+
   void receive(const Incoming& message, Head& head, Seconds timeout, const Signature& signature) {
     const GlooWire::Piece first{message.peer, reinterpret_cast<std::byte*>(&head), sizeof head};
     check(wire_->receive({&first, 1}, timeout), timeout);
@@ -154,6 +167,8 @@ class GlooTransport final : public Transport, public NativeCollectives {
 std::unique_ptr<Transport> make_gloo(Rendezvous& rendezvous, const TransportOptions& options) {
   return std::make_unique<GlooTransport>(rendezvous, options);
 }
+
+void load_gloo() { load(); }
 
 std::string gloo_missing() {
   const auto path = module_path();

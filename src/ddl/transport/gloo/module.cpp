@@ -8,7 +8,10 @@
 #include <charconv>
 #include <chrono>
 #include <exception>
+#include <future>
+#include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -50,24 +53,7 @@ Outcome outcome_of(const std::exception& error, int peer) {
 
 class Wire final : public GlooWire {
  public:
-  Wire(int rank, int size, const std::string& host, const std::function<std::string(const std::string&)>& meet, Seconds timeout) : rank_(rank), size_(size) {
-    c10d::TCPStoreOptions meeting;
-    meeting.isServer = rank == 0;
-    meeting.port = 0;
-    meeting.waitWorkers = false;
-    meeting.timeout = milliseconds(timeout);
-    c10::intrusive_ptr<c10d::TCPStore> store;
-    if (rank == 0) store = c10::make_intrusive<c10d::TCPStore>(host, meeting);
-    const auto told = meet(rank == 0 ? host + " " + std::to_string(store->getPort()) : std::string());
-    if (rank != 0) {
-      const auto space = told.find(' ');
-      std::from_chars(told.data() + space + 1, told.data() + told.size(), meeting.port);
-      store = c10::make_intrusive<c10d::TCPStore>(told.substr(0, space), meeting);
-    }
-    auto options = c10d::ProcessGroupGloo::Options::create(milliseconds(timeout));
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(host));
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
-  }
+  Wire(int rank, int size, c10::intrusive_ptr<c10d::ProcessGroupGloo> group) : rank_(rank), size_(size), group_(std::move(group)) {}
 
   Outcome start(std::span<const Piece> outgoing) noexcept override {
     for (const auto& piece : outgoing) {
@@ -270,6 +256,45 @@ class Wire final : public GlooWire {
   bool interrupted_ = false;
 };
 
+using Store = c10::intrusive_ptr<c10d::TCPStore>;
+using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
+
+/// With every other rank, through rank 0's `store`, or the one that is where `told` says.
+Group connect(int rank, int size, const std::string& host, Store store, const std::string& told, c10d::TCPStoreOptions meeting) {
+  if (!store) {
+    const auto space = told.find(' ');
+    std::from_chars(told.data() + space + 1, told.data() + told.size(), meeting.port);
+    store = c10::make_intrusive<c10d::TCPStore>(told.substr(0, space), meeting);
+  }
+  auto options = c10d::ProcessGroupGloo::Options::create(meeting.timeout);
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(host));
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+}
+
+Wire* open(int rank, int size, const std::string& host, const std::function<std::string(const std::string&)>& meet, Seconds timeout, std::string& why) {
+  c10d::TCPStoreOptions meeting;
+  meeting.isServer = rank == 0;
+  meeting.port = 0;
+  meeting.waitWorkers = false;
+  meeting.timeout = milliseconds(timeout);
+  Store store;
+  if (rank == 0) store = c10::make_intrusive<c10d::TCPStore>(host, meeting);
+  const auto told = meet(rank == 0 ? host + " " + std::to_string(store->getPort()) : std::string());
+  // On a thread of its own, which is left where it is: connecting to the store of a rank that has stopped has no end.
+  const auto made = std::make_shared<std::promise<Group>>();
+  auto result = made->get_future();
+  std::thread([=] {
+    try {
+      made->set_value(connect(rank, size, host, store, told, meeting));
+    } catch (...) {
+      made->set_exception(std::current_exception());
+    }
+  }).detach();
+  if (result.wait_for(meeting.timeout + std::chrono::seconds(1)) == std::future_status::ready) return new Wire(rank, size, result.get());
+  why = "timed out";
+  return nullptr;
+}
+
 }  // namespace
 }  // namespace ddl
 
@@ -277,7 +302,7 @@ extern "C" [[gnu::visibility("default")]] ddl::GlooWire* ddl_open_gloo_wire(int 
                                                                             const std::function<std::string(const std::string&)>& meet,
                                                                             ddl::Seconds timeout, std::string& why) {
   try {
-    return new ddl::Wire(rank, size, host, meet, timeout);
+    return ddl::open(rank, size, host, meet, timeout, why);
   } catch (const c10::Error& error) {
     why = error.what_without_backtrace();
     return nullptr;

@@ -10,6 +10,8 @@ std::unique_ptr<Transport> make_gloo(Rendezvous&, const TransportOptions&) {
   throw Error(Code::unsupported, "[gloo] unsupported: " + gloo_missing());
 }
 
+void load_gloo() { throw Error(Code::unsupported, "[gloo] unsupported: " + gloo_missing()); }
+
 std::string gloo_missing() { return DDL_GLOO_MISSING; }
 
 }  // namespace ddl

@@ -123,9 +123,13 @@ std::string why_not_loaded(const MpiImplementation& implementation) {
   const auto got = child < 0 ? 0 : ::read(pipe[0], said.data(), said.size());
   ::close(pipe[0]);
   if (child < 0) throw system_error("[mpi] cannot start a process", errno);
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   said.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  if (said.empty() && status != 0)
+    said = fmt::format("[mpi] {} ends the process that loads it ({} {})", implementation.title, WIFSIGNALED(status) ? "signal" : "exit status",
+                       WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
   return said;
 }
 

@@ -195,10 +195,6 @@ int probe(Handle group, int tag, int* found, Completion* what) {
   return MPI_Get_count(&status, MPI_BYTE, &what->bytes);
 }
 
-int take(Handle group, void* data, int bytes, int peer, int tag) {
-  return MPI_Recv(data, bytes, MPI_BYTE, peer, tag, comm(group), MPI_STATUS_IGNORE);
-}
-
 int run(Handle group, const Call* call) {
   MPI_Datatype type = MPI_BYTE;
   MPI_Op op = MPI_SUM;
@@ -234,7 +230,7 @@ void reduce_with(Reducer with) { reducer = with; }
 
 extern "C" __attribute__((visibility("default"))) const Module* ddl_mpi_module() {
   static const Module module{kModuleVersion, sizeof(Module), start, finish, end_job, error_text, library, make_group,
-                             free_group, send, receive, test, cancel, probe, take, run, reduce_with};
+                             free_group, send, receive, test, cancel, probe, run, reduce_with};
   return &module;
 }
 

@@ -9,7 +9,7 @@
 
 namespace ddl::mpi {
 
-inline constexpr std::uint32_t kModuleVersion = 1;
+inline constexpr std::uint32_t kModuleVersion = 2;
 inline constexpr char kModuleSymbol[] = "ddl_mpi_module";
 
 /// A communicator or a request: an int in one MPI, a pointer in another.
@@ -67,8 +67,6 @@ struct Module {
   int (*cancel)(Handle* request);
   /// Whether a message of `tag` is there, from anyone.
   int (*probe)(Handle group, int tag, int* found, Completion* what);
-  /// One that probe() found.
-  int (*take)(Handle group, void* data, int bytes, int peer, int tag);
   int (*run)(Handle group, const Call* call);
   void (*reduce_with)(Reducer reducer);
 };

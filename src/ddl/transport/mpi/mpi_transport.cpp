@@ -24,7 +24,9 @@ constexpr Nanoseconds kLook = WaitChain::kPeriod;
 /// How long a waiting rank yields between its looks before it sleeps between them.
 constexpr Nanoseconds kYield = 2'000'000;
 constexpr unsigned kNapMicroseconds = 50;
-/// What a peer sent before it left may be behind the word that it left.
+/// How often a waiting rank looks whether the processes of those whom it waits for still run.
+constexpr Nanoseconds kWatch = 50'000'000;
+/// What a peer sent before it left, or ended, may be behind the word of that.
 constexpr Nanoseconds kGrace = 100'000'000;
 /// How long a failed rank takes in what others still send to it, so that they need not wait for it.
 constexpr Nanoseconds kRelease = 300'000'000;
@@ -33,12 +35,16 @@ constexpr Nanoseconds kLeave = 200'000'000;
 
 }  // namespace
 
-MpiTransport::MpiTransport(MpiWorld& world, int rank, int size, mpi::Handle group, TransportOptions options)
-    : world_(world), mpi_(world.mpi()), rank_(rank), size_(size), group_(group), options_(std::move(options)),
-      spin_(spin_for(size)), peers_(static_cast<std::size_t>(size)), chain_(size) {}
+MpiTransport::MpiTransport(MpiWorld& world, int rank, std::vector<int> members, mpi::Handle group, TransportOptions options)
+    : world_(world), mpi_(world.mpi()), rank_(rank), size_(static_cast<int>(members.size())), members_(std::move(members)), group_(group),
+      options_(std::move(options)), spin_(spin_for(size_)), peers_(members_.size()), chain_(size_) {}
 
 MpiTransport::~MpiTransport() {
   watchdog_.reset();
+  if (world_.lent()) {
+    keep_what_mpi_uses();
+    return;
+  }
   tell_all({});
   // A communicator may be used again once it is free: only when everyone's last words were read is nothing on its way.
   bool quiet = false;
@@ -48,7 +54,7 @@ MpiTransport::~MpiTransport() {
     } catch (const Error&) {
       break;
     }
-    quiet = notes_.empty();
+    quiet = notes_.empty() && arriving_.empty();
     for (int each = 0; each < size_; ++each) quiet &= each == rank_ || peer(each).left != 0;
     if (!quiet) ::sched_yield();
   }
@@ -56,10 +62,16 @@ MpiTransport::~MpiTransport() {
     mpi_.free_group(&group_);
     return;
   }
-  // MPI may still read or write these.
+  keep_what_mpi_uses();
+}
+
+/// For ever: it may still read or write them.
+void MpiTransport::keep_what_mpi_uses() noexcept {
   new auto(std::move(notes_));
+  new auto(std::move(arriving_));
   new auto(std::move(heads_));
   new auto(std::move(staging_));
+  blocks_.release();
 }
 
 void MpiTransport::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout,
@@ -309,8 +321,21 @@ void MpiTransport::look_around() {
     if (other.words) throw Error(*other.words);
     if (contradict(other.waits_at, signature_)) throw_disagreement("mpi", each, describe(other.waits_at), rank_, describe(signature_));
   }
-  for (const int each : late())
+  const auto awaited = late();
+  for (const int each : awaited)
     if (peer(each).left != 0 && now() - peer(each).left > kGrace) lost(each, "it left");
+  watch(awaited);
+}
+
+void MpiTransport::watch(const std::vector<int>& ranks) {
+  const Nanoseconds at = now();
+  if (at - watched_ < kWatch) return;
+  watched_ = at;
+  for (const int each : ranks) {
+    auto& gone = peer(each).gone;
+    if (gone == 0 && world_.processes().ended(members_[static_cast<std::size_t>(each)])) gone = at;
+    if (gone != 0 && at - gone > kGrace) lost(each, "its process has ended");
+  }
 }
 
 void MpiTransport::read_notes() {
@@ -320,23 +345,47 @@ void MpiTransport::read_notes() {
     if (mpi_.test(&notes_.front().request.handle, &done, &completion) == 0 && done == 0) break;
     notes_.pop_front();
   }
+  // Without waiting for what has begun to come: its sender may have stopped in the middle.
   for (;;) {
     int found = 0;
     mpi::Completion what;
-    if (mpi_.probe(group_, kNoteTag, &found, &what) != 0 || found == 0) return;
-    std::vector<std::byte> note(static_cast<std::size_t>(what.bytes));
-    if (mpi_.take(group_, note.data(), what.bytes, what.source, kNoteTag) != 0) return;
-    auto& from = peer(what.source);
-    if (note.empty()) from.left = now();
-    from.notes.feed(note);
-    while (auto said = from.notes.next())
-      if (said->kind == wire::Note::Kind::farewell) {
-        from.words = Error(said->code, said->text);
-      } else {
-        from.waits_at = said->signature;
-        chain_.hear(what.source, said->awaits);
-      }
+    if (mpi_.probe(group_, kNoteTag, &found, &what) != 0 || found == 0) break;
+    auto& next = arriving_.emplace_back();
+    next.from = what.source;
+    next.bytes.resize(static_cast<std::size_t>(what.bytes));
+    if (mpi_.receive(group_, next.bytes.data(), what.bytes, what.source, kNoteTag, &next.request.handle) != 0) {
+      arriving_.pop_back();
+      break;
+    }
   }
+  // Of one rank in order.
+  std::vector<int> behind;
+  for (auto each = arriving_.begin(); each != arriving_.end();) {
+    int done = 0;
+    mpi::Completion completion;
+    const bool waits = std::find(behind.begin(), behind.end(), each->from) != behind.end();
+    if (waits || (mpi_.test(&each->request.handle, &done, &completion) == 0 && done == 0)) {
+      behind.push_back(each->from);
+      ++each;
+      continue;
+    }
+    const auto note = std::move(*each);
+    each = arriving_.erase(each);
+    if (done != 0) hear(note.from, note.bytes);
+  }
+}
+
+void MpiTransport::hear(int rank, std::span<const std::byte> note) {
+  auto& from = peer(rank);
+  if (note.empty()) from.left = now();
+  from.notes.feed(note);
+  while (auto said = from.notes.next())
+    if (said->kind == wire::Note::Kind::farewell) {
+      from.words = Error(said->code, said->text);
+    } else {
+      from.waits_at = said->signature;
+      chain_.hear(rank, said->awaits);
+    }
 }
 
 void MpiTransport::tell_all(const std::string& note) noexcept {
@@ -351,16 +400,19 @@ void MpiTransport::tell_all(const std::string& note) noexcept {
   }
 }
 
-bool MpiTransport::drop_one(int tag) noexcept {
+/// Begins to take in a message that nobody wants. Without waiting for it: its sender may have stopped in the middle.
+bool MpiTransport::drop_one(int tag, std::deque<Dropped>& dropped) noexcept {
   int found = 0;
   mpi::Completion what;
   if (mpi_.probe(group_, tag, &found, &what) != 0 || found == 0) return false;
   try {
-    std::vector<std::byte> nowhere(static_cast<std::size_t>(what.bytes));
-    return mpi_.take(group_, nowhere.data(), what.bytes, what.source, tag) == 0;
+    auto& next = dropped.emplace_back();
+    next.bytes.reset(new std::byte[static_cast<std::size_t>(what.bytes)]);
+    if (mpi_.receive(group_, next.bytes.get(), what.bytes, what.source, tag, &next.request.handle) != 0) dropped.pop_back();
   } catch (...) {
     return false;
   }
+  return true;
 }
 
 /// Nothing of a failed exchange may touch the caller's memory later: receives are taken back, and for a while what comes is
@@ -381,22 +433,29 @@ void MpiTransport::release() noexcept {
     }
   } catch (...) {  // no memory
   }
+  const auto gone = [&](Request& each) {
+    int done = 0;
+    mpi::Completion completion;
+    each.active = mpi_.test(&each.handle, &done, &completion) == 0 && done == 0;
+    return !each.active;
+  };
+  std::deque<Dropped> unwanted;
   for (const Nanoseconds until = now() + kRelease; now() < until;) {
-    std::erase_if(open, [&](Request* each) {
-      int done = 0;
-      mpi::Completion completion;
-      const bool gone = mpi_.test(&each->handle, &done, &completion) != 0 || done != 0;
-      each->active = !gone;
-      return gone;
-    });
-    if (open.empty() && notes_.empty()) break;
-    const bool dropped = drop_one(kHeadTag) || drop_one(kPieceTag);
+    std::erase_if(open, [&](Request* each) { return gone(*each); });
+    std::erase_if(unwanted, [&](Dropped& each) { return gone(each.request); });
+    if (open.empty() && notes_.empty() && unwanted.empty()) break;
+    const bool dropped = drop_one(kHeadTag, unwanted) || drop_one(kPieceTag, unwanted);
     try {
       read_notes();
     } catch (const Error&) {  // they are not read any more
     }
     if (!dropped) ::sched_yield();
   }
+  for (auto& each : unwanted) each.bytes.release();  // MPI may still write it
+  // Sends cannot be taken back. Heads are kept for ever; pieces are the caller's.
+  for (const auto& sending : sending_)
+    for (const auto& piece : sending.pieces)
+      if (piece.active) world_.mark_lent();
   sending_.clear();
   receiving_.clear();
 }
@@ -411,7 +470,7 @@ void MpiTransport::lost(int from, const std::string& why) {
 }
 
 std::unique_ptr<Transport> make_mpi(Rendezvous& rendezvous, const TransportOptions& options) {
-  auto& world = MpiWorld::join(options.implementation);
+  auto& world = MpiWorld::join(options.implementation, options.connect_timeout);
   const auto texts = rendezvous.exchange(fmt::format("{} {}", world.rank(), world.next_number()), options.connect_timeout);
   std::vector<int> members;
   int tag = 0;
@@ -425,7 +484,8 @@ std::unique_ptr<Transport> make_mpi(Rendezvous& rendezvous, const TransportOptio
                                                  "({})", text, members.size(), world.size(), world.library()));
     members.push_back(member);
   }
-  return std::make_unique<MpiTransport>(world, rendezvous.rank(), rendezvous.size(), world.group(members, tag), options);
+  const auto group = world.group(members, tag, options.connect_timeout);
+  return std::make_unique<MpiTransport>(world, rendezvous.rank(), std::move(members), group, options);
 }
 
 }  // namespace ddl

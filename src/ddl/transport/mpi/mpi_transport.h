@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,10 +21,12 @@ namespace ddl {
 /// A message is a head, with the payload in it where that is small, and else pieces of the payload after it, by another tag.
 /// Both ends count pieces alike, and post those of one message before those of the next.
 /// MPI has no wait with an end: a rank looks, yields, and then sleeps between its looks. Words about failures go by a tag of
-/// their own, which everyone who waits looks at.
+/// their own, which everyone who waits looks at. Of a rank that was killed MPI says nothing: its process is watched, where it
+/// can be seen.
 class MpiTransport final : public Transport, public NativeCollectives {
  public:
-  MpiTransport(MpiWorld& world, int rank, int size, mpi::Handle group, TransportOptions options);
+  /// Of `members` of the world, in that order.
+  MpiTransport(MpiWorld& world, int rank, std::vector<int> members, mpi::Handle group, TransportOptions options);
   ~MpiTransport() override;
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
@@ -31,7 +34,7 @@ class MpiTransport final : public Transport, public NativeCollectives {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   bool shares_memory() const override { return false; }
-  std::span<std::byte> allocate(std::size_t bytes) override { return blocks_.allocate(bytes); }
+  std::span<std::byte> allocate(std::size_t bytes) override { return blocks_->allocate(bytes); }
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout,
                 const Signature& signature) override;
   std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Rendezvous& rendezvous) override;
@@ -89,8 +92,18 @@ class MpiTransport final : public Transport, public NativeCollectives {
     Signature waits_at;
     std::optional<Error> words;  // why it gave up
     Nanoseconds left = 0;        // when we heard that it left
+    Nanoseconds gone = 0;        // when we saw that its process had ended
     std::uint32_t busy_sending = 0;  // the pass in which an earlier message had pieces to post
     std::uint32_t busy_receiving = 0;
+  };
+  struct Dropped {
+    Request request;
+    std::unique_ptr<std::byte[]> bytes;
+  };
+  struct IncomingNote {
+    int from = 0;
+    std::vector<std::byte> bytes;
+    Request request;
   };
   struct OutgoingNote {
     std::string text;
@@ -120,19 +133,25 @@ class MpiTransport final : public Transport, public NativeCollectives {
   /// Whether it has ended; `bytes` of what came.
   bool ended(Request& request, int peer, int* bytes = nullptr);
   void look_around();
+  void watch(const std::vector<int>& ranks);
   void read_notes();
+  void hear(int rank, std::span<const std::byte> note);
   void tell_all(const std::string& note) noexcept;
   void give_up(const Error& why) noexcept;
   void release() noexcept;
-  bool drop_one(int tag) noexcept;
+  void keep_what_mpi_uses() noexcept;
+  bool drop_one(int tag, std::deque<Dropped>& dropped) noexcept;
   std::vector<int> late() const;
   [[noreturn]] void lost(int peer, const std::string& why);
   void call_library(const mpi::Call& call, const char* name);
+  /// Looks at every member's process; not `now_and_here`: if it has not done so lately.
+  void require_that_all_run(bool now_and_here);
 
   MpiWorld& world_;
   const mpi::Module& mpi_;
   int rank_;
   int size_;
+  std::vector<int> members_;
   mpi::Handle group_;
   TransportOptions options_;
   Nanoseconds spin_;
@@ -145,9 +164,11 @@ class MpiTransport final : public Transport, public NativeCollectives {
   std::vector<std::unique_ptr<std::byte[]>> staging_;
   std::vector<std::byte*> free_staging_;
   std::deque<OutgoingNote> notes_;
+  std::list<IncomingNote> arriving_;  // probed, and on its way
   Signature signature_;
+  Nanoseconds watched_ = 0;  // when it was last looked whether the others' processes run
   std::uint32_t pass_ = 0;
-  HeapBlocks blocks_;
+  std::unique_ptr<HeapBlocks> blocks_ = std::make_unique<HeapBlocks>();
   std::unique_ptr<std::byte[]> scratch_;
   std::size_t scratch_size_ = 0;
   Seconds guarded_for_;

@@ -1,0 +1,65 @@
+#include "ddl/transport/mpi/processes.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <utility>
+
+#include "ddl/core/text.h"
+
+namespace ddl {
+namespace {
+
+/// Numbers of processes mean the same within it.
+std::string place() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id") >> std::ws, boot);
+  char space[64] = {};
+  if (::readlink("/proc/self/ns/pid", space, sizeof space - 1) < 0) return "?";
+  return boot + "/" + space;
+}
+
+}  // namespace
+
+std::string RankProcesses::mine() { return place() + " " + std::to_string(::getpid()); }
+
+RankProcesses::RankProcesses(const std::vector<std::string>& said) {
+  const auto here = place();
+  for (const auto& text : said) {
+    Process process;
+    const auto words = split(text, ' ');
+    const pid_t pid = words.size() == 2 && words[0] == here && here != "?" ? std::atoi(words[1].c_str()) : 0;
+    if (pid > 0 && pid != ::getpid()) {
+      // By number: glibc 2.36 declares pidfd_open without C linkage.
+      process.fd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+      process.gone = process.fd.get() < 0 && errno == ESRCH;
+      if (process.fd.get() >= 0) process.pid = pid;
+    }
+    processes_.push_back(std::move(process));
+  }
+}
+
+bool RankProcesses::ended(int rank) const {
+  if (rank < 0 || static_cast<std::size_t>(rank) >= processes_.size()) return false;
+  const auto& process = processes_[static_cast<std::size_t>(rank)];
+  pollfd polled{process.fd.get(), POLLIN, 0};
+  return process.gone || (process.pid != 0 && ::poll(&polled, 1, 0) == 1);
+}
+
+RankProcesses::State RankProcesses::state(int rank) const {
+  if (ended(rank)) return State::ended;
+  if (rank < 0 || static_cast<std::size_t>(rank) >= processes_.size()) return State::runs;
+  const auto& process = processes_[static_cast<std::size_t>(rank)];
+  if (process.pid == 0) return State::runs;
+  std::string line;
+  std::getline(std::ifstream("/proc/" + std::to_string(process.pid) + "/stat"), line);
+  // "pid (name, which may hold anything) state …"
+  const auto name = line.rfind(')');
+  return name != std::string::npos && name + 2 < line.size() && line[name + 2] == 'T' ? State::stopped : State::runs;
+}
+
+}  // namespace ddl

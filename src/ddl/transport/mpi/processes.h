@@ -1,0 +1,39 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "ddl/transport/unique_fd.h"
+
+namespace ddl {
+
+/// Whether the processes of ranks still run, as far as this one can see: those in its own process namespace. MPI itself says
+/// nothing of a rank that was killed.
+/// Threads: any, but for the making.
+class RankProcesses {
+ public:
+  enum class State { runs, stopped, ended };
+
+  /// What a rank tells the others about its process.
+  static std::string mine();
+
+  RankProcesses() = default;
+  /// Of what the ranks said, by rank; who says something else than mine() is taken to run.
+  explicit RankProcesses(const std::vector<std::string>& said);
+
+  /// `runs` for whom this process cannot see.
+  State state(int rank) const;
+  bool ended(int rank) const;
+
+ private:
+  struct Process {
+    pid_t pid = 0;  // 0: out of sight
+    bool gone = false;
+    UniqueFd fd;
+  };
+  std::vector<Process> processes_;
+};
+
+}  // namespace ddl
