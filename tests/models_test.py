@@ -23,8 +23,24 @@ class Net(nn.Module):
         self.conv, self.bn, self.fc = nn.Conv2d(1, 8, 5, 2), nn.BatchNorm2d(8), nn.Linear(8 * 12 * 12, int(sys.argv[2]))
     def forward(self, x):
         return self.fc(torch.flatten(torch.relu(self.bn(self.conv(x))), 1))
+class Plain(nn.Module):  # indices in a buffer, a parameter that nothing uses, no statistics
+    def __init__(self):
+        super().__init__()
+        self.fc, self.unused = nn.Linear(784, int(sys.argv[2])), nn.Linear(3, 5)
+        self.register_buffer("order", torch.arange(783, -1, -1))
+        self.register_buffer("mask", torch.ones(784, dtype=torch.bool))
+    def forward(self, x):
+        x = torch.flatten(x, 1)[:, self.order]
+        return self.fc(torch.where(self.mask, x, torch.zeros_like(x)))
+class Greedy(nn.Module):  # asks for more memory than there is, for a whole batch
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(784, int(sys.argv[2]))
+    def forward(self, x):
+        y = self.fc(torch.flatten(x, 1))
+        return y + torch.ones([x.size(0), 1 << 34])[:, :1] if x.size(0) > 2 else y
 torch.manual_seed(1)
-net = Net()
+net = {"plain": Plain, "greedy": Greedy}.get(sys.argv[3], Net)()
 if sys.argv[3] == "frozen":
     net.requires_grad_(False)
 torch.jit.save(torch.jit.script(net), sys.argv[1])
@@ -37,7 +53,8 @@ class Models(unittest.TestCase):
         cls.folder = tempfile.mkdtemp(prefix="ddlbench-models-")
         script = pathlib.Path(cls.folder, "export.py")  # torch.jit.script reads the source
         script.write_text(EXPORT)
-        for name, classes, how in (("net.pt", 10, "trains"), ("wide.pt", 12, "trains"), ("frozen.pt", 10, "frozen")):
+        for name, classes, how in (("net.pt", 10, "trains"), ("wide.pt", 12, "trains"), ("frozen.pt", 10, "frozen"), ("plain.pt", 10, "plain"),
+                                   ("greedy.pt", 10, "greedy")):
             subprocess.run([PYTHON, script, os.path.join(cls.folder, name), str(classes), how], check=True)
 
     @classmethod
@@ -78,6 +95,26 @@ class Models(unittest.TestCase):
         self.refused(2, "no such file; got 'nowhere.pt'", model="nowhere.pt")
         self.refused(2, "frozen.pt", "has no parameters to train; got frozen ones alone", model="frozen.pt")
         self.refused(2, "wide.pt", "got 2x12 for 2 images, expected 2x10", model="wide.pt")
+
+    def test_any_number_of_workers_trains_a_torchscript_file_alike(self):
+        learn = ["--model", "plain.pt", "--steps", "7", "--precision", "fp64", "--batch", "30", "--weight-decay", "0.1", "--accumulate"]
+        records = {workers: self.record(*learn, "2" if workers == 2 else "1", "--workers", str(workers), "--transport", "shm", quick=[*QUICK[:5], "--seed", "5"])
+                   for workers in (1, 2, 3)}
+        self.assertIsNone(records[1]["model"]["flops_per_sample"])
+        for workers in (2, 3):
+            self.assertAlmostEqual(records[workers]["loss"]["final"], records[1]["loss"]["final"], delta=1e-12)
+            self.assertAlmostEqual(records[workers]["accuracy"]["test_loss"], records[1]["accuracy"]["test_loss"], delta=1e-12)
+
+    def test_too_little_memory_in_a_torchscript_file_is_said_as_anywhere(self):
+        done = self.run_it("run", "--json", "--model", "greedy.pt", *QUICK, "--steps", "2")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("out of memory: no ", done.stdout + done.stderr)
+        self.assertIn("parameters 30.7 KiB", done.stdout + done.stderr)
+
+    def test_recomputation_of_a_torchscript_file_is_refused(self):
+        done = self.run_it("run", "--model", "net.pt", *QUICK, "--steps", "2", "--recompute")
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn("a TorchScript file is one layer", done.stderr)
 
     def test_a_plugin_trains_like_one_of_ours(self):
         env = {"DDLBENCH_PLUGINS": str(PLUGIN)}

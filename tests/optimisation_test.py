@@ -3,7 +3,9 @@
 usage: optimisation_test.py PATH-OF-DDLBENCH [unittest arguments]
 """
 import math
+import pathlib
 import resource
+import signal
 import subprocess
 import sys
 import unittest
@@ -129,10 +131,43 @@ class BadEnds(Case):
         self.assertEqual(done.returncode, 1, done.stderr)
         record = json.loads(done.stdout)
         self.assertEqual(record["state"], "failed")
-        for word in ("out of memory", "more", "parameters 42.7 MiB", "gradients 42.6 MiB", "optimizer 42.6 MiB", "activations"):
+        for word in ("out of memory", "more", "parameters 42.7 MiB", "gradients 0 B", "optimizer 42.6 MiB", "activations"):
             self.assertIn(word, record["reason"])
         self.assertEqual(record["ranks"][0]["memory_bytes"]["optimizer"], 4 * 11172810)
         self.assertGreater(record["ranks"][0]["memory_bytes"]["activations"], 1 << 28)
+
+    def test_too_little_memory_for_a_worker_to_begin_with_ends_the_run_with_the_planned_ledger(self):
+        def limited():
+            resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+        words = ["--synthetic", "--train-samples", 40, "--test-samples", 10, "--model", "mlp[hidden=30000,layers=3]", "--batch", 4, "--steps", 1]
+        done = subprocess.run([BINARY, "run", "--json", *map(str, words)], cwd=self.folder, capture_output=True, text=True, timeout=600, preexec_fn=limited,
+                              env=os.environ)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        record = json.loads(done.stdout)
+        parameters = record["model"]["parameters"] * 4
+        self.assertGreater(parameters, 3 << 30)
+        for word in ("out of memory: no ", "parameters ", "optimizer ", "planned for a step; there was too little before the first one"):
+            self.assertIn(word, record["reason"])
+        self.assertEqual(record["ranks"][0]["memory_bytes"]["parameters"], parameters)
+        self.assertEqual(record["ranks"][0]["memory_bytes"]["optimizer"], parameters)
+
+    def test_a_loss_that_is_not_finite_on_the_test_set_ends_the_run(self):
+        record = self.record(*QUICK, "--steps", 2, "--learning-rate", 1e5, code=1)
+        self.assertEqual(record["state"], "failed")
+        self.assertIn("loss is not finite on the test set after step 1", record["reason"])
+        self.assertEqual(record["samples"]["steps"], 2)
+
+    def test_a_rank_that_is_killed_where_the_kernel_lacked_no_memory_is_not_said_to_have(self):
+        running = subprocess.Popen([BINARY, "run", "--json", *QUICK, "--steps", "100000"], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        worker = None
+        while worker is None:
+            children = pathlib.Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+            worker = int(children[0]) if children else None
+        os.kill(worker, signal.SIGKILL)
+        out, _ = running.communicate(timeout=60)
+        reason = json.loads(out)["reason"]
+        self.assertIn("signal 9", reason)
+        self.assertNotIn("lack of memory", reason)
 
 
 if __name__ == "__main__":

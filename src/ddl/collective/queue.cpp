@@ -70,6 +70,8 @@ void CommunicationQueue::run_first(std::unique_lock<std::mutex>& lock) {
     item->work();
   } catch (const Error& failure) {
     error = failure;
+  } catch (const std::bad_alloc&) {
+    error = Error(Code::io, "out of memory in the collective");
   } catch (const std::exception& failure) {
     error = Error(Code::io, failure.what());
   }

@@ -11,6 +11,7 @@
 #include "ddl/core/text.h"
 #include "ddl/lab/process_group.h"
 #include "ddl/lab/signals.h"
+#include "ddl/measure/memory.h"
 
 namespace ddl {
 namespace {
@@ -55,6 +56,7 @@ class Supervisor {
   std::map<int, std::string> said_;  ///< a rank's own word of its failure, and its code
   std::vector<Failure> failures_;
   Nanoseconds began_ = now();
+  std::int64_t killed_before_ = processes_killed_for_memory();
   Nanoseconds kill_at_ = 0;  ///< once something went wrong
   bool stopping_ = false;
 };
@@ -128,6 +130,7 @@ void Supervisor::handle_exit(const ProcessEvent& event) {
   } else if (kill_at_ != 0 && now() >= kill_at_ && WIFSIGNALED(event.status)) {
     return;  // we did that
   } else {
+    if (WIFSIGNALED(event.status) && WTERMSIG(event.status) == SIGKILL && processes_killed_for_memory() > killed_before_) observed_.killed_for_memory = true;
     std::vector<std::string> last(lines_[event.rank].begin(), lines_[event.rank].end());
     if (last.size() > kLinesInReason) last.erase(last.begin(), last.end() - static_cast<std::ptrdiff_t>(kLinesInReason));
     failures_.push_back({event.rank, WIFSIGNALED(event.status) ? 3 : 2,

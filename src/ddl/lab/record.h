@@ -22,6 +22,7 @@ struct Observed {
   std::vector<std::string> messages; ///< last lines of the workers' own output
   std::string state = "ok";
   std::string reason;
+  bool killed_for_memory = false;    ///< the kernel ended a rank while it ended some process for lack of memory
 };
 
 /// The fields of docs/record.md that exist before a run: schema, id, identity, config, build, environment.before.

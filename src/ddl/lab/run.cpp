@@ -30,6 +30,15 @@ std::vector<std::string> task_names(const ModelGraph& graph, const Job& job) {
   return names;
 }
 
+/// What to say beside a rank that the kernel may have ended for that: who was to hold how much.
+std::string killed_for_memory(const Experiment& experiment, const ModelGraph& graph) {
+  const auto holds = plan_job(experiment.job, graph).role_of(0).holds;
+  const auto text = [](std::int64_t bytes) { return to_string(Bytes{bytes}); };
+  return fmt::format("; meanwhile the kernel ended a process for lack of memory, and a worker was planned to hold {}: parameters {}, gradients {}, optimizer {}, "
+                     "buckets {}, activations {}", text(holds.total()), text(holds.parameters), text(holds.gradients), text(holds.optimizer), text(holds.buckets),
+                     text(holds.activations));
+}
+
 Json launch_json(const LaunchTimes& times) {
   const auto span = [](Nanoseconds from, Nanoseconds to) { return from > 0 && to > from ? Json(seconds(to - from)) : Json(nullptr); };
   return {{"start_to_first_step_s", span(times.requested, times.first_step)},
@@ -142,10 +151,11 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events, AgentHub*
   const auto launch = make_launch(experiment, data, events, observed, times, fabric.get(), launched);
   times.started = now();
   supervise(*launch, experiment, events, observed);
+  if (observed.killed_for_memory) observed.reason += killed_for_memory(experiment, graph);
 
   complete_record(record, experiment, observed, task_names(graph, experiment.job));
   record["launch"] = launch_json(times);
-  record["model"] = {{"parameters", graph.parameters()}, {"flops_per_sample", graph.flops()}, {"layers", graph.layers.size()}};
+  record["model"] = {{"parameters", graph.parameters()}, {"flops_per_sample", graph.flops() > 0 ? Json(graph.flops()) : Json(nullptr)}, {"layers", graph.layers.size()}};
   return record;
 }
 

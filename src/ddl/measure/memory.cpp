@@ -28,6 +28,14 @@ KernelMemory kernel_memory() {
   return memory;
 }
 
+std::int64_t processes_killed_for_memory() {
+  std::ifstream counters("/proc/vmstat");
+  std::string name;
+  for (std::int64_t count = 0; counters >> name >> count;)
+    if (name == "oom_kill") return count;
+  return 0;
+}
+
 bool reset_peak_resident() {
   const int fd = ::open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return false;

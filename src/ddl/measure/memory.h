@@ -18,4 +18,7 @@ KernelMemory kernel_memory();
 /// includes start-up.
 bool reset_peak_resident();
 
+/// How many processes the kernel has killed on this machine, since it started, for lack of memory; 0 where it does not say.
+std::int64_t processes_killed_for_memory();
+
 }  // namespace ddl

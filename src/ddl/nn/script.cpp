@@ -44,7 +44,13 @@ struct ScriptModule::Impl {
 
 ScriptModule::ScriptModule(const std::string& file, at::Device device, at::ScalarType type)
     : impl_(std::make_unique<Impl>(Impl{file, load(file, device)})) {
-  impl_->module.to(device, type);
+  // Module::to(device, type) would make floating-point numbers of indices and masks, too.
+  impl_->module.to(device);
+  const auto convert = [&](at::Tensor tensor) {
+    if (tensor.is_floating_point()) tensor.set_data(tensor.to(type));
+  };
+  for (const auto& parameter : impl_->module.parameters()) convert(parameter);
+  for (const auto& buffer : impl_->module.buffers()) convert(buffer);
 }
 
 ScriptModule::~ScriptModule() = default;
@@ -74,7 +80,13 @@ at::Tensor ScriptModule::forward(const at::Tensor& images, bool training) {
     return result.toTensor();
   } catch (const Error&) {
     throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
   } catch (const std::exception& error) {
+    // TorchScript's interpreter makes an exception of its own of whatever was thrown in it.
+    if (reason(error).find("std::bad_alloc") != std::string::npos) throw std::bad_alloc();
     throw Error(Code::invalid_argument, fmt::format("[script] '{}' does not compute images of {}x{}x{}: {}", impl_->file, images.size(1),
                                                     images.size(2), images.size(3), reason(error)));
   }

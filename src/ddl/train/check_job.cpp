@@ -103,6 +103,9 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
   if (workers > job.batch)
     refuse("workers", fmt::format("more workers than samples of a batch; got {} workers, expected at most {}, the batch", workers, job.batch));
   const auto graph = of_key("model", [&] { return make_model(job.model, shape); });
+  if (job.recompute && is_script(job.model.name))
+    throw JobFault("recompute", Code::unsupported, fmt::format("unsupported: a TorchScript file is one layer, with no parts to compute again; got recompute with {}, "
+                                                               "expected a network of layers", job.model.name));
   const auto plan = of_key("strategy", [&] { return plan_job(job, graph); });
   const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
   if (!findings.empty()) refuse("strategy", fmt::format("the plan of '{}' is not sound: {}", job.strategy.name, join(findings, "; ")));

@@ -15,7 +15,8 @@
 namespace ddl {
 namespace {
 
-constexpr std::int64_t kBatch = 250;
+constexpr std::int64_t kMostSamples = 250;
+constexpr std::int64_t kRoom = std::int64_t{256} << 20;
 
 /// Training goes on with each worker's own: the caller puts back what this returns.
 std::vector<at::Tensor> share_statistics(Network& network, Device& device, Communicator& communicator) {
@@ -40,6 +41,12 @@ struct Sums {
 
 }  // namespace
 
+std::int64_t evaluation_batch(const ModelGraph& graph, std::int64_t element_bytes, std::int64_t training) {
+  // Of a TorchScript file nobody knows what its layers hold.
+  const std::int64_t kept = graph.kept_elements() * element_bytes;
+  return std::clamp<std::int64_t>(std::max(training, kept > 0 ? kRoom / kept : 0), 1, kMostSamples);
+}
+
 Evaluation evaluate(Network& network, Device& device, const Dataset& dataset, Communicator* communicator, const EvaluateOptions& options) {
   const c10::NoGradGuard guard;
   const int rank = communicator ? communicator->rank() : 0;
@@ -49,13 +56,13 @@ Evaluation evaluate(Network& network, Device& device, const Dataset& dataset, Co
 
   const auto mine = part_of(static_cast<std::size_t>(dataset.size()), ranks, rank);
   const auto begin = static_cast<std::int64_t>(mine.begin), end = static_cast<std::int64_t>(mine.end);
-  const std::int64_t batches = (end - begin + kBatch - 1) / kBatch;
+  const std::int64_t batches = (end - begin + options.batch - 1) / options.batch;
   Loader loader(
       dataset,
       [&](std::int64_t step) {
         Share share;
-        share.indices.resize(static_cast<std::size_t>(std::min(kBatch, end - begin - step * kBatch)));
-        std::iota(share.indices.begin(), share.indices.end(), begin + step * kBatch);
+        share.indices.resize(static_cast<std::size_t>(std::min(options.batch, end - begin - step * options.batch)));
+        std::iota(share.indices.begin(), share.indices.end(), begin + step * options.batch);
         share.global_samples = static_cast<std::int64_t>(share.indices.size());
         return share;
       },

@@ -43,6 +43,29 @@ Evaluation evaluate(Network& network, const Dataset& data, Communicator* communi
   return ddl::evaluate(network, *make_device("cpu"), data, communicator, options);
 }
 
+TEST(Evaluate, TakesNoMoreMemoryThanAStepOfTrainingOrSome) {
+  const auto samples = [](const char* model, int side, std::int64_t training) {
+    return evaluation_batch(builtin_models().at(model).make({model, {}}, {3, side, side, 10}), 4, training);
+  };
+  EXPECT_EQ(samples("lenet", 32, 8), 250);
+  EXPECT_EQ(samples("lenet", 32, 4'000), 250);
+  const auto resnet = samples("resnet50", 512, 2);
+  EXPECT_LT(resnet, 4);
+  EXPECT_EQ(samples("resnet50", 512, 32), 32);
+  EXPECT_GE(samples("vgg16", 512, 1), 1);
+}
+
+TEST(Evaluate, IsTheSameInAnyNumberOfPieces) {
+  const Waves data(10);
+  auto network = lenet_for(data);
+  const auto whole = evaluate(network, data, nullptr, {});
+  EvaluateOptions options;
+  options.batch = 7;
+  const auto pieces = evaluate(network, data, nullptr, options);
+  EXPECT_EQ(pieces.top1, whole.top1);
+  EXPECT_NEAR(pieces.loss, whole.loss, 1e-6);
+}
+
 TEST(Evaluate, IsThatOfEverySampleCountedByHand) {
   const Waves data(10);
   auto network = lenet_for(data);

@@ -285,7 +285,8 @@ void Executor::update(Step& step, const Task& task) {
   auto& parameters = network_.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     auto& gradient = parameters[i].mutable_grad();
-    if (!gradient.defined()) continue;  // no samples in this step
+    // Of one that nothing of this step depends on: what several workers would have in its bucket, so that all train alike.
+    if (!gradient.defined()) gradient = at::zeros_like(parameters[i]);
     numbers.push_back(i);
     gradients.push_back(std::exchange(gradient, at::Tensor()));
   }

@@ -1,7 +1,10 @@
 #include "ddl/train/worker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include <ATen/Parallel.h>
@@ -51,14 +54,16 @@ class Worker {
   /// Sends what was not sent yet; a coordinator that is gone does not mind.
   void flush() noexcept;
   /// Who holds how many bytes; activations are what is left of `held`, of all that tensors take.
-  Json memory_json(std::int64_t held);
+  Json memory_json(std::int64_t held, std::int64_t gradients);
+  /// Of the gradients that there are, outside of buckets. Bytes.
+  std::int64_t gradient_bytes();
   DeviceMemory device_memory() const { return device_->memory(); }
 
  private:
   void rebuild_buckets();
   void tell(bool now_or_never);
-  /// Returns whether some worker was asked to stop while it evaluated.
-  bool finish_epoch(std::int64_t epoch, bool evaluated);
+  /// After `step`. Returns whether some worker was asked to stop while it evaluated.
+  bool finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated);
   bool asked_to_stop();
   /// Rank 0 tells how far something other than a step is, now and then.
   void tell_phase(const char* phase, std::int64_t done, std::int64_t of);
@@ -67,6 +72,13 @@ class Worker {
   /// What is computed and kept in which format, and what became of the gradients.
   Json precision_json() const;
   void finish(bool stopped);
+
+  /// The most that was held, bytes.
+  struct Peaks {
+    std::int64_t tensors = 0, allocator = 0, resident = 0;
+  };
+  /// Of the time since the last call.
+  void note_peaks(Peaks& into);
 
   const Job& job_;
   int rank_;
@@ -90,11 +102,18 @@ class Worker {
   double epoch_loss_ = 0;
   std::int64_t epoch_steps_ = 0;
   std::int64_t static_bytes_ = 0;
+  Peaks training_, evaluation_;
 };
 
 std::string option_of(const Job& job, const std::string& name, const std::string& otherwise) {
   const auto found = job.strategy.options.find(name);
   return found == job.strategy.options.end() ? otherwise : found->second;
+}
+
+/// The most samples that one worker has in one forward pass.
+std::int64_t largest_pass(const Job& job) {
+  const auto cut = [](std::int64_t all, std::int64_t parts) { return (all + parts - 1) / parts; };
+  return cut(cut(job.batch, static_cast<std::int64_t>(job.workers.size())), job.accumulate);
 }
 
 /// Nothing where every sample counts one.
@@ -153,6 +172,8 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()),
       learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()) {
   executor_.adopt(plan_job(job_, network_.graph()));
+  // Whatever draws without being told by what: dropout in a TorchScript file.
+  at::manual_seed(job.seed * 65'537 + static_cast<std::uint64_t>(rank));
   static_bytes_ = device_->memory().current;
 }
 
@@ -189,16 +210,21 @@ void Worker::flush() noexcept {
   }
 }
 
-bool Worker::finish_epoch(std::int64_t epoch, bool evaluated) {
+bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated) {
   bool stopped = false;
   tell(true);
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
   message["parameters_digest"] = parameters_digest(network_, *device_);
   if (evaluated) {
+    note_peaks(training_);
     const auto result = evaluate(network_, *device_, *data_.test, communicator_.get(),
                                  {{job_.loader_threads, job_.loader_prefetch}, job_.precision, [&] { return asked_to_stop(); },
-                                  [&](std::int64_t done, std::int64_t of) { tell_phase("evaluating", done, of); }});
+                                  [&](std::int64_t done, std::int64_t of) { tell_phase("evaluating", done, of); },
+                                  evaluation_batch(network_.graph(), element_bytes(job_.precision), largest_pass(job_))});
+    note_peaks(evaluation_);
     stopped = !result.complete;
+    if (result.complete && !std::isfinite(result.loss))
+      throw Error(Code::invalid_argument, fmt::format("[worker] loss is not finite on the test set after step {}; got {}", step, result.loss));
     if (result.complete) {
       message["test_loss"] = result.loss;
       for (const auto& [key, value] : {std::pair{"top1", result.top1}, {"top5", result.top5}, {"tokens", result.tokens}, {"bleu", result.bleu}})
@@ -250,7 +276,7 @@ void Worker::train() {
     steps_.push_back(record);
     executor_.record({worked, record.end, static_cast<std::int32_t>(step), kNone, static_cast<std::int16_t>(rank_),
                       Stream::compute, Cause::harness});
-    if (epoch_over || step + 1 == last_step_ || stopped) stopped |= finish_epoch(step / per_epoch, job_.evaluate && !stopped);
+    if (epoch_over || step + 1 == last_step_ || stopped) stopped |= finish_epoch(step / per_epoch, step, job_.evaluate && !stopped);
   }
   finish(stopped);
 }
@@ -286,28 +312,45 @@ Json Worker::precision_json() const {
           {"skipped_steps", updates.skipped}};
 }
 
-Json Worker::memory_json(std::int64_t held) {
+std::int64_t Worker::gradient_bytes() {
+  std::int64_t bytes = 0;
+  for (const auto& parameter : network_.parameters())
+    if (parameter.grad().defined()) bytes += static_cast<std::int64_t>(parameter.grad().nbytes());
+  return bytes;
+}
+
+void Worker::note_peaks(Peaks& into) {
+  into.tensors = std::max(into.tensors, device_->memory().peak);
+  into.allocator = std::max(into.allocator, allocator_use().peak);
+  into.resident = std::max(into.resident, kernel_memory().peak_resident);
+  device_->reset_peak();
+  reset_allocator_peak();
+  reset_peak_resident();
+}
+
+Json Worker::memory_json(std::int64_t held, std::int64_t gradients) {
   const auto kernel = kernel_memory();
-  const bool bucketed = !executor_.plan().buckets.empty();
-  const std::int64_t gradients = bucketed ? 0 : bytes_of(network_.parameters());
   return {{"parameters", bytes_of(network_.parameters()) + bytes_of(network_.frozen()) + bytes_of(network_.buffers())},
           {"gradients", gradients},
           {"optimizer", optimizer_->state_bytes()},
           {"buckets", executor_.bucket_bytes()},
           {"activations", std::max<std::int64_t>(0, held - static_bytes_ - gradients)},
-          {"allocator_peak", allocator_use().peak},
-          {"device_peak", device_->is_host() ? Json(nullptr) : Json(device_->memory().peak)},
-          {"kernel_peak", kernel.peak_resident},
+          {"allocator_peak", std::max(training_.allocator, allocator_use().peak)},
+          {"device_peak", device_->is_host() ? Json(nullptr) : Json(held)},
+          {"evaluation_peak", evaluation_.tensors > 0 ? Json(evaluation_.tensors) : Json(nullptr)},
+          {"kernel_peak", std::max(training_.resident, kernel.peak_resident)},
           {"kernel_shared", kernel.shared}};
 }
 
 void Worker::finish(bool stopped) {
+  note_peaks(training_);
+  const bool bucketed = !executor_.plan().buckets.empty();
   auto traffic = communicator_ ? communicator_->transport().traffic() : Traffic{};
   traffic.sent += executor_.compressed_traffic().sent;
   traffic.received += executor_.compressed_traffic().received;
   control_.send(MessageType::done, Json{{"stopped", stopped},
                                         {"parameters_digest", parameters_digest(network_, *device_)},
-                                        {"memory_bytes", memory_json(device_->memory().peak)},
+                                        {"memory_bytes", memory_json(training_.tensors, bucketed ? 0 : bytes_of(network_.parameters()))},
                                         {"accelerator", device_->describe()},
                                         {"bytes_sent", traffic.sent},
                                         {"bytes_received", traffic.received},
@@ -324,17 +367,32 @@ std::string out_of_memory(const Json& memory, const DeviceMemory& use, const std
   auto text = fmt::format("[worker] out of memory{}{}; the most held by tensors was {}",
                           use.refused > 0 ? fmt::format(": no {} more", to_string(Bytes{use.refused})) : "", why.empty() ? "" : ": " + why,
                           to_string(Bytes{use.peak}));
-  if (memory.is_null()) return text + ", before the first step";
   for (const auto* who : {"parameters", "gradients", "optimizer", "buckets", "activations"})
     text += fmt::format(", {} {}", who, to_string(Bytes{memory.at(who).get<std::int64_t>()}));
   return text;
 }
 
+/// The ledger that the job's plan foresees.
+Json planned_memory(const Job& job, int rank, const DatasetPair& data) {
+  const auto plan = plan_job(job, make_model(job.model, data.train->shape()));
+  const auto& holds = plan.role_of(rank).holds;
+  return {{"parameters", holds.parameters}, {"gradients", holds.gradients}, {"optimizer", holds.optimizer}, {"buckets", holds.buckets}, {"activations", holds.activations}};
+}
+
+/// TorchScript's interpreter makes an exception of its own of whatever was thrown in it.
+bool is_out_of_memory(const std::exception& error) { return std::string_view(error.what()).find("std::bad_alloc") != std::string_view::npos; }
+
 }  // namespace
 
 int run_worker(const Job& job, int rank, const DatasetPair& data, Control& control) {
   Json memory;  // once there was too little
-  DeviceMemory use;
+  std::optional<DeviceMemory> use;
+  // Where there is not enough for the parts that a worker is made of: what they would take.
+  const auto told = [&](const std::string& why) {
+    if (use) return out_of_memory(memory, *use, why);
+    memory = planned_memory(job, rank, data);
+    return out_of_memory(memory, make_device(job.workers.at(static_cast<std::size_t>(rank)).device)->memory(), why) + ", planned for a step; there was too little before the first one";
+  };
   const auto failed = [&](std::string_view code, const std::string& message) {
     try {
       control.send(MessageType::failed, Json{{"code", code}, {"message", message}, {"memory_bytes", memory}}.dump());
@@ -350,7 +408,7 @@ int run_worker(const Job& job, int rank, const DatasetPair& data, Control& contr
     const auto ran_out = [&] {
       // At the most that was held: unwinding has freed the activations that were in the way.
       use = worker.device_memory();
-      memory = worker.memory_json(use.peak);
+      memory = worker.memory_json(use->peak, worker.gradient_bytes());
       worker.flush();
     };
     try {
@@ -360,6 +418,13 @@ int run_worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       throw;
     } catch (const c10::OutOfMemoryError&) {
       ran_out();
+      throw;
+    } catch (const std::exception& error) {
+      if (is_out_of_memory(error)) {
+        ran_out();
+        throw std::bad_alloc();
+      }
+      worker.flush();
       throw;
     } catch (...) {
       // What was complete is kept, whatever ended the rest.
@@ -372,11 +437,13 @@ int run_worker(const Job& job, int rank, const DatasetPair& data, Control& contr
   } catch (const c10::OutOfMemoryError& error) {
     // Of a GPU; what follows its first two sentences is advice about PyTorch.
     const std::string why = error.what_without_backtrace();
-    return failed("memory", out_of_memory(memory, use, why.substr(0, why.find(". ", why.find(". ") + 1))));
+    const auto text = told(why.substr(0, why.find(". ", why.find(". ") + 1)));
+    return failed("memory", text);
   } catch (const c10::Error& error) {
     return failed("torch", error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
-    return failed("memory", out_of_memory(memory, memory.is_null() ? make_device("cpu")->memory() : use, ""));
+    const auto text = told("");
+    return failed("memory", text);
   } catch (const std::exception& error) {
     return failed("unknown", error.what());
   }

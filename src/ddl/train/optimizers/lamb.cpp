@@ -13,6 +13,7 @@ struct Options {
 
 /// Adam's direction, scaled for each parameter to the parameter's own norm:
 ///     u = m' / (sqrt(v') + epsilon) + weight_decay p;   p <- p - learning_rate |p| / |u| u
+/// of every parameter, biases and batch norm's among them, as the algorithm has it;
 /// with m' and v' corrected for bias, and |p| / |u| taken as 1 if a norm is 0. Two passes over memory: the norms come
 /// with the first.
 /// Source:  You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, ICLR 2020, algorithm 2,
