@@ -126,6 +126,7 @@ struct Communicator::Impl {
   std::map<std::tuple<Goal, std::string, std::size_t, ElementType, int, int>, std::unique_ptr<Planned>> plans;
   const Planned* last = nullptr;
   std::uint64_t number = 0;
+  std::map<std::pair<int, int>, std::uint64_t> messages;  // from the one to the other
   std::shared_ptr<CommunicationQueue> queue = std::make_shared<CommunicationQueue>();
   std::thread thread;  // last: it uses the queue
 };
@@ -173,7 +174,7 @@ Signature Communicator::Impl::sign(const Planned& planned, const Collective& wha
   operation.algorithm = planned.index;
   operation.root = has_root(what.goal) ? what.root : 0;
   operation.peer = what.goal == Goal::point_to_point ? what.peer : 0;
-  operation.number = what.goal == Goal::point_to_point ? 0 : ++number;
+  operation.number = what.goal == Goal::point_to_point ? ++messages[{what.root, what.peer}] & 0xffffff : ++number;
   operation.elements = buffer.elements;
   operation.options = planned.options;
   return pack(operation);

@@ -166,7 +166,7 @@ TEST_P(CollectiveDisagreement, OnTheOrder) {
 }
 
 TEST_P(CollectiveDisagreement, OnASentMessage) {
-  const auto words = [](int elements) { return fmt::format("#0 point-to-point (from 0 to 1) of {} fp32", elements); };
+  const auto words = [](int elements) { return fmt::format("#1 point-to-point (from 0 to 1) of {} fp32", elements); };
   for (const int ranks : testing::possible({2}))
     expect(ranks, doing({Goal::point_to_point, ReduceOp::sum, "direct", 1, 0, 1}, 400), doing({Goal::point_to_point, ReduceOp::sum, "direct", 1, 0, 1}, 300), words(400), words(300), true);
 }

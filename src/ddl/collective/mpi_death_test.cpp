@@ -35,6 +35,7 @@ constexpr const char* kBeforeStart = "BeforeMpiStarts";
 
 std::vector<Phase> phases_of_mpi() {
   auto all = phases();
+  for (auto& phase : phases_of_other_collectives()) all.push_back(std::move(phase));
   // Played before there is a rendezvous.
   all.push_back({kBeforeStart, [](Stage&) {}, always(""), true, [](int victim) { return victim; }, "started; not all of its 3 processes came"});
   all.push_back({"BeforeANativeCollective", connected([](Communicator& group, Stage& stage) {

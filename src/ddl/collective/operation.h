@@ -33,8 +33,10 @@ struct Operation {
   int algorithm = 0;  ///< its place in builtin_collectives()
   int root = 0;
   int peer = 0;
-  std::uint64_t number = 0;  ///< 0 for point_to_point, which only two ranks know of
-  std::uint64_t elements = 0;
+  /// Of the group's collectives; of point_to_point, which only two ranks know of, among the messages from the one to the other,
+  /// modulo 2^24.
+  std::uint64_t number = 0;
+  std::uint64_t elements = 0;  ///< of point_to_point modulo 2^40
   int options = 0;  ///< a digest of the algorithm's, 12 bits; 0 without any
 
   bool operator==(const Operation&) const = default;

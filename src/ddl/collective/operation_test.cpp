@@ -9,7 +9,8 @@ TEST(Operation, PacksEveryFieldWhole) {
   for (const auto goal : kGoals)
     for (const auto op : kReduceOps)
       for (const auto type : kElementTypes) {
-        const Operation operation{goal, op, type, 255, 65535, 65534, ~std::uint64_t{0}, ~std::uint64_t{0}, 4095};
+        Operation operation{goal, op, type, 255, 65535, 65534, ~std::uint64_t{0}, ~std::uint64_t{0}, 4095};
+        if (goal == Goal::point_to_point) operation.number >>= 40, operation.elements >>= 24;
         EXPECT_EQ(unpack(pack(operation)), operation);
       }
 }
@@ -31,6 +32,16 @@ TEST(Operation, ReadsLikeWhatWasAskedFor) {
             "#12 all-reduce (ring, sum) of 1024 fp32");
   EXPECT_EQ(to_string({Goal::broadcast, ReduceOp::sum, ElementType::int64, 8, 3, 0, 7, 5}),
             "#7 broadcast (binomial, root 3) of 5 int64");
+  EXPECT_EQ(to_string({Goal::point_to_point, ReduceOp::sum, ElementType::fp32, 19, 2, 0, 3, 5}), "#3 point-to-point (from 2 to 0) of 5 fp32");
+}
+
+TEST(Operation, AMessageHasANumberButNoOrderAmongTheGroups) {
+  Operation message{Goal::point_to_point, ReduceOp::sum, ElementType::fp32, 19, 2, 0, 3, 5};
+  const auto third = pack(message);
+  EXPECT_EQ(third.order, 0U);
+  message.number = 4;
+  EXPECT_NE(pack(message), third);
+  EXPECT_EQ(unpack(third).number, 3U);
 }
 
 TEST(Operation, TakesAnyBits) {

@@ -44,10 +44,17 @@ std::vector<std::string> forked_transports() {
   return {"shm", "tcp"};
 }
 
-std::vector<std::string> names_of_phases() {
+std::vector<std::string> names_of(const std::vector<Phase>& phases) {
   std::vector<std::string> names;
-  for (const auto& phase : testing::phases()) names.push_back(phase.name);
+  for (const auto& phase : phases) names.push_back(phase.name);
   return names;
+}
+
+Phase phase_of(const std::string& name) {
+  for (const auto& phases : {testing::phases(), testing::phases_of_other_collectives()})
+    for (const auto& each : phases)
+      if (each.name == name) return each;
+  throw Error(Code::not_found, name);
 }
 
 class PeerDeath : public ::testing::TestWithParam<std::tuple<std::string, std::string, int, Fate>> {};
@@ -60,8 +67,7 @@ std::string name_of(const ::testing::TestParamInfo<PeerDeath::ParamType>& test) 
 TEST_P(PeerDeath, IsNamedByAllOthersInTime) {
   const auto& [transport, phase_name, victim, fate] = GetParam();
   const Death death{transport, victim, fate};
-  const auto all = testing::phases();
-  const Phase& phase = *std::find_if(all.begin(), all.end(), [&, &wanted = phase_name](const Phase& each) { return each.name == wanted; });
+  const Phase phase = phase_of(phase_name);
   const Strike strike(victim, fate, {kTimeout.value + 2 * kMargin}, [&](ForkedTable::Seat& seat, Scene& scene, Testimony& testimony) {
     Stage stage{seat, death, kTimeout, scene, testimony};
     phase.play(stage);
@@ -81,8 +87,13 @@ TEST_P(PeerDeath, IsNamedByAllOthersInTime) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Processes, PeerDeath,
-                         ::testing::Combine(::testing::ValuesIn(forked_transports()), ::testing::ValuesIn(names_of_phases()), ::testing::Values(0, 1, 2),
+                         ::testing::Combine(::testing::ValuesIn(forked_transports()), ::testing::ValuesIn(names_of(testing::phases())), ::testing::Values(0, 1, 2),
                                             ::testing::Values(Fate::killed, Fate::stopped)),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(OtherCollectives, PeerDeath,
+                         ::testing::Combine(::testing::ValuesIn(forked_transports()), ::testing::ValuesIn(names_of(testing::phases_of_other_collectives())),
+                                            ::testing::Values(1), ::testing::Values(Fate::killed, Fate::stopped)),
                          name_of);
 
 /// A thread cannot be killed; it can fail, and it can stay away.

@@ -78,6 +78,39 @@ inline Phase amid(const std::string& name, const std::string& algorithm, bool ow
           }};
 }
 
+/// The same in a series of another collective, whose roots take turns, so that everyone soon waits for everyone.
+inline Phase amid_another(Goal goal, const std::string& algorithm) {
+  static constexpr std::size_t kElements = 3'000'000;
+  auto phase_name = fmt::format("InALarge_{}_{}", name(goal), algorithm);
+  std::replace(phase_name.begin(), phase_name.end(), '-', '_');
+  return {phase_name,
+          connected([=](Communicator& group, Stage& stage) {
+            auto values = ones(goal == Goal::barrier ? 0 : kElements);
+            for (int round = 0;; ++round) {
+              Collective what{goal, ReduceOp::max, algorithm};
+              if (has_root(goal)) what.root = round % Scene::kRanks;
+              if (goal == Goal::point_to_point) what.peer = (round + 1) % Scene::kRanks;
+              group.run(what, buffer_of(std::span(values)));
+              if (++stage.testimony.completed == 2 && stage.is_victim()) stage.scene.ready = true;
+            }
+          }),
+          [=](const Death&, const Testimony& testimony) {
+            // Of messages each pair has a count of its own.
+            const bool message = goal == Goal::point_to_point;
+            return fmt::format("[#{} {} ({}", (message ? testimony.completed / Scene::kRanks : testimony.completed) + 1, name(goal), message ? "from " : algorithm);
+          }};
+}
+
+/// Every collective but all-reduce that is registered.
+inline std::vector<Phase> phases_of_other_collectives() {
+  std::vector<Phase> all;
+  const auto registry = builtin_collectives();
+  const auto names = names_of(registry);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (const Goal goal = registry.entries()[i].make.goal; goal != Goal::all_reduce) all.push_back(amid_another(goal, names[i].substr(names[i].find('/') + 1)));
+  return all;
+}
+
 inline void reduce_many_at_once(Communicator& group, Stage& stage, std::size_t elements) {
   std::vector<std::vector<float>> values(6, ones(elements));
   for (int round = 0;; ++round) {
@@ -155,7 +188,7 @@ inline std::vector<Phase> phases_of_groups() {
   };
 }
 
-/// Every place that the ranks of every transport come to.
+/// Every place that the ranks of every transport come to, all-reduces for all collectives.
 inline std::vector<Phase> phases() {
   static constexpr std::size_t kQueued = 500'000;
   auto all = phases_of_connecting();

@@ -42,9 +42,10 @@ class GlooTransport final : public Transport, public NativeCollectives {
   GlooTransport(Rendezvous& rendezvous, const TransportOptions& options) : rank_(rendezvous.rank()), size_(rendezvous.size()), options_(options) {
     static const OpenGlooWire open = load();
     std::string why;
+    int missing = -1;
     const auto meet = [&](const std::string& mine) { return rendezvous.exchange(mine, options.connect_timeout)[0]; };
-    wire_.reset(open(rank_, size_, options.host, meet, options.connect_timeout, why));
-    if (!wire_) throw_unconnected(why);
+    wire_.reset(open(rank_, size_, options.host, meet, options.connect_timeout, why, missing));
+    if (!wire_) throw_unconnected(why, missing);
   }
 
   int rank() const override { return rank_; }
@@ -69,19 +70,19 @@ class GlooTransport final : public Transport, public NativeCollectives {
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming, Seconds timeout, const Signature& signature) override {
     check_messages("gloo", rank_, size_, outgoing, incoming);
     guarded([&] {
-      std::vector<Head> heads(outgoing.size() + incoming.size());
+      heads_.assign(outgoing.size() + incoming.size(), {});
       std::vector<GlooWire::Piece> pieces;
       for (std::size_t i = 0; i < outgoing.size(); ++i) {
         const auto& message = outgoing[i];
-        heads[i] = {message.data.size(), message.factor, signature};
-        pieces.push_back({message.peer, reinterpret_cast<std::byte*>(&heads[i]), sizeof(Head)});
+        heads_[i] = {message.data.size(), message.factor, signature};
+        pieces.push_back({message.peer, reinterpret_cast<std::byte*>(&heads_[i]), sizeof(Head)});
         // Gloo takes no constant; it only reads.
         if (!message.data.empty()) pieces.push_back({message.peer, const_cast<std::byte*>(message.data.data()), message.data.size()});
         sent_ += static_cast<std::int64_t>(message.data.size());
       }
       check(wire_->start(pieces), timeout);
       // One message after the other: two of one peer are told apart by their order alone.
-      for (std::size_t i = 0; i < incoming.size(); ++i) receive(incoming[i], heads[outgoing.size() + i], timeout, signature);
+      for (std::size_t i = 0; i < incoming.size(); ++i) receive(incoming[i], heads_[outgoing.size() + i], timeout, signature);
       check(wire_->finish(timeout), timeout);
     });
   }
@@ -92,11 +93,10 @@ class GlooTransport final : public Transport, public NativeCollectives {
   }
 
  private:
-  /// Who it was for whom Gloo waited: a rank whose key is not in the store of rank 0, or that rank itself.
-  [[noreturn]] void throw_unconnected(const std::string& why) const {
+  /// Whose key the store of rank 0 did not have, where Gloo says that; else who is `missing`.
+  [[noreturn]] void throw_unconnected(const std::string& why, int missing) const {
     const auto key = why.find("keys: /");
     const auto slash = key == std::string::npos ? key : why.find('/', key + 7);
-    int missing = rank_ == 0 ? -1 : 0;
     if (slash != std::string::npos) std::from_chars(why.data() + slash + 1, why.data() + why.size(), missing);
     if (missing < 0) throw Error(Code::io, fmt::format("[gloo] rank {} cannot connect: {}", rank_, why));
     if (why.find("imed out") != std::string::npos || why.find("imeout") != std::string::npos)
@@ -135,6 +135,7 @@ class GlooTransport final : public Transport, public NativeCollectives {
       body();
     } catch (const Error& error) {
       abandon(error);
+      wire_->forget();
       throw;
     }
   }
@@ -156,6 +157,7 @@ class GlooTransport final : public Transport, public NativeCollectives {
   TransportOptions options_;
   HeapBlocks blocks_;
   std::vector<std::byte> staging_;
+  std::vector<Head> heads_;  // Gloo reads and writes them until an exchange has ended or was forgotten
   std::atomic<bool> interrupted_{false};
   std::atomic<std::int64_t> sent_{0}, received_{0};
   std::optional<Error> failure_;

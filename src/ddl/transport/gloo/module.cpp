@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <exception>
@@ -85,6 +86,13 @@ class Wire final : public GlooWire {
       const auto work = enqueue(call, milliseconds(timeout));
       if (work) work->wait();
     });
+  }
+
+  void forget() noexcept override {
+    std::vector<Pending> sends, receives;
+    const std::lock_guard lock(mutex_);
+    sends.swap(sends_);
+    receives.swap(receives_);
   }
 
   void interrupt() noexcept override {
@@ -256,11 +264,37 @@ class Wire final : public GlooWire {
   bool interrupted_ = false;
 };
 
+/// How long those who could not all connect wait for each other's word, once the time for connecting is over.
+constexpr std::chrono::milliseconds kRollCall{1'000};
+
 using Store = c10::intrusive_ptr<c10d::TCPStore>;
 using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 
+/// What connecting leaves to whoever waits for it.
+struct Connecting {
+  std::promise<Group> made;
+  std::atomic<int> missing{-1};
+};
+
+/// Of those who could not all connect, the first who does not say by then that it is there; -1 where all do. Errors: the store's.
+int missing_of(c10d::TCPStore& store, int rank, int size, std::chrono::steady_clock::time_point until) {
+  const auto key = [](int each) { return "there/" + std::to_string(each); };
+  store.set(key(rank), std::vector<std::uint8_t>{1});
+  for (int each = 0; each < size; ++each)
+    try {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+      store.wait({key(each)}, std::max(left, std::chrono::milliseconds(1)));
+    } catch (const c10::Error&) {
+      if (each == rank) throw;
+      return each;
+    }
+  return -1;
+}
+
 /// With every other rank, through rank 0's `store`, or the one that is where `told` says.
-Group connect(int rank, int size, const std::string& host, Store store, const std::string& told, c10d::TCPStoreOptions meeting) {
+Group connect(int rank, int size, const std::string& host, Store store, const std::string& told, c10d::TCPStoreOptions meeting, std::atomic<int>& missing) {
+  const auto until = std::chrono::steady_clock::now() + meeting.timeout + kRollCall;
+  if (rank != 0) missing = 0;  // whose store it is
   if (!store) {
     const auto space = told.find(' ');
     std::from_chars(told.data() + space + 1, told.data() + told.size(), meeting.port);
@@ -268,10 +302,17 @@ Group connect(int rank, int size, const std::string& host, Store store, const st
   }
   auto options = c10d::ProcessGroupGloo::Options::create(meeting.timeout);
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(host));
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+  try {
+    return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+  } catch (const std::exception&) {
+    // Gloo names whose address it lacks, but not whom it could not connect to. All who are left come here, the last when time is over.
+    missing = missing_of(*store, rank, size, until);
+    throw;
+  }
 }
 
-Wire* open(int rank, int size, const std::string& host, const std::function<std::string(const std::string&)>& meet, Seconds timeout, std::string& why) {
+Wire* open(int rank, int size, const std::string& host, const std::function<std::string(const std::string&)>& meet, Seconds timeout, std::string& why,
+           int& missing) {
   c10d::TCPStoreOptions meeting;
   meeting.isServer = rank == 0;
   meeting.port = 0;
@@ -281,17 +322,25 @@ Wire* open(int rank, int size, const std::string& host, const std::function<std:
   if (rank == 0) store = c10::make_intrusive<c10d::TCPStore>(host, meeting);
   const auto told = meet(rank == 0 ? host + " " + std::to_string(store->getPort()) : std::string());
   // On a thread of its own, which is left where it is: connecting to the store of a rank that has stopped has no end.
-  const auto made = std::make_shared<std::promise<Group>>();
-  auto result = made->get_future();
+  const auto connecting = std::make_shared<Connecting>();
+  auto result = connecting->made.get_future();
   std::thread([=] {
     try {
-      made->set_value(connect(rank, size, host, store, told, meeting));
+      connecting->made.set_value(connect(rank, size, host, store, told, meeting, connecting->missing));
     } catch (...) {
-      made->set_exception(std::current_exception());
+      connecting->made.set_exception(std::current_exception());
     }
   }).detach();
-  if (result.wait_for(meeting.timeout + std::chrono::seconds(1)) == std::future_status::ready) return new Wire(rank, size, result.get());
-  why = "timed out";
+  const auto patience = meeting.timeout + 2 * kRollCall;
+  try {
+    if (result.wait_for(patience) == std::future_status::ready) return new Wire(rank, size, result.get());
+    why = "timed out";
+  } catch (const c10::Error& error) {
+    why = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  missing = connecting->missing;
   return nullptr;
 }
 
@@ -300,11 +349,6 @@ Wire* open(int rank, int size, const std::string& host, const std::function<std:
 
 extern "C" [[gnu::visibility("default")]] ddl::GlooWire* ddl_open_gloo_wire(int rank, int size, const std::string& host,
                                                                             const std::function<std::string(const std::string&)>& meet,
-                                                                            ddl::Seconds timeout, std::string& why) {
-  try {
-    return ddl::open(rank, size, host, meet, timeout, why);
-  } catch (const c10::Error& error) {
-    why = error.what_without_backtrace();
-    return nullptr;
-  }
+                                                                            ddl::Seconds timeout, std::string& why, int& missing) {
+  return ddl::open(rank, size, host, meet, timeout, why, missing);
 }

@@ -33,13 +33,16 @@ class GlooWire {
   /// Waits until what start() sent is gone.
   virtual Outcome finish(Seconds timeout) noexcept = 0;
   virtual Outcome run(const NativeCall& call, Seconds timeout) noexcept = 0;
+  /// After a failure: what was started has no hold on its memory any more. Called by the thread that started it.
+  virtual void forget() noexcept = 0;
   /// From any thread: what receive() and finish() wait for ends as interrupted.
   virtual void interrupt() noexcept = 0;
 };
 
-/// Exported under this name. `meet` gives rank 0's text to all; `why` says what went wrong where the result is null.
+/// Exported under this name. `meet` gives rank 0's text to all. Where the result is null `why` says what went wrong, and `missing` whose
+/// fault it seems to be, -1 where that cannot be told.
 using OpenGlooWire = GlooWire* (*)(int rank, int size, const std::string& host, const std::function<std::string(const std::string& mine)>& meet,
-                                   Seconds timeout, std::string& why);
+                                   Seconds timeout, std::string& why, int& missing);
 inline constexpr char kOpenGlooWire[] = "ddl_open_gloo_wire";
 
 }  // namespace ddl

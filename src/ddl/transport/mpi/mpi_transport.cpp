@@ -79,6 +79,7 @@ void MpiTransport::exchange(std::span<const Outgoing> outgoing, std::span<const 
   check_messages("mpi", rank_, size_, outgoing, incoming);
   if (interrupted_) throw_interrupted("mpi", rank_);
   if (failure_) throw Error(*failure_);
+  refuse_while_lent();
   signature_ = signature;
   guarded([&] {
     sending_.clear();
@@ -93,6 +94,12 @@ void MpiTransport::exchange(std::span<const Outgoing> outgoing, std::span<const 
 
 std::unique_ptr<Transport> MpiTransport::subgroup(const std::vector<int>&, Rendezvous& rendezvous) {
   return make_mpi(rendezvous, options_);
+}
+
+void MpiTransport::refuse_while_lent() const {
+  if (world_.lent())
+    throw Error(Code::peer_lost, fmt::format("[mpi] rank {} can use {} no longer, since another of its groups failed with messages on their way: {}",
+                                             rank_, world_.implementation(), world_.lent_since()));
 }
 
 void MpiTransport::abandon(const Error& why) noexcept {
@@ -313,6 +320,7 @@ std::vector<int> MpiTransport::late() const {
 
 /// Whether somebody gave up, left, or waits at something else.
 void MpiTransport::look_around() {
+  refuse_while_lent();
   read_notes();
   // What has come counts before what was said: a peer that is done leaves, too.
   if (advance()) return;
@@ -452,10 +460,15 @@ void MpiTransport::release() noexcept {
     if (!dropped) ::sched_yield();
   }
   for (auto& each : unwanted) each.bytes.release();  // MPI may still write it
-  // Sends cannot be taken back. Heads are kept for ever; pieces are the caller's.
+  const auto lend = [&] { world_.mark_lent(failure_ ? failure_->what() : "no memory for words"); };
+  // What is left cannot be taken back: sends, and receives that have met their message. Heads and staging are kept for ever; other
+  // pieces are the caller's memory.
   for (const auto& sending : sending_)
     for (const auto& piece : sending.pieces)
-      if (piece.active) world_.mark_lent();
+      if (piece.active) lend();
+  for (const auto& receiving : receiving_)
+    for (const auto& piece : receiving.pieces)
+      if (piece.active && receiving.message.into != nullptr) lend();
   sending_.clear();
   receiving_.clear();
 }

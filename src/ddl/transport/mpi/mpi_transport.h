@@ -121,6 +121,8 @@ class MpiTransport final : public Transport, public NativeCollectives {
       throw;
     }
   }
+  /// Errors: peer_lost, where MPI may still touch memory of another group that failed.
+  void refuse_while_lent() const;
   Head& next_head();
   std::byte* borrow_staging();
   void post(const Outgoing& message, const Signature& signature);

@@ -58,12 +58,13 @@ void MpiTransport::require_that_all_run(bool now_and_here) {
   if (!now_and_here && at - watched_ < kLookAtMembers) return;
   watched_ = at;
   for (int each = 0; each < size_; ++each)
-    if (world_.processes().ended(members_[static_cast<std::size_t>(each)])) lost(each, "its process has ended");
+    if (world_.processes().state(members_[static_cast<std::size_t>(each)]) == RankProcesses::State::ended) lost(each, "its process has ended");
 }
 
 void MpiTransport::run(const NativeCall& what, Reducer reducer, bool meets, Seconds timeout, const Signature& signature) {
   if (interrupted_) throw_interrupted("mpi", rank_);
   if (failure_) throw Error(*failure_);
+  refuse_while_lent();
   if (what.type == ElementType::bf16 || what.type == ElementType::fp16) {
     static std::once_flag once;
     std::call_once(once, [&] {

@@ -57,9 +57,20 @@ RankProcesses::State RankProcesses::state(int rank) const {
   if (process.pid == 0) return State::runs;
   std::string line;
   std::getline(std::ifstream("/proc/" + std::to_string(process.pid) + "/stat"), line);
-  // "pid (name, which may hold anything) state …"
+  return state_in(line);
+}
+
+RankProcesses::State RankProcesses::state_in(const std::string& line) {
+  // "pid (name, which may hold anything) state parent group session terminal its-group flags …", proc(5)
   const auto name = line.rfind(')');
-  return name != std::string::npos && name + 2 < line.size() && line[name + 2] == 'T' ? State::stopped : State::runs;
+  if (name == std::string::npos || name + 2 >= line.size()) return State::runs;
+  const auto fields = split(line.substr(name + 2), ' ');
+  if (fields[0] == "Z" || fields[0] == "X") return State::ended;
+  // Linux's PF_EXITING. A process that is killed gives its memory back first, which takes a while, and only then ends for those who
+  // wait for it.
+  constexpr unsigned long kExiting = 4;
+  if (fields.size() > 6 && (std::strtoul(fields[6].c_str(), nullptr, 10) & kExiting) != 0) return State::ended;
+  return fields[0] == "T" || fields[0] == "t" ? State::stopped : State::runs;
 }
 
 }  // namespace ddl

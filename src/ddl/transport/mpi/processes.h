@@ -23,9 +23,12 @@ class RankProcesses {
   /// Of what the ranks said, by rank; who says something else than mine() is taken to run.
   explicit RankProcesses(const std::vector<std::string>& said);
 
-  /// `runs` for whom this process cannot see.
+  /// `runs` for whom this process cannot see; `ended` from when it began to end. Reads a file, some microseconds.
   State state(int rank) const;
+  /// Whether it has ended to the last: a system call.
   bool ended(int rank) const;
+  /// Of a line of /proc/PID/stat.
+  static State state_in(const std::string& line);
 
  private:
   struct Process {

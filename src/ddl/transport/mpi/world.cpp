@@ -108,17 +108,29 @@ class MpiRendezvous final : public Rendezvous {
   std::vector<std::string> exchange(const std::string& mine, Seconds timeout) override {
     const Nanoseconds deadline = deadline_after(timeout);
     const auto ranks = static_cast<std::size_t>(size());
-    std::vector<std::uint64_t> lengths(ranks, mine.size());
-    const std::uint64_t length = mine.size();
-    to_all(&length, sizeof length, kLengthTag, [&](std::size_t rank) { return std::pair<void*, std::size_t>(&lengths[rank], sizeof length); }, timeout, deadline);
-    std::vector<std::string> texts;
-    for (const auto each : lengths) {
-      if (each > kMost) throw Error(Code::corrupt, fmt::format("[mpi] a rank says {} bytes; expected at most {}", each, kMost));
-      texts.emplace_back(each, '\0');
+    // On the heap, and kept for ever where it fails: a message that has begun cannot be called back.
+    struct Words {
+      std::string mine;
+      std::uint64_t length;
+      std::vector<std::uint64_t> lengths;
+      std::vector<std::string> texts;
+    };
+    auto words = std::make_unique<Words>(mine, mine.size(), std::vector<std::uint64_t>(ranks, mine.size()));
+    try {
+      to_all(&words->length, sizeof words->length, kLengthTag,
+             [&](std::size_t rank) { return std::pair<void*, std::size_t>(&words->lengths[rank], sizeof words->length); }, timeout, deadline);
+      for (const auto each : words->lengths) {
+        if (each > kMost) throw Error(Code::corrupt, fmt::format("[mpi] a rank says {} bytes; expected at most {}", each, kMost));
+        words->texts.emplace_back(each, '\0');
+      }
+      to_all(words->mine.data(), words->mine.size(), kTextTag,
+             [&](std::size_t rank) { return std::pair<void*, std::size_t>(words->texts[rank].data(), words->texts[rank].size()); }, timeout, deadline);
+    } catch (...) {
+      words.release();
+      throw;
     }
-    to_all(mine.data(), mine.size(), kTextTag, [&](std::size_t rank) { return std::pair<void*, std::size_t>(texts[rank].data(), texts[rank].size()); }, timeout, deadline);
-    texts[static_cast<std::size_t>(rank())] = mine;
-    return texts;
+    words->texts[static_cast<std::size_t>(rank())] = mine;
+    return std::move(words->texts);
   }
 
   /// The same, without words, and without waiting for one who has been stopped for so long.
@@ -274,6 +286,22 @@ void MpiWorld::leave() noexcept {
   });
   watchdog.guard(deadline_after(kFinish));
   mpi_->finish();
+}
+
+void MpiWorld::mark_lent(const std::string& why) noexcept {
+  const std::lock_guard lock(lent_mutex_);
+  if (!lent_) {
+    try {
+      lent_since_ = why;
+    } catch (const std::bad_alloc&) {  // no memory for words
+    }
+  }
+  lent_ = true;
+}
+
+std::string MpiWorld::lent_since() const {
+  const std::lock_guard lock(lent_mutex_);
+  return lent_since_;
 }
 
 void MpiWorld::end_job(const std::string& why) noexcept {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -49,10 +50,12 @@ class MpiWorld {
   /// A group failed: the others may not come to the end, so that this process waits only some seconds for them.
   void mark_broken() { broken_ = true; }
 
-  /// Messages of a failed group are on their way out of its caller's memory, and cannot be called back: from now on MPI is not
-  /// to be led on, and this process ends without it.
-  void mark_lent() { lent_ = true; }
+  /// Messages of a failed group are on their way out of its caller's memory, or into it, and cannot be called back: from now on MPI
+  /// is not to be led on, by no group, and this process ends without it.
+  void mark_lent(const std::string& why) noexcept;
   bool lent() const { return lent_; }
+  /// Why the first group failed that left messages so.
+  std::string lent_since() const;
 
   /// Errors: io, where `number` is not 0.
   void check(int number, const char* what) const;
@@ -76,6 +79,8 @@ class MpiWorld {
   std::atomic<int> number_{0};
   std::atomic<bool> broken_{false};
   std::atomic<bool> lent_{false};
+  mutable std::mutex lent_mutex_;
+  std::string lent_since_;
   bool left_ = false;
   int started_by_ = 0;  // process
 };
