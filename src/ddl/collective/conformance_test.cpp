@@ -311,8 +311,8 @@ TEST_P(CollectiveConformance, KeepsSeveralInFlight) {
   EXPECT_EQ(failure(outcomes), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Builtin, CollectiveConformance, ::testing::ValuesIn(testing::transports_under_test()),
-                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Builtin, CollectiveConformance, ::testing::ValuesIn(testing::transports_and_staging_under_test()),
+                         [](const auto& test) { return testing::test_name(test.param); });
 
 }  // namespace
 }  // namespace ddl

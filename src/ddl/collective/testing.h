@@ -12,9 +12,9 @@ namespace ddl::testing {
 /// Runs `body` for every rank of a group, on threads.
 inline Outcomes run_group(const std::string& transport, int ranks, const std::function<void(Communicator&)>& body,
                           const CommunicatorOptions& options = {Seconds{20}}) {
-  const auto registry = builtin_transports();
+  const auto chosen = choose_transport(transport, {Seconds{20}, "secret"});
   return run_ranks(ranks, [&](Rendezvous& meeting) {
-    Communicator communicator(registry.at(transport).make(meeting, {Seconds{20}, "secret"}), options);
+    Communicator communicator(chosen.make(meeting, chosen.options), options);
     body(communicator);
   });
 }

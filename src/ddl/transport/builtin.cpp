@@ -15,7 +15,7 @@ namespace ddl {
 
 Registry<TransportFactory> builtin_transports() {
   Registry<TransportFactory> registry("transport");
-  registry.add({"inproc", "threads of one process; memory is read in place", make_inproc});
+  registry.add({"inproc", "threads of one process; memory is read in place, all of it, or as shm does: inproc[staged=on]", make_inproc});
   registry.add({"shm", "processes of one host; shared memory is read in place", make_shm});
   registry.add({"tcp", "any hosts; a socket per pair of ranks, or several: tcp[sockets=N]", make_tcp});
   const auto mpis = mpi_implementations();
@@ -36,14 +36,21 @@ static int sockets(const std::string& text) {
   return number;
 }
 
+static bool on_or_off(const std::string& name, const std::string& value) {
+  if (value != "on" && value != "off") throw Error(Code::invalid_argument, fmt::format("[inproc] option '{}'; got '{}', expected on or off", name, value));
+  return value == "on";
+}
+
 ChosenTransport choose_transport(std::string_view text, TransportOptions options) {
   const Spec spec = parse_spec(text);
   const auto entry = builtin_transports().at(spec.name);
   require_options(spec, spec.name == "tcp" ? std::vector<std::string>{"sockets", "host"}
-                        : spec.name == "mpi" ? std::vector<std::string>{"implementation"} : std::vector<std::string>{});
+                        : spec.name == "mpi" ? std::vector<std::string>{"implementation"}
+                        : spec.name == "inproc" ? std::vector<std::string>{"staged"} : std::vector<std::string>{});
   for (const auto& [name, value] : spec.options) {
     if (name == "implementation") options.implementation = value;
     if (name == "host") options.host = value;
+    if (name == "staged") options.staged = on_or_off(name, value);
     if (name == "sockets") options.sockets = sockets(value);
   }
   return {spec.name, entry.make, std::move(options)};

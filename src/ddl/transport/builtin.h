@@ -24,6 +24,8 @@ struct TransportOptions {
   /// tcp: a message is complete at its receiver no earlier than so long after the kernel got its last byte there, as if
   /// the wire were longer. Messages under way at once are late together, not one after the other. 0: as it comes.
   Seconds latency{0};
+  /// inproc: reads in place only what came from allocate(), as shm does, and copies the rest through it.
+  bool staged = false;
 };
 
 /// Blocks until every rank is connected. Errors: timeout (which ranks are missing), io, peer_lost.

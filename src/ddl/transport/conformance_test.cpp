@@ -424,8 +424,8 @@ TEST_P(TransportConformance, LeavesNoMeetingWhileSomebodyIsAtItsMemory) {
   EXPECT_TRUE(std::string(outcomes[0]->what()).ends_with("rank 1 did not come")) << outcomes[0]->what();
 }
 
-INSTANTIATE_TEST_SUITE_P(Builtin, TransportConformance, ::testing::ValuesIn(testing::transports_under_test()),
-                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Builtin, TransportConformance, ::testing::ValuesIn(testing::transports_and_staging_under_test()),
+                         [](const auto& test) { return testing::test_name(test.param); });
 
 }  // namespace
 }  // namespace ddl

@@ -2,8 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #include "ddl/core/error.h"
 #include "ddl/transport/available_memory.h"
@@ -11,7 +13,7 @@
 namespace ddl {
 
 HeapBlocks::~HeapBlocks() {
-  for (void* block : blocks_) std::free(block);
+  for (const auto& block : blocks_) std::free(block.data());
 }
 
 std::span<std::byte> HeapBlocks::allocate(std::size_t bytes) {
@@ -24,11 +26,19 @@ std::span<std::byte> HeapBlocks::allocate(std::size_t bytes) {
   if (block == nullptr)
     throw Error(Code::io, fmt::format("[allocate] the machine has no more memory; got a request for {} bytes", bytes));
   const std::lock_guard lock(mutex_);
-  blocks_.push_back(block);
+  blocks_.push_back({static_cast<std::byte*>(block), bytes});
   // Before the first touch, or the pages are small already.
   if (alignment == kHuge) ::madvise(block, rounded, MADV_HUGEPAGE);
   std::memset(block, 0, bytes);
-  return {static_cast<std::byte*>(block), bytes};
+  return blocks_.back();
+}
+
+bool HeapBlocks::hold(std::span<const std::byte> data) const {
+  const std::lock_guard lock(mutex_);
+  const auto before = [](const std::byte* a, const std::byte* b) { return std::less<>()(a, b); };
+  return std::any_of(blocks_.begin(), blocks_.end(), [&](const auto& block) {
+    return !before(data.data(), block.data()) && !before(block.data() + block.size(), data.data() + data.size());
+  });
 }
 
 }  // namespace ddl

@@ -17,10 +17,12 @@ class HeapBlocks {
 
   /// Aligned to 64 bytes, to 2 MiB from that size on. Errors: io. Threads: any.
   std::span<std::byte> allocate(std::size_t bytes);
+  /// Whether all of it lies in one of them. Threads: any.
+  bool hold(std::span<const std::byte> data) const;
 
  private:
-  std::mutex mutex_;
-  std::vector<void*> blocks_;
+  mutable std::mutex mutex_;
+  std::vector<std::span<std::byte>> blocks_;
 };
 
 }  // namespace ddl

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstdlib>
@@ -42,11 +43,15 @@ std::vector<DeskMemory> meet(Rendezvous& rendezvous, Seconds timeout) {
 
 class OneAddressSpace final : public SharedMemory {
  public:
-  OneAddressSpace(std::vector<DeskMemory> desks, Seconds timeout) : desks_(std::move(desks)), timeout_(timeout) {}
+  /// `staged`: those whose blocks are read in place; empty: everything is.
+  OneAddressSpace(std::vector<DeskMemory> desks, Seconds timeout, std::vector<std::shared_ptr<HeapBlocks>> staged)
+      : desks_(std::move(desks)), timeout_(timeout), staged_(std::move(staged)), blocks_(staged_.empty() ? std::make_shared<HeapBlocks>() : staged_.back()) {}
 
   Desk& desk(int rank) override { return *desks_[static_cast<std::size_t>(rank)]; }
-  std::span<std::byte> allocate(std::size_t bytes) override { return blocks_.allocate(bytes); }
+  std::span<std::byte> allocate(std::size_t bytes) override { return blocks_->allocate(bytes); }
   std::optional<std::uint64_t> locate(std::span<const std::byte> data) const override {
+    const auto holds = [&](const auto& blocks) { return blocks->hold(data); };
+    if (!staged_.empty() && !data.empty() && std::none_of(staged_.begin(), staged_.end(), holds)) return std::nullopt;
     return std::bit_cast<std::uint64_t>(data.data());
   }
   std::byte* at(int, std::uint64_t where, std::uint64_t bytes) const override {
@@ -56,19 +61,24 @@ class OneAddressSpace final : public SharedMemory {
   bool alive(int) const override { return true; }
   bool dies_with_owner() const override { return true; }
   std::unique_ptr<SharedMemory> among(const std::vector<int>&, Rendezvous& rendezvous) override {
-    return std::make_unique<OneAddressSpace>(meet(rendezvous, timeout_), timeout_);
+    auto staged = staged_;
+    if (!staged.empty()) staged.push_back(std::make_shared<HeapBlocks>());
+    return std::make_unique<OneAddressSpace>(meet(rendezvous, timeout_), timeout_, std::move(staged));
   }
 
  private:
   std::vector<DeskMemory> desks_;
   Seconds timeout_;
-  HeapBlocks blocks_;
+  std::vector<std::shared_ptr<HeapBlocks>> staged_;
+  std::shared_ptr<HeapBlocks> blocks_;
 };
 
 }  // namespace
 
 std::unique_ptr<Transport> make_inproc(Rendezvous& rendezvous, const TransportOptions& options) {
-  auto memory = std::make_unique<OneAddressSpace>(meet(rendezvous, options.connect_timeout), options.connect_timeout);
+  std::vector<std::shared_ptr<HeapBlocks>> staged;
+  if (options.staged) staged.push_back(std::make_shared<HeapBlocks>());
+  auto memory = std::make_unique<OneAddressSpace>(meet(rendezvous, options.connect_timeout), options.connect_timeout, std::move(staged));
   return std::make_unique<MailboxTransport>("inproc", rendezvous.rank(), rendezvous.size(), std::move(memory));
 }
 

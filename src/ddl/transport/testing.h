@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -52,6 +54,20 @@ inline int most_ranks() { return launched != nullptr ? launched->most() : librar
 inline std::vector<std::string> transports_under_test() {
   if (!library_under_test.empty()) return {library_under_test};
   return launched != nullptr ? launched->transports() : self_standing_transports();
+}
+
+/// And inproc that copies as shm does: ThreadSanitizer knows memory by its address, and each rank of shm has the others' at its own.
+inline std::vector<std::string> transports_and_staging_under_test() {
+  auto all = transports_under_test();
+  if (const auto inproc = std::find(all.begin(), all.end(), "inproc"); inproc != all.end()) all.insert(inproc + 1, "inproc[staged=on]");
+  return all;
+}
+
+/// As tests may be called.
+inline std::string test_name(const std::string& transport) {
+  std::string name;
+  for (const char each : transport) name += std::isalnum(static_cast<unsigned char>(each)) != 0 ? each : '_';
+  return name;
 }
 
 /// Of these numbers of ranks those that there can be.
@@ -119,9 +135,9 @@ inline Outcomes run_ranks(int ranks, const std::function<void(Rendezvous&)>& bod
 }
 
 inline Outcomes run_transports(const std::string& name, int ranks, const std::function<void(Transport&)>& body) {
-  const auto registry = builtin_transports();
+  const auto chosen = choose_transport(name, {Seconds{20}, "secret"});
   return run_ranks(ranks, [&](Rendezvous& meeting) {
-    const auto transport = registry.at(name).make(meeting, {Seconds{20}, "secret"});
+    const auto transport = chosen.make(meeting, chosen.options);
     body(*transport);
   });
 }
