@@ -1,9 +1,10 @@
 """Every network against eager PyTorch: same weights in, same samples; outputs, loss, all gradients and running statistics
-equal, in fp64 to 1e-10 and in fp32 within its rounding. And what backward keeps, counted in PyTorch, against what we compute.
+equal, in fp64 to 1e-10 and in fp32 within its rounding; then outputs in evaluation, with those statistics. And what backward keeps, counted in PyTorch, against what we compute.
 
     numerics_test.py NETWORK_DUMP, in a Python that has torch
 """
 import collections
+import math
 import re
 import subprocess
 import sys
@@ -31,7 +32,8 @@ CIFAR, MNIST = images(3, 32), images(1, 28)
 SENTENCES, TEXT = Shape("translation", 0, 0, 0, 60, 9, 8), Shape("language", 0, 0, 0, 60, 0, 13)
 CAPTIONS = Shape("captioning", 3, 32, 32, 60, 0, 9)
 
-# Network, samples, batch. Every network once, both stems of those that have two, and sides that a stride does not divide.
+# Network, samples, batch. Every network once, both stems of those that have two, both auxiliary heads of Inception V3, and sides that a
+# stride does not divide.
 CASES = [
     ("mlp", MNIST, 4), ("mlp[hidden=32,layers=4]", CIFAR, 4), ("lenet", MNIST, 4), ("lenet", CIFAR, 4), ("smallcnn", CIFAR, 4), ("smallcnn", MNIST, 4),
     ("resnet18", CIFAR, 4), ("resnet18", images(3, 75), 2), ("resnet34", CIFAR, 4), ("resnet50", MNIST, 4), ("resnet50", images(3, 96), 2),
@@ -39,6 +41,7 @@ CASES = [
     ("vgg11[dropout=0]", CIFAR, 4), ("vgg11[dropout=0]", MNIST, 4), ("vgg16[dropout=0]", CIFAR, 4), ("vgg11[dropout=0]", images(3, 64), 2),
     ("mobilenetv2[dropout=0]", CIFAR, 4), ("mobilenetv2[dropout=0]", images(3, 97), 2), ("alexnet[dropout=0]", CIFAR, 4),
     ("alexnet[dropout=0]", images(3, 100), 2), ("inceptionv3[dropout=0]", images(3, 75), 4),
+    ("inceptionv3[dropout=0]", images(3, 299), 2),
     ("transformer[dropout=0]", SENTENCES, 3), ("transformer[hidden=48,heads=6,layers=2,dropout=0]", SENTENCES, 3),
     ("transformer-big[layers=1,dropout=0]", SENTENCES, 3), ("gpt[hidden=64,layers=3,heads=4,dropout=0]", TEXT, 3),
     ("gpt[hidden=32,layers=1,heads=1,seq=20,vocab=64,dropout=0]", TEXT, 3), ("captioner[depth=50,hidden=64,encoder=trained,dropout=0]", CAPTIONS, 3),
@@ -124,7 +127,12 @@ def repeat(spec, shape, dumped, kernels):
     loss.backward()
     result = {"loss": loss.detach(), **{key: tensor.detach() for key, tensor in output.items()}}
     result.update({f"gradient.{key}": tensor.grad for key, tensor in module.named_parameters() if tensor.requires_grad})
-    result.update({f"statistic.{key}": tensor for key, tensor in module.named_buffers()})
+    for key, layer in module.named_modules():
+        if isinstance(layer, torch.nn.BatchNorm2d) and layer.weight.requires_grad:
+            result.update({f"statistic.{key}.running_mean": layer.running_mean, f"statistic.{key}.running_var": layer.running_var})
+    # With gradients, so that attention takes the same way as in training.
+    module.eval()
+    result["evaluated"] = module(given)["logits"].detach()
     return result, bytes_kept
 
 
@@ -135,7 +143,9 @@ def results(tensors):
 def differences(ours, theirs):
     """By name, the largest difference relative to the largest element of what PyTorch has. A gradient that is zero in truth
     (of a bias before batch norm or softmax) is rounding of the others, and is held against the smallest that is not."""
-    return {name: (tensor - theirs[name]).abs().max().item() / max(theirs[name].abs().max().item(), 1e-6) for name, tensor in results(ours).items()}
+    ours = results(ours)
+    assert ours.keys() == theirs.keys(), f"on one side only: {sorted(ours.keys() ^ theirs.keys())}"
+    return {name: (tensor - theirs[name]).abs().max().item() / max(theirs[name].abs().max().item(), 1e-6) for name, tensor in ours.items()}
 
 
 def dump(spec, shape, batch, kind, kernels):
@@ -149,15 +159,20 @@ def say(*words):
 
 
 class Numerics(unittest.TestCase):
+    def compare(self, ours, theirs, kind):
+        """The name of what differs most, and by how much. NaN is further away than any number."""
+        found = differences(ours, theirs)
+        worst = max(found, key=lambda name: found[name] if math.isfinite(found[name]) else math.inf)
+        self.assertLess(found[worst], TOLERANCE[kind], worst)
+        return worst, found[worst]
+
     def hold(self, spec, shape, batch, kind, kernels):
         """Every element of every tensor; and what we say that backward keeps, as part of what it does."""
         ours = dump(spec, shape, batch, kind, kernels)
         theirs, kept = repeat(spec, shape, ours, kernels)
-        found = differences(ours, theirs)
-        worst = max(found, key=found.get)
+        worst, difference = self.compare(ours, theirs, kind)
         part_kept = ours["kept_elements"].item() * batch * ours["logits"].element_size() / kept
-        say(f"{spec}, {shape.channels}x{shape.height}, {kind} {kernels}: at most {found[worst]:.1e} apart ({worst}), keeps {part_kept:.3f} of PyTorch's")
-        self.assertLess(found[worst], TOLERANCE[kind], worst)
+        say(f"{spec}, {shape.channels}x{shape.height}, {kind} {kernels}: at most {difference:.1e} apart ({worst}), keeps {part_kept:.3f} of PyTorch's")
         return part_kept
 
     def test_fp64_differs_by_rounding_alone(self):
@@ -179,8 +194,18 @@ class Numerics(unittest.TestCase):
     def test_it_can_fail(self):
         ours = dump("lenet", MNIST, 4, "fp64", "fast")
         theirs, _ = repeat("lenet", MNIST, ours, "fast")
-        ours["gradient.conv1.weight"][0, 0, 0, 0] += 1e-6
-        self.assertGreater(differences(ours, theirs)["gradient.conv1.weight"], TOLERANCE["fp64"])
+        self.compare(ours, theirs, "fp64")
+        for name in ("loss", "logits", "evaluated", "gradient.conv1.weight", "gradient.fc3.bias"):
+            kept = ours[name].clone()
+            for wrong in (1e-6, math.nan):
+                ours[name].view(-1)[0] += wrong
+                with self.assertRaises(AssertionError, msg=f"{name} is off by {wrong}"):
+                    self.compare(ours, theirs, "fp64")
+                ours[name].copy_(kept)
+            del ours[name]
+            with self.assertRaisesRegex(AssertionError, "on one side only", msg=name):
+                self.compare(ours, theirs, "fp64")
+            ours[name] = kept
 
 
 if __name__ == "__main__":

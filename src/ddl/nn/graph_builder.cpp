@@ -53,6 +53,17 @@ void GraphBuilder::require_rank(const Layer& layer, std::size_t rank) const {
       fail(layer.name, fmt::format("takes samples of {} dimensions; got {}", rank, to_string(shape(from))));
 }
 
+/// For a layer whose weight of `expected` is the first parameter of layer `tied`.
+Borrowed GraphBuilder::borrow(const std::string& layer, int tied, const std::vector<std::int64_t>& expected) const {
+  if (tied >= static_cast<int>(graph_.layers.size()))
+    fail(layer, fmt::format("borrows a weight of a layer before it; got {}, expected 0 to {}", tied, graph_.layers.size() - 1));
+  const auto& owner = graph_.layers[static_cast<std::size_t>(tied)];
+  if (owner.parameters.empty() || owner.parameters[0].shape != expected)
+    fail(layer, fmt::format("borrows a weight of {}; got {} of layer '{}'", to_string(expected),
+                            owner.parameters.empty() ? "none" : to_string(owner.parameters[0].shape), owner.name));
+  return {tied, 0};
+}
+
 /// What only the auxiliary output needs.
 void GraphBuilder::mark_auxiliary() {
   if (graph_.auxiliary < 0) return;
@@ -88,13 +99,19 @@ void GraphBuilder::count_kept() {
   }
   for (const int output : {static_cast<int>(n) - 1, graph_.auxiliary})
     if (output >= 0) last_use[memory[at(output)]] = n;
+  // In evaluation dropout hands its input on: whoever reads the one reads the other.
+  for (std::size_t i = n; i-- > 0;)
+    if (layers[i].kind == LayerKind::dropout) {
+      auto& last = last_use[memory[at(layers[i].inputs[0])]];
+      last = std::max(last, last_use[i]);
+    }
 
   for (std::size_t i = 0; i < n; ++i) {
     auto& layer = layers[i];
     if (!keeps_[i].can_overwrite) continue;
     const auto over = memory[at(layer.inputs[0])];
     const bool read_twice = std::count_if(layer.inputs.begin(), layer.inputs.end(), [&](int input) { return memory[at(input)] == over; }) > 1;
-    // In evaluation dropout hands its input on, which others may still need.
+    // The same the other way round: others may still need dropout's input.
     const bool somebody_elses = layers[over].kind == LayerKind::input || layers[over].kind == LayerKind::dropout;
     layer.in_place = last_use[over] == i && !read_twice && kept_by[over] == 0 && !somebody_elses;
   }

@@ -140,6 +140,7 @@ class GraphBuilder {
   int append(Layer layer, Keeps keeps);
   void require_rank(const Layer& layer, std::size_t rank) const;
   [[noreturn]] void fail(const std::string& layer, const std::string& what) const;
+  Borrowed borrow(const std::string& layer, int tied, const std::vector<std::int64_t>& expected) const;
   std::vector<std::int64_t> slide(const std::string& name, int from, const Window& window) const;
   int activation(const std::string& name, int from, LayerKind kind, Keeps keeps, std::int64_t flops);
   int attend(Layer layer, const Attention& how, int padded_words);

@@ -95,6 +95,54 @@ TEST(Networks, CountTheFlopsOfLeNetByHand) {
   EXPECT_EQ(build("lenet", kMnist).flops(), conv1 + conv2 + fc + relu + pool);
 }
 
+// Linear: a product and a bias. Attention: queries and result for each word, keys and values for each that is seen, two products of
+// each with each, and 13 operations on every score.
+TEST(Networks, CountTheFlopsOfATransformerByHand) {
+  constexpr std::int64_t kFeatures = 8, kInner = 32, kHeads = 2, kVocabulary = 13, kSource = 5, kTarget = 7;
+  const auto linear = [](std::int64_t words, std::int64_t in, std::int64_t out) { return words * out * (2 * in + 1); };
+  const auto attention = [&](std::int64_t words, std::int64_t seen) {
+    return 2 * linear(words, kFeatures, kFeatures) + 2 * linear(seen, kFeatures, kFeatures) + words * seen * (4 * kFeatures + 13 * kHeads);
+  };
+  const auto join = [](std::int64_t words) { return (1 + 5) * words * kFeatures; };  // a sum and layer norm
+  const auto feed = [&](std::int64_t words) { return linear(words, kFeatures, kInner) + words * kInner + linear(words, kInner, kFeatures); };
+  const auto encoder = attention(kSource, kSource) + feed(kSource) + 2 * join(kSource);
+  const auto decoder = attention(kTarget, kTarget) + attention(kTarget, kSource) + feed(kTarget) + 3 * join(kTarget);
+  const auto tables = 2 * (kSource + kTarget) * kFeatures, logits = 2 * kTarget * kFeatures * kVocabulary;
+  const SampleShape shape{.classes = kVocabulary, .objective = Objective::translation, .source_length = kSource, .target_length = kTarget + 1};
+  EXPECT_EQ(build("transformer[hidden=8,heads=2,layers=3,dropout=0]", shape).flops(), tables + 3 * (encoder + decoder) + logits);
+}
+
+// A step of the LSTM: four gates of products with input and state and two biases, five exponentials of ten operations, four products or sums.
+TEST(Networks, CountTheFlopsOfACaptionerByHand) {
+  constexpr std::int64_t kHidden = 16, kVocabulary = 30, kWords = 8;
+  const auto encoder = build("resnet18", kCifar).flops() - 10 * (2 * 512 + 1);
+  const auto image = kHidden * (2 * 512 + 1), output = kWords * kVocabulary * (2 * kHidden + 1);
+  const auto lstm = (kWords + 1) * kHidden * (4 * (2 * 2 * kHidden + 2) + 5 * 10 + 4);
+  const SampleShape shape{3, 32, 32, kVocabulary, Objective::captioning, 0, kWords + 1};
+  EXPECT_EQ(build("captioner[depth=18,hidden=16,dropout=0]", shape).flops(), encoder + image + lstm + output);
+}
+
+TEST(Networks, CountTheFlopsOfResNetV2ByHand) {
+  const auto conv = [](std::int64_t kernel, std::int64_t in, std::int64_t out, std::int64_t side) { return 2 * kernel * kernel * in * out * side * side; };
+  const auto norm_and_relu = [](std::int64_t channels, std::int64_t side) { return 6 * channels * side * side; };
+  std::int64_t flops = conv(3, 3, 64, 32), before = 64, side = 32, width = 64;
+  for (const int blocks : {3, 4, 6, 3}) {
+    for (int block = 0; block < blocks; ++block) {
+      const auto after = block == 0 && width > 64 ? side / 2 : side;
+      flops += norm_and_relu(before, side) + conv(1, before, width, side);
+      flops += norm_and_relu(width, side) + conv(3, width, width, after);
+      flops += norm_and_relu(width, after) + conv(1, width, 4 * width, after);
+      if (block == 0) flops += conv(1, before, 4 * width, after);
+      flops += 4 * width * after * after;
+      before = 4 * width;
+      side = after;
+    }
+    width *= 2;
+  }
+  flops += norm_and_relu(2048, 4) + 2048 * 4 * 4 + 10 * (2 * 2048 + 1);
+  EXPECT_EQ(build("resnet50v2", kCifar).flops(), flops);
+}
+
 // Each piece of memory once: the image, what ReLU leaves (which pooling and the next layer read), indices of pooling,
 // and what pooling leaves (which the next layer reads).
 TEST(Networks, CountWhatBackwardOfLeNetNeedsByHand) {
@@ -184,6 +232,20 @@ TEST(GraphBuilder, WritesOverWhatNobodyNeedsAndNothingElse) {
   EXPECT_FALSE(layer(graph, "over relu's own output").in_place);
 }
 
+// In evaluation what dropout gives out is its input's memory, until the last layer that reads either.
+TEST(GraphBuilder, WritesOverNothingThatDropoutHandedOn) {
+  GraphBuilder net("test", {8, 16, 16});
+  const int from = net.global_average_pool("pool", net.conv2d("conv", GraphBuilder::kInput, 8, {3, 1, 1}));
+  const int dropped = net.dropout("twice", net.dropout("once", from, 0.5), 0.5);
+  const int over = net.relu("over what is read after dropout", from);
+  const int both = net.add("over what dropout handed on", dropped, over);
+  const int last = net.global_average_pool("again", both);
+  net.relu("over what was dropped and read", net.dropout("last", last, 0.5));
+  const auto graph = std::move(net).finish();
+  for (const auto* name : {"over what is read after dropout", "over what dropout handed on", "over what was dropped and read"})
+    EXPECT_FALSE(layer(graph, name).in_place) << name;
+}
+
 TEST(GraphBuilder, NamesTheLayerThatDoesNotFit) {
   GraphBuilder net("test", {8, 16, 16});
   const auto said = [](const std::function<void()>& body) -> std::string {
@@ -199,7 +261,36 @@ TEST(GraphBuilder, NamesTheLayerThatDoesNotFit) {
             "[test] layer 'odd' has 2 groups of channels; got 8 channels in and 9 out, expected multiples of it");
   EXPECT_EQ(said([&] { net.layer_norm("fine", 0); net.self_attention("maps", 0, {}); }), "[test] layer 'maps' takes samples of 2 dimensions; got 8x16x16");
   EXPECT_EQ(said([&] { net.add("sum", 0, net.flatten("flat", 0)); }), "[test] layer 'sum' adds samples of one shape; got 8x16x16 and 2048");
+  EXPECT_EQ(said([&] { net.conv2d("still", 0, 8, {3, {1, 0}}); }), "[test] layer 'still' moves its window on by at least 1x1; got 1x0");
+  EXPECT_EQ(said([&] { net.max_pool2d("still", 0, {3, 0}); }), "[test] layer 'still' moves its window on by at least 1x1; got 0x0");
+  EXPECT_EQ(said([&] { net.average_pool2d("back", 0, {3, -1}); }), "[test] layer 'back' moves its window on by at least 1x1; got -1x-1");
+  EXPECT_EQ(said([&] { net.max_pool2d("nothing", 0, {0}); }), "[test] layer 'nothing' looks through a window of at least 1x1; got 0x0");
+  EXPECT_EQ(said([&] { net.conv2d("less", 0, 8, {3, 1, {0, -1}}); }), "[test] layer 'less' pads by at least 0x0; got 0x-1");
+  EXPECT_EQ(said([&] { net.conv2d("none", 0, 8, {3}, {.groups = 0}); }),
+            "[test] layer 'none' has 0 groups of channels; got 8 channels in and 8 out, expected multiples of it");
+  EXPECT_EQ(said([&] { net.conv2d("no channels", 0, 0, {3}); }), "[test] layer 'no channels' has 1 groups of channels; got 8 channels in and 0 out, expected multiples of it");
+  EXPECT_EQ(said([&] { net.adaptive_average_pool2d("flat", 0, {3, 0}); }), "[test] layer 'flat' gives maps of at least 1x1; got 3x0");
   EXPECT_EQ(said([&] { net.dropout("all", 0, 1); }), "[test] layer 'all' drops a part; got a rate of 1, expected 0 to less than 1");
+}
+
+TEST(GraphBuilder, BorrowsWhatFitsOrSaysSo) {
+  GraphBuilder net("test");
+  const auto said = [](const std::function<void()>& body) -> std::string {
+    try {
+      body();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  const int words = net.input("words", InputPart::target, {5});
+  const int table = net.embedding("table", words, 20, 4, {});
+  EXPECT_EQ(said([&] { net.embedding("again", words, 20, 4, {.tied = table}); }), "nothing");
+  EXPECT_EQ(said([&] { net.embedding("wider", words, 20, 8, {.tied = table}); }), "[test] layer 'wider' borrows a weight of 20x8; got 20x4 of layer 'table'");
+  EXPECT_EQ(said([&] { net.embedding("wordless", words, 20, 4, {.tied = words}); }), "[test] layer 'wordless' borrows a weight of 20x4; got none of layer 'words'");
+  EXPECT_EQ(said([&] { net.embedding("later", words, 20, 4, {.tied = 9}); }), "[test] layer 'later' borrows a weight of a layer before it; got 9, expected 0 to 2");
+  EXPECT_EQ(said([&] { net.linear("turned", table, 4, {.tied = table}); }), "[test] layer 'turned' borrows a weight of 4x4; got 20x4 of layer 'table'");
+  EXPECT_EQ(said([&] { net.linear("later", table, 20, {.tied = 9}); }), "[test] layer 'later' borrows a weight of a layer before it; got 9, expected 0 to 2");
 }
 
 TEST(Initialise, FollowsItsDistributionAndSeed) {
@@ -210,14 +301,27 @@ TEST(Initialise, FollowsItsDistributionAndSeed) {
   initialise(spec, 2, 0, c.data());
   EXPECT_EQ(a, b);
   EXPECT_NE(a, c);
-  double squares = 0;
-  for (const float x : a) squares += double{x} * x;
-  EXPECT_NEAR(squares / static_cast<double>(a.size()) * 900, 1, 0.03);
+  // Within five deviations of mean and variance.
+  const auto moments = [](const std::vector<float>& values) {
+    double sum = 0, squares = 0;
+    for (const float x : values) {
+      sum += x;
+      squares += double{x} * x;
+    }
+    const auto n = static_cast<double>(values.size());
+    return std::pair{sum / n, squares / n};
+  };
+  const auto [mean, variance] = moments(a);
+  EXPECT_NEAR(mean, 0, 5 / (30 * std::sqrt(90'000.0)));
+  EXPECT_NEAR(variance * 900, 1, 5 * std::sqrt(2 / 90'000.0));
 
   const ParameterSpec uniform{"u", {100, 100}, Initialiser::uniform_fan_in(100)};
   std::vector<float> u(10'000);
   initialise(uniform, 1, 1, u.data());
   for (const float x : u) EXPECT_LE(std::abs(x), 0.1F);
+  const auto [uniform_mean, uniform_variance] = moments(u);
+  EXPECT_NEAR(uniform_mean, 0, 5 * 0.1 / std::sqrt(3 * 10'000.0));
+  EXPECT_NEAR(uniform_variance * 300, 1, 5 * std::sqrt(0.8 / 10'000));
 }
 
 TEST(Initialise, PlacesAreSinesAndCosines) {
@@ -233,6 +337,17 @@ TEST(Initialise, PlacesAreSinesAndCosines) {
 // The schemes that each network's file cites.
 TEST(Initialise, NetworksStartAsTheirSourcesSay) {
   const auto first = [](const ModelGraph& graph, const std::string& name) { return layer(graph, name).parameters.at(0).initialiser; };
+  const auto starts = [](const ModelGraph& graph, const std::string& name, Initialiser::Kind kind, float value) {
+    for (const auto& one : graph.layers)
+      for (const auto& spec : one.parameters)
+        if (spec.name == name) {
+          EXPECT_EQ(spec.initialiser.kind, kind) << graph.name << " " << name;
+          EXPECT_FLOAT_EQ(spec.initialiser.value, value) << graph.name << " " << name;
+          return;
+        }
+    ADD_FAILURE() << graph.name << " has no " << name;
+  };
+  constexpr auto kConstant = Initialiser::Kind::constant, kUniform = Initialiser::Kind::uniform, kNormal = Initialiser::Kind::normal;
   const auto resnet = build("resnet50", kImageNet);
   EXPECT_EQ(first(resnet, "layer1.0.conv2").kind, Initialiser::Kind::normal);
   EXPECT_FLOAT_EQ(first(resnet, "layer1.0.conv2").value, std::sqrt(2.0F / (64 * 9)));
@@ -245,6 +360,42 @@ TEST(Initialise, NetworksStartAsTheirSourcesSay) {
   const auto transformer = build("transformer", kSentences);
   EXPECT_FLOAT_EQ(first(transformer, "embedding").value, 1 / std::sqrt(512.0F));
   EXPECT_FLOAT_EQ(first(transformer, "encoder.layers.0.linear1").value, std::sqrt(6.0F / (512 + 2048)));
+  starts(transformer, "encoder.layers.0.linear1.bias", kConstant, 0);
+  starts(transformer, "decoder.layers.5.multihead_attn.in_proj_weight", kUniform, std::sqrt(6.0F / (512 + 3 * 512)));
+  starts(transformer, "decoder.layers.5.multihead_attn.in_proj_bias", kConstant, 0);
+  starts(transformer, "encoder.layers.0.norm1.weight", kConstant, 1);
+  starts(gpt, "wpe.weight", kNormal, 0.01F);
+  starts(gpt, "h.0.mlp.c_fc.bias", kConstant, 0);
+
+  // Layers of PyTorch's default: weights and biases by what comes in.
+  const auto as_in_torch = [&](const ModelGraph& graph, const std::string& name, float fan_in) {
+    for (const auto* tensor : {".weight", ".bias"}) starts(graph, name + tensor, kUniform, 1 / std::sqrt(fan_in));
+  };
+  as_in_torch(build("lenet", kMnist), "conv2", 6 * 25);
+  as_in_torch(build("lenet", kMnist), "fc1", 400);
+  as_in_torch(build("mlp", kMnist), "fc1", 784);
+  as_in_torch(build("smallcnn", kCifar), "3", 32 * 9);
+  as_in_torch(build("alexnet", kImageNet), "features.0", 3 * 121);
+  as_in_torch(build("alexnet", kImageNet), "classifier.1", 256 * 36);
+  as_in_torch(resnet, "fc", 2048);
+
+  const auto v2 = build("resnet50v2", kImageNet);
+  starts(v2, "layer2.0.downsample.weight", kNormal, std::sqrt(2.0F / 512));
+  starts(v2, "layer1.0.bn1.weight", kConstant, 1);
+  starts(v2, "layer1.0.bn1.bias", kConstant, 0);
+  as_in_torch(v2, "fc", 2048);
+  starts(build("vgg16", kImageNet), "features.0.bias", kConstant, 0);
+  starts(build("vgg16", kImageNet), "classifier.0.bias", kConstant, 0);
+
+  // A frozen encoder's blocks start as the identity, one that trains as a ResNet does.
+  const auto frozen = build("captioner", kCaptions), trained = build("captioner[encoder=trained]", kCaptions);
+  starts(frozen, "encoder.layer3.7.bn3.weight", kConstant, 0);
+  starts(frozen, "encoder.layer3.7.bn2.weight", kConstant, 1);
+  starts(trained, "encoder.layer3.7.bn3.weight", kConstant, 1);
+  for (const auto* name : {"image.weight", "embedding.weight", "lstm.weight_ih_l0", "lstm.weight_hh_l0", "lstm.bias_ih_l0", "lstm.bias_hh_l0", "output.weight"})
+    starts(frozen, name, kUniform, 0.08F);
+  starts(frozen, "image.bias", kConstant, 0);
+  starts(frozen, "output.bias", kConstant, 0);
 }
 
 }  // namespace

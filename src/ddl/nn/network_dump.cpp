@@ -1,10 +1,13 @@
 // network_dump SPEC classification|language|translation|captioning,C,H,W,CLASSES,SOURCE,TARGET BATCH fp32|fp64 fast|torch FILE
 //
 // One step of a network in training, for tests/numerics_test.py to repeat in PyTorch: FILE gets every tensor as a line
-// `name type dimensions…` and its bytes. Loss: mean cross-entropy, with 0.3 of the auxiliary head's.
+// `name type dimensions…` and its bytes. Loss: mean cross-entropy, with 0.3 of the auxiliary head's. `evaluated` are the logits in
+// evaluation, with the statistics that the step left.
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+
+#include <c10/core/GradMode.h>
 
 #include "ddl/core/error.h"
 #include "ddl/core/spec.h"
@@ -78,6 +81,8 @@ void dump(const std::vector<std::string>& arguments) {
   for (const auto& layer : net.graph().layers)
     if (!layer.frozen)
       for (const auto& statistic : layer.statistics) file.write("statistic." + statistic.name, net.buffers()[buffer++]);
+  const c10::NoGradGuard guard;
+  file.write("evaluated", net.forward(given.input, false).logits);
   file.close();
 }
 

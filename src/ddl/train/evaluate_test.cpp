@@ -21,8 +21,8 @@ namespace {
 
 class Waves final : public Dataset {
  public:
-  explicit Waves(int classes) : classes_(classes) {}
-  std::int64_t size() const override { return 601; }  // three batches for one worker, unequal parts for two
+  explicit Waves(int classes, std::int64_t size = 601) : classes_(classes), size_(size) {}  // three batches for one worker, unequal parts for two
+  std::int64_t size() const override { return size_; }
   SampleShape shape() const override { return {1, 28, 28, classes_}; }
   std::int64_t read(std::int64_t index, float* image) const override {
     for (int i = 0; i < 784; ++i) image[i] = std::sin(0.01F * static_cast<float>((index + 1) * (i + 3)));
@@ -32,6 +32,7 @@ class Waves final : public Dataset {
 
  private:
   int classes_;
+  std::int64_t size_;
 };
 
 Network lenet_for(const Dataset& data, at::Device where = at::kCPU) {
@@ -112,6 +113,30 @@ TEST(Evaluate, WorkersAddUpToOne) {
       EXPECT_NEAR(each.top5.value(), alone.top5.value(), samples) << name;
       EXPECT_NEAR(each.loss, alone.loss, name.starts_with("cuda") ? 1e-4 : 1e-6) << name;
     }
+  }
+}
+
+TEST(Evaluate, WorkersWithoutSamplesAddNothing) {
+  const Waves data(10, 3);
+  auto network = lenet_for(data);
+  const auto alone = evaluate(network, data, nullptr, {});
+  constexpr std::size_t kRanks = 5;
+  auto rendezvous = in_process_rendezvous(kRanks);
+  std::vector<Evaluation> found(kRanks);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < kRanks; ++rank)
+    threads.emplace_back([&, rank] {
+      auto own = lenet_for(data);
+      Communicator communicator(builtin_transports().at("inproc").make(*rendezvous[rank], {}), Seconds{60});
+      found[rank] = evaluate(own, data, &communicator, {});
+      communicator.barrier().wait();
+    });
+  for (auto& thread : threads) thread.join();
+  for (const auto& each : found) {
+    EXPECT_TRUE(each.complete);
+    EXPECT_EQ(each.top1, alone.top1);
+    EXPECT_EQ(each.top5, alone.top5);
+    EXPECT_NEAR(each.loss, alone.loss, 1e-6);
   }
 }
 

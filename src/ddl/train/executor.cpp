@@ -181,8 +181,9 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
   result.samples = step.batch->samples;
   result.loss = read_loss(step);
   tell_pending(step);
-  if (!std::isfinite(result.loss))
-    throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", number, result.loss));
+  const auto not_finite = [&](const std::string& got) { throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", number, got)); };
+  if (!std::isfinite(result.loss)) not_finite(fmt::format("{}", result.loss));
+  if (buckets_ && !std::isfinite(buckets_->control())) not_finite("that of another worker");
   result.stop = buckets_ ? buckets_->control() > 0 : ask_to_stop;
   result.skipped = step.skipped;
   ++(step.skipped ? updates_.skipped : updates_.updates);
@@ -230,8 +231,10 @@ void Executor::backward(Step& step, const Task& task) {
     // The loss is a sum; dividing its gradient by what the samples of all workers count makes the sum over workers and
     // micro-batches the gradient of the mean over the global batch, however unequal their shares are.
     const double scale = (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(step.batch->global_weight);
-    torch::autograd::backward({step.loss}, {at::full({}, scale, step.loss.options().requires_grad(false))});
     const auto loss = step.loss.detach().to(at::kDouble);
+    // Of a loss that is not finite, 0 times that is NaN, and so is the sum that all workers get.
+    if (buckets_) buckets_->add_to_control(loss * 0);
+    torch::autograd::backward({step.loss}, {at::full({}, scale, step.loss.options().requires_grad(false))});
     step.loss_sum = step.loss_sum.defined() ? step.loss_sum + loss : loss;
     step.loss.reset();
   }

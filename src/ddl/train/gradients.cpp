@@ -73,14 +73,15 @@ void GradientBuckets::arrange(const std::vector<Bucket>& buckets) {
       buffer.elements += static_cast<std::size_t>(parameter.numel());
       offset += parameter.nbytes();
     }
+    if (b + 1 == buckets.size()) {
+      control_ = at::from_blob(memory_.data() + offset, {1}, options.device(at::kCPU));
+      own_control_ = block_.defined() ? block_.narrow(0, element(offset), 1) : control_;
+      offset += element_bytes_;
+      ++buffer.elements;
+    }
     if (block_.defined()) {
       const auto elements = static_cast<std::int64_t>(buffer.elements);
       places_.push_back({at::from_blob(memory_.data() + begin, {elements}, options.device(at::kCPU)), block_.narrow(0, element(begin), elements)});
-    }
-    if (b + 1 == buckets.size()) {
-      control_ = at::from_blob(memory_.data() + offset, {1}, options.device(at::kCPU));
-      offset += element_bytes_;
-      ++buffer.elements;
     }
     buffers_.push_back(buffer);
   }
@@ -151,7 +152,8 @@ void GradientBuckets::complete_step() {
 
 Buffer GradientBuckets::buffer(int bucket) const { return buffers_.at(static_cast<std::size_t>(bucket)); }
 
-void GradientBuckets::set_control(double value) { control_.fill_(value); }
+void GradientBuckets::set_control(double value) { own_control_.fill_(value); }
+void GradientBuckets::add_to_control(const at::Tensor& value) { own_control_.add_(value); }
 double GradientBuckets::control() const { return control_.item<double>(); }
 
 }  // namespace ddl

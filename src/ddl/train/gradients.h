@@ -54,7 +54,10 @@ class GradientBuckets {
   /// A view of the bucket, on the device, with the parameter's sizes and strides.
   const at::Tensor& gradient(int parameter) const { return views_[static_cast<std::size_t>(parameter)]; }
 
+  /// What this rank puts into the control element, before the last bucket is complete: a number, and a scalar on the device besides.
   void set_control(double value);
+  void add_to_control(const at::Tensor& value);
+  /// The sum over ranks, once the last bucket is reduced.
   double control() const;
 
   /// Parameters in the order in which their gradients became complete in the last step.
@@ -80,7 +83,8 @@ class GradientBuckets {
   std::vector<Place> places_;    ///< by bucket, where the device is not the host
   std::vector<at::Tensor> views_;
   std::vector<int> bucket_of_;
-  at::Tensor control_;
+  at::Tensor control_;      ///< in the transport's memory
+  at::Tensor own_control_;  ///< on the device
   Ready ready_;
   std::function<void(Nanoseconds, Nanoseconds)> copied_;
   bool last_pass_ = false;

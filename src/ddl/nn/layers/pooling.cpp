@@ -2,6 +2,8 @@
 
 #include "ddl/nn/graph_builder.h"
 
+#include <fmt/format.h>
+
 namespace ddl {
 
 int GraphBuilder::max_pool2d(const std::string& name, int from, Window window) {
@@ -33,6 +35,7 @@ int GraphBuilder::average_pool2d(const std::string& name, int from, Window windo
 int GraphBuilder::adaptive_average_pool2d(const std::string& name, int from, Pair size) {
   Layer layer{name, LayerKind::adaptive_average_pool2d, {from}};
   require_rank(layer, 3);
+  if (size.height < 1 || size.width < 1) fail(name, fmt::format("gives maps of at least 1x1; got {}x{}", size.height, size.width));
   layer.shape = {shape(from)[0], size.height, size.width};
   layer.flops = elements_of(shape(from));
   // To one pixel it is a mean, whose backward needs sizes alone.

@@ -15,7 +15,7 @@ int GraphBuilder::embedding(const std::string& name, int words, std::int64_t voc
   if (how.tied < 0)
     layer.parameters.push_back({name + ".weight", {vocabulary, features}, how.weight(vocabulary, features)});
   else
-    layer.borrowed.push_back({how.tied, 0});
+    layer.borrowed.push_back(borrow(name, how.tied, {vocabulary, features}));
   if (how.factor != 1) layer.flops = elements_of(layer.shape);
   return append(std::move(layer), {.inputs = true, .extra = length});  // words are int64: twice the elements of fp32
 }
