@@ -88,6 +88,7 @@ void say_results(const std::vector<Json>& records, const Output& output) {
   if (records.empty()) return;
   output.say("\n" + render_table(records));
   output.say(render_where_time_went(records));
+  if (const auto beside_fp32 = render_precisions(records); !beside_fp32.empty()) output.say(beside_fp32);
 }
 
 void say_failures(const std::vector<Json>& records, const Output& output) {

@@ -42,6 +42,7 @@ struct Initialiser {
     uniform,    ///< U(-value, value)
     normal,     ///< N(0, value^2)
     sinusoids,  ///< of [places, features]: Vaswani et al. 2017, section 3.5
+    forget,     ///< of an LSTM's bias: `value` for its forget gates, which are the second quarter, else 0
     file,       ///< comes from a file, with the layer
   };
   Kind kind = Kind::constant;
@@ -50,6 +51,7 @@ struct Initialiser {
   static Initialiser zeros() { return {}; }
   static Initialiser ones() { return {Kind::constant, 1}; }
   static Initialiser uniform(float bound) { return {Kind::uniform, bound}; }
+  static Initialiser forget(float bias) { return {Kind::forget, bias}; }
   static Initialiser normal(float deviation) { return {Kind::normal, deviation}; }
   /// U(-1/sqrt(fan_in), 1/sqrt(fan_in)): PyTorch's default of linear and convolution layers.
   static Initialiser uniform_fan_in(std::int64_t fan_in);

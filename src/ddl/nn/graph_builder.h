@@ -112,6 +112,8 @@ class GraphBuilder {
   /// To `memory` [m, features]. Places where `padded_words` [m] is kPadding are not seen.
   int cross_attention(const std::string& name, int queries, int memory, const Attention& how, int padded_words = -1);
   /// [n, features] -> [n, hidden]. With `first` [features], that comes before the n and its output is dropped.
+  /// Forget gates start open, with a bias of 1, without which half of what is remembered is lost at each place: Jozefowicz, Zaremba &
+  /// Sutskever, ICML 2015.
   int lstm(const std::string& name, int from, std::int64_t hidden, const WeightInitialiser& weight, int first = -1);
 
   // layers/script.cpp

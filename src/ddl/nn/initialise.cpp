@@ -29,6 +29,10 @@ void initialise(const ParameterSpec& spec, std::uint64_t seed, std::uint64_t ind
     case Initialiser::Kind::uniform: std::generate_n(values, n, [&] { return random.uniform(-value, value); }); return;
     case Initialiser::Kind::normal: std::generate_n(values, n, [&] { return value * random.normal(); }); return;
     case Initialiser::Kind::sinusoids: sinusoids(spec, values); return;
+    case Initialiser::Kind::forget:
+      std::fill_n(values, n, 0.0F);
+      std::fill_n(values + n / 4, n / 4, value);
+      return;
     case Initialiser::Kind::file: break;
   }
   throw Error(Code::unsupported, fmt::format("[initialise] unsupported: '{}' comes from a file", spec.name));

@@ -12,6 +12,7 @@
 namespace ddl {
 
 struct LayerTensors;
+class Past;
 class ScriptModule;
 
 /// Which implementation of the layers: `fast` is ours (channels-last where that is faster, no page faults), `torch`
@@ -53,8 +54,10 @@ class Network {
 
   /// Runs layers [first, last) on `values`, one of each layer of the graph; those that no later layer reads are dropped.
   void forward_layers(std::size_t first, std::size_t last, std::vector<at::Tensor>& values, const NetworkInput& input, bool training);
-  /// One layer of `values`, which nothing is dropped from.
-  at::Tensor forward_layer(std::size_t layer, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training);
+  /// One layer of `values`, which nothing is dropped from. With a `past`, what depends on the target is of one place alone, the one after
+  /// those that are past (past.h).
+  at::Tensor forward_layer(std::size_t layer, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training,
+                           Past* past = nullptr);
   /// The layer after which nobody reads the value of `layer`; the number of layers for what the network gives out.
   std::size_t last_use(std::size_t layer) const { return last_use_[layer]; }
   /// Those that train, of one layer; what it borrows too.

@@ -8,6 +8,7 @@
 #include "ddl/report/escape.h"
 #include "ddl/report/format.h"
 #include "ddl/report/page_parts.h"
+#include "ddl/report/precision.h"
 #include "ddl/report/words.h"
 
 namespace ddl {
@@ -136,6 +137,7 @@ std::string card_html(const Group& group, bool alone) {
   }
   if (!alone || sentence.empty())
     out += "<p>" + html(sentence.empty() ? "No run of this kind succeeded." : sentence) + "</p>";
+  for (const auto& beside_fp32 : precision_findings(group)) out += "<p>" + html(beside_fp32) + "</p>";
   return out + "</li>\n";
 }
 

@@ -21,6 +21,9 @@ std::string render_table(const std::vector<Json>& records);
 /// the communication costs.
 std::string render_where_time_went(const std::vector<Json>& records);
 
+/// What other precisions reach beside fp32, a line each; empty where there are not both.
+std::string render_precisions(const std::vector<Json>& records);
+
 /// A page about a document `ddlbench.probe/1` (docs/machine.md): time over size for every transport and collective, what was
 /// measured as marks with intervals, what was fitted as lines, the bound below them; the table; the fitted costs.
 std::string render_probe(const Json& document);

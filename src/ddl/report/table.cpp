@@ -7,6 +7,7 @@
 #include "ddl/core/units.h"
 #include "ddl/report/comparison.h"
 #include "ddl/report/format.h"
+#include "ddl/report/precision.h"
 #include "ddl/report/report.h"
 #include "ddl/report/words.h"
 
@@ -101,6 +102,14 @@ std::string render_table(const std::vector<Json>& records) {
 std::string render_where_time_went(const std::vector<Json>& records) {
   std::string out;
   for (const auto& view : view_runs(records)) out += where_time_went(view) + "\n";
+  return out;
+}
+
+std::string render_precisions(const std::vector<Json>& records) {
+  const auto views = view_runs(records);
+  std::string out;
+  for (const auto& group : group_runs(views))
+    for (const auto& sentence : precision_findings(group)) out += sentence + "\n";
   return out;
 }
 

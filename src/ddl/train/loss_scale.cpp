@@ -1,21 +1,18 @@
 #include "ddl/train/loss_scale.h"
 
-#include <cmath>
+#include <ATen/ATen.h>
 
 namespace ddl {
 
+LossScale::LossScale(Rule rule)
+    : rule_(rule), value_(at::full({}, rule.initial, at::kFloat)), good_(at::zeros({}, at::kInt)), found_(at::zeros({}, at::kFloat)) {}
+
+double LossScale::value() const { return *value_.const_data_ptr<float>(); }
+
 void LossScale::observe(bool finite) {
-  if (!finite) {
-    value_ = static_cast<double>(static_cast<float>(value_ * rule_.backoff));
-    good_ = 0;
-    ++skipped_;
-    return;
-  }
-  if (++good_ < rule_.interval) return;
-  // The scale is a float to the operators that it is multiplied in by.
-  const auto grown = static_cast<float>(value_ * rule_.growth);
-  if (std::isfinite(grown)) value_ = static_cast<double>(grown);
-  good_ = 0;
+  *found_.mutable_data_ptr<float>() = finite ? 0.0F : 1.0F;
+  at::_amp_update_scale_(value_, good_, found_, rule_.growth, rule_.backoff, rule_.interval);
+  skipped_ += finite ? 0 : 1;
 }
 
 }  // namespace ddl

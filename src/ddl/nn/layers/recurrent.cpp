@@ -20,8 +20,8 @@ int GraphBuilder::lstm(const std::string& name, int from, std::int64_t hidden, c
   const auto start = weight(features, hidden);
   layer.parameters = {{name + ".weight_ih_l0", {4 * hidden, features}, start},
                       {name + ".weight_hh_l0", {4 * hidden, hidden}, weight(hidden, hidden)},
-                      {name + ".bias_ih_l0", {4 * hidden}, start},
-                      {name + ".bias_hh_l0", {4 * hidden}, start}};
+                      {name + ".bias_ih_l0", {4 * hidden}, Initialiser::forget(1)},
+                      {name + ".bias_hh_l0", {4 * hidden}}};
   const auto steps = length + (first >= 0 ? 1 : 0);
   layer.multiply_adds = steps * 4 * hidden * (features + hidden);
   // Five transcendental functions of ten operations each, and four products or sums, per cell.

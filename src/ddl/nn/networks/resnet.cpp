@@ -61,7 +61,7 @@ int resnet_trunk(GraphBuilder& net, int images, const ResNetTrunk& how) {
     for (int block = 0; block < blocks[stage]; ++block)
       x = block_of(net, named(fmt::format("layer{}.{}", stage + 1, block)), x, std::int64_t{64} << stage, stage > 0 && block == 0 ? 2 : 1,
                    how.zero_last ? 0.0F : 1.0F);
-  return net.flatten(named("flatten"), net.global_average_pool(named("avgpool"), x));
+  return net.flatten(named("flatten"), net.adaptive_average_pool2d(named("avgpool"), x, how.grid));
 }
 
 /// ResNet v1. Where the resolution is halved inside a bottleneck, its 3x3 convolution has the stride (torchvision's

@@ -13,9 +13,10 @@ struct ResNetTrunk {
   std::string prefix = {};    ///< of every name
   /// Whether the last batch norm of each block starts at zero, so that the block starts as the identity: Goyal et al. 2017.
   bool zero_last = false;
+  int grid = 1;               ///< cells each way over which the last maps are averaged, one by one
 };
 
-/// All of ResNet v1 between an image and the average over its last maps: [512 or 2048].
+/// All of ResNet v1 between an image and the averages over its last maps: [512 or 2048, times grid squared].
 int resnet_trunk(GraphBuilder& net, int images, const ResNetTrunk& how);
 
 }  // namespace ddl

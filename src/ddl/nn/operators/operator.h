@@ -7,6 +7,7 @@
 
 #include "ddl/nn/graph.h"
 #include "ddl/nn/network.h"
+#include "ddl/nn/past.h"
 
 namespace ddl {
 
@@ -27,6 +28,7 @@ struct OperatorContext {
   bool training;
   const NetworkOptions& options;
   ScriptModule* script;                     ///< of a TorchScript file; else nothing
+  Past* past;                               ///< where the target comes word by word; else nothing
 };
 
 /// [n, …] of inputs -> [n, …] of layer.shape. May write over its first input where layer.in_place.

@@ -1,5 +1,6 @@
 // Embedding, attention and recurrence.
 #include <optional>
+#include <tuple>
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -30,23 +31,35 @@ at::Tensor embed(const OperatorContext& c) {
 
 at::Tensor add_positions(const OperatorContext& c) {
   const auto& table = c.own.constants.empty() ? c.own.parameters[0] : c.own.constants[0];
-  return c.inputs[0].add(table.narrow(0, 0, c.inputs[0].size(1)));
+  return c.inputs[0].add(table.narrow(0, c.past ? c.past->places() : 0, c.inputs[0].size(1)));
 }
 
 at::Tensor attend(const OperatorContext& c) {
   const auto features = c.layer.shape[1], heads = c.layer.attributes.heads;
   const auto &weight = c.own.parameters[0], &bias = c.own.parameters[1];
-  std::vector<at::Tensor> parts;
-  if (c.layer.inputs[0] == c.layer.inputs[1]) {
-    parts = at::linear(c.inputs[0], weight, bias).chunk(3, -1);
+  const bool itself = c.layer.inputs[0] == c.layer.inputs[1];
+  const auto project = [&](const at::Tensor& from, std::int64_t first, std::int64_t parts) {
+    return at::linear(from, weight.narrow(0, first * features, parts * features), bias.narrow(0, first * features, parts * features)).chunk(parts, -1);
+  };
+  at::Tensor queries, keys, values;
+  if (itself) {
+    const auto parts = at::linear(c.inputs[0], weight, bias).chunk(3, -1);
+    queries = by_heads(parts[0], heads), keys = by_heads(parts[1], heads), values = by_heads(parts[2], heads);
+    if (c.past) std::tie(keys, values) = c.past->extend(c.number, keys, values);
   } else {
-    parts = at::linear(c.inputs[1], weight.narrow(0, features, 2 * features), bias.narrow(0, features, 2 * features)).chunk(2, -1);
-    parts.insert(parts.begin(), at::linear(c.inputs[0], weight.narrow(0, 0, features), bias.narrow(0, 0, features)));
+    queries = by_heads(project(c.inputs[0], 0, 1)[0], heads);
+    if (c.past && c.past->of(c.number).first.defined()) {
+      keys = c.past->of(c.number).first, values = c.past->of(c.number).second;
+    } else {
+      const auto parts = project(c.inputs[1], 1, 2);
+      keys = by_heads(parts[0], heads), values = by_heads(parts[1], heads);
+      if (c.past) c.past->of(c.number) = {keys, values};
+    }
   }
   const auto mask = visible(c);
-  const auto mean = at::scaled_dot_product_attention(by_heads(parts[0], heads), by_heads(parts[1], heads), by_heads(parts[2], heads),
-                                                     mask.defined() ? std::optional(mask) : std::nullopt, 0,
-                                                     c.layer.attributes.causal && !mask.defined());
+  // The newest place sees all that are past.
+  const bool causal = c.layer.attributes.causal && !mask.defined() && !c.past;
+  const auto mean = at::scaled_dot_product_attention(queries, keys, values, mask.defined() ? std::optional(mask) : std::nullopt, 0, causal);
   return at::linear(mean.transpose(1, 2).flatten(2), c.own.parameters[2], c.own.parameters[3]);
 }
 
@@ -57,11 +70,16 @@ at::Tensor run_lstm(const OperatorContext& c) {
   const auto type = c.own.parameters[0].scalar_type();
   const bool on_processor = c.inputs[0].device().is_cpu();
   if (on_processor) wide.emplace(c10::autocast_dispatch_keyset);
-  const bool has_first = c.layer.inputs.size() > 1;
   const auto as_wide = [&](const at::Tensor& x) { return on_processor ? x.to(type) : x; };
-  const auto words = has_first ? at::cat({as_wide(c.inputs[1]).unsqueeze(1), as_wide(c.inputs[0])}, 1) : as_wide(c.inputs[0]);
-  const auto start = at::zeros({1, words.size(0), hidden}, words.options());
-  const auto all = std::get<0>(at::lstm(words, {start, start}, c.own.parameters, true, 1, 0, c.training, false, true));
+  auto words = as_wide(c.inputs[0]);
+  auto state = at::zeros({1, words.size(0), hidden}, words.options()), cell = state;
+  auto* const kept = c.past ? &c.past->of(c.number) : nullptr;
+  const bool begun = kept && kept->first.defined();
+  if (begun) state = kept->first.unsqueeze(0), cell = kept->second.unsqueeze(0);
+  const bool has_first = c.layer.inputs.size() > 1 && !begun;
+  if (has_first) words = at::cat({as_wide(c.inputs[1]).unsqueeze(1), words}, 1);
+  const auto [all, last_state, last_cell] = at::lstm(words, {state, cell}, c.own.parameters, true, 1, 0, c.training, false, true);
+  if (kept) *kept = {last_state.squeeze(0), last_cell.squeeze(0)};
   return has_first ? all.narrow(1, 1, all.size(1) - 1) : all;
 }
 
