@@ -43,6 +43,8 @@ torch.manual_seed(1)
 net = {"plain": Plain, "greedy": Greedy}.get(sys.argv[3], Net)()
 if sys.argv[3] == "frozen":
     net.requires_grad_(False)
+if sys.argv[3] == "nan":
+    net.fc.bias.data[3] = float("nan")
 torch.jit.save(torch.jit.script(net), sys.argv[1])
 """
 
@@ -54,7 +56,7 @@ class Models(unittest.TestCase):
         script = pathlib.Path(cls.folder, "export.py")  # torch.jit.script reads the source
         script.write_text(EXPORT)
         for name, classes, how in (("net.pt", 10, "trains"), ("wide.pt", 12, "trains"), ("frozen.pt", 10, "frozen"), ("plain.pt", 10, "plain"),
-                                   ("greedy.pt", 10, "greedy")):
+                                   ("greedy.pt", 10, "greedy"), ("nan.pt", 10, "nan")):
             subprocess.run([PYTHON, script, os.path.join(cls.folder, name), str(classes), how], check=True)
 
     @classmethod
@@ -115,6 +117,15 @@ class Models(unittest.TestCase):
         done = self.run_it("run", "--model", "net.pt", *QUICK, "--steps", "2", "--recompute")
         self.assertEqual(done.returncode, 6, done.stderr)
         self.assertIn("a TorchScript file is one layer", done.stderr)
+
+    def test_a_loss_that_is_not_finite_from_the_start_ends_the_run(self):
+        for workers in ("1", "2"):
+            done = self.run_it("run", "--json", "--model", "nan.pt", *QUICK, "--steps", "3", "--workers", workers)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            record = json.loads(done.stdout)
+            self.assertEqual(record["state"], "failed")
+            self.assertIn("loss is not finite at step 0", record["reason"])
+            self.assertEqual(record["samples"]["steps"], 0)
 
     def test_a_plugin_trains_like_one_of_ours(self):
         env = {"DDLBENCH_PLUGINS": str(PLUGIN)}
