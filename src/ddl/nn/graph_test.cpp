@@ -324,6 +324,13 @@ TEST(Initialise, FollowsItsDistributionAndSeed) {
   EXPECT_NEAR(uniform_variance * 300, 1, 5 * std::sqrt(0.8 / 10'000));
 }
 
+TEST(Initialise, ForgetGatesAreOpen) {
+  const ParameterSpec spec{"b", {8}, Initialiser::forget(1)};
+  std::vector<float> b(8, 5);
+  initialise(spec, 1, 0, b.data());
+  EXPECT_EQ(b, (std::vector<float>{0, 0, 1, 1, 0, 0, 0, 0}));
+}
+
 TEST(Initialise, PlacesAreSinesAndCosines) {
   const ParameterSpec spec{"p", {50, 6}, {Initialiser::Kind::sinusoids, 0}};
   std::vector<float> p(300);
@@ -392,8 +399,10 @@ TEST(Initialise, NetworksStartAsTheirSourcesSay) {
   starts(frozen, "encoder.layer3.7.bn3.weight", kConstant, 0);
   starts(frozen, "encoder.layer3.7.bn2.weight", kConstant, 1);
   starts(trained, "encoder.layer3.7.bn3.weight", kConstant, 1);
-  for (const auto* name : {"image.weight", "embedding.weight", "lstm.weight_ih_l0", "lstm.weight_hh_l0", "lstm.bias_ih_l0", "lstm.bias_hh_l0", "output.weight"})
+  for (const auto* name : {"image.weight", "embedding.weight", "lstm.weight_ih_l0", "lstm.weight_hh_l0", "output.weight"})
     starts(frozen, name, kUniform, 0.08F);
+  starts(frozen, "lstm.bias_ih_l0", Initialiser::Kind::forget, 1);
+  starts(frozen, "lstm.bias_hh_l0", kConstant, 0);
   starts(frozen, "image.bias", kConstant, 0);
   starts(frozen, "output.bias", kConstant, 0);
 }

@@ -9,7 +9,8 @@
 namespace ddl {
 namespace {
 
-constexpr std::size_t kSeedsThatTell = 3;
+/// The sign test: that so many of two equal precisions fall to one side is chance once in 32 times.
+constexpr std::size_t kSeedsThatTell = 6;
 
 /// Of one precision: accuracy, in percent, by what must be equal for two runs to be set side by side.
 using Reached = std::map<std::string, double>;
@@ -34,7 +35,7 @@ double mean_of(const Reached& reached) {
 std::string seed_by_seed(const std::vector<double>& differences) {
   const auto [low, high] = std::minmax_element(differences.begin(), differences.end());
   if (differences.size() == 1) return fmt::format("with the same seed it differs by {:+.2f} points: one seed does not tell them apart", *low);
-  std::string verdict = "not told apart";
+  std::string verdict = differences.size() < kSeedsThatTell ? fmt::format("fewer than {} seeds do not tell them apart", kSeedsThatTell) : "not told apart";
   if (differences.size() >= kSeedsThatTell && *low > 0) verdict = "it is better with every seed";
   if (differences.size() >= kSeedsThatTell && *high < 0) verdict = "it is worse with every seed";
   return fmt::format("seed by seed it differs by {:+.2f} to {:+.2f} points: {}", *low, *high, verdict);

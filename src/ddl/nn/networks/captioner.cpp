@@ -15,7 +15,7 @@ namespace ddl {
 ///          identity (Goyal et al. 2017), since batch norm with statistics that never were taken keeps nothing in bounds.
 /// Shape:   images of at least 8x8 and captions as far as they are known -> the vocabulary, at each place.
 /// Source:  Vinyals et al., Show and Tell, CVPR 2015, with ResNet-152 (He et al. 2016) as encoder; weights of the decoder start
-///          as U(-0.08, 0.08), as its authors' code does.
+///          as U(-0.08, 0.08), biases at 0 but for the forget gates' 1, as its authors' code does.
 ModelGraph captioner(const Spec& options, const SampleShape& shape) {
   require_options(options, {"encoder", "depth", "grid", "hidden", "dropout"});
   require_objective("captioner", shape, Objective::captioning);
