@@ -2,7 +2,7 @@
 
 fp32, sum, in place; every round runs all arms in turn (A B … B A). Arms: the limit kernel (collective_bench), ours over shm
 with memory born in the segment and outside of it, ours over tcp, each MPI that is installed, Gloo.
-An arm that takes more than a minute is ended; what it had not measured by then is shown as "-".
+An arm that takes more than a minute (PATIENCE, in seconds) is ended; what it had not measured by then is shown as "-".
   Open MPI, MPICH: Debian's libopenmpi-dev openmpi-bin libmpich-dev mpich. Intel MPI: PyPI's impi-rt and impi-devel, unpacked
   or installed under the folder that IMPI_ROOT names.
 
@@ -23,7 +23,7 @@ import statistics
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 4
 RANKS = int(sys.argv[2]) if len(sys.argv) > 2 else 2
 SIZES = [int(size) for size in sys.argv[3:]] or [1 << 10, 64 << 10, 512 << 10, 4 << 20, 32 << 20, 256 << 20]
-PATIENCE = 60  # s; MPICH, which has no setting to yield, takes longer where ranks outnumber cores
+PATIENCE = float(os.environ.get("PATIENCE", 60))  # s; MPICH, which has no setting to yield, takes longer where ranks outnumber cores
 BENCH = BINARY.parent / "collective_bench"
 CODE = ROOT / "bench" / "peers"
 MORE_RANKS_THAN_CORES = RANKS > len(os.sched_getaffinity(0))
@@ -117,7 +117,7 @@ for number in range(ROUNDS):
             size, value = (int(fields[4]), float(fields[5])) if len(fields) > 2 else (int(fields[0]), float(fields[1]))
             results[name][size].append(value)
         print(f"  round {number + 1}/{ROUNDS} {name}: {[round(v[-1], 2) for v in results[name].values() if v]}"
-              f"{f' and no more within {PATIENCE} s' if status is None else ''}", file=sys.stderr)
+              f"{f' and no more within {PATIENCE:g} s' if status is None else ''}", file=sys.stderr)
 
 print(f"all-reduce of {RANKS} ranks, fp32, microseconds (medians of {ROUNDS} interleaved rounds)")
 print(f"{'bytes':>10}" + "".join(f"{name:>22}" for name in arms))
