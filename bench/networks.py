@@ -107,8 +107,12 @@ def row(result):
     samples = 1e3 * result["samples_a_worker"] * result["workers"]
     middle, low, high = ratio(each["pytorch"], each["ddlbench"])
 
+    def short(value):
+        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
     def cells(arm):
-        return f"{step[arm][0]:,.4g} [{step[arm][1]:,.4g} to {step[arm][2]:,.4g}] | {samples / step[arm][0]:,.4g} | {memory[arm]:,.0f}"
+        middle, low, high = map(short, step[arm])
+        return f"{middle} [{low} to {high}] | {short(samples / step[arm][0])} | {memory[arm]:,.0f}"
 
     marked = " (channels last)" if result["pytorch_format"] == "channels last" else ""
     return (f"| {result['network']} | {result['samples_a_worker']} | {cells('ddlbench')} | {cells('pytorch')}{marked} | "
