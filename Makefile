@@ -31,7 +31,7 @@ test: build      ## every test, through the binary and the browser too
 test-gpu:        ## what only a GPU shows: conformance on cuda:0, two workers on it, figures; PYTHON_CUDA has torch with CUDA
 	$(PYTHON_CUDA) bench/gpu.py
 
-test-mpi: build  ## the same ranks under mpirun and srun, for each MPI that was found (12 minutes)
+test-mpi: build  ## the same ranks under mpirun and srun, for each MPI that was found (10 minutes)
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -L mpi
 
 check: build     ## the inner loop: tests that take seconds

@@ -41,7 +41,8 @@ std::vector<Phase> phases_of_mpi() {
   all.push_back({"BeforeANativeCollective", connected([](Communicator& group, Stage& stage) {
                    auto values = ones(100'000);
                    for (int round = 0; round < 3; ++round) reduce(group, values, "native");
-                   if (stage.is_victim()) stage.scene.die_here();
+                   // Once the others are through, too: who sees right behind a collective that a rank has ended says so of that one.
+                   if (stage.is_victim()) ::usleep(200'000), stage.scene.die_here();
                    reduce(group, values, "native");
                  }),
                  always("[#4 all-reduce (native, sum) of 100000 fp32] ")});

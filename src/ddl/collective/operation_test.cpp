@@ -1,5 +1,7 @@
 #include "ddl/collective/operation.h"
 
+#include <random>
+
 #include <gtest/gtest.h>
 
 namespace ddl {
@@ -46,6 +48,11 @@ TEST(Operation, AMessageHasANumberButNoOrderAmongTheGroups) {
 
 TEST(Operation, TakesAnyBits) {
   for (std::uint64_t bits = 1; bits != 0; bits <<= 1) EXPECT_FALSE(describe_operation({bits * 0x9e3779b97f4a7c15ULL, bits, bits}).empty());
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 10'000; ++i) {
+    const auto operation = unpack({random(), random(), random()});
+    EXPECT_EQ(unpack(pack(operation)), operation);
+  }
 }
 
 }  // namespace
