@@ -15,7 +15,7 @@ double overlapped(const std::vector<Span>& spans, int worker) {
     if (span.stream == Stream::communication) {
       busy += seconds(span.end - span.begin);
       for (const auto& other : spans)
-        if (other.worker == worker && other.stream == Stream::compute && other.cause == Cause::communication)
+        if (other.worker == worker && other.stream == Stream::compute && (other.cause == Cause::communication || other.cause == Cause::bubble))
           exposed += seconds(std::max<Nanoseconds>(0, std::min(span.end, other.end) - std::max(span.begin, other.begin)));
     }
   }

@@ -8,13 +8,13 @@
 namespace ddl {
 namespace {
 
-using TaskOfStep = std::pair<std::int32_t, std::int32_t>;
+using MeetingOfStep = std::pair<std::int32_t, std::uint32_t>;
 
-std::map<TaskOfStep, Nanoseconds> last_arrivals(std::span<const Span> spans) {
-  std::map<TaskOfStep, Nanoseconds> last;
+std::map<MeetingOfStep, Nanoseconds> last_arrivals(std::span<const Span> spans) {
+  std::map<MeetingOfStep, Nanoseconds> last;
   for (const auto& span : spans)
-    if (span.stream == Stream::communication && span.task >= 0) {
-      auto& arrival = last[{span.step, span.task}];
+    if (span.stream == Stream::communication && span.meeting != 0) {
+      auto& arrival = last[{span.step, span.meeting}];
       arrival = std::max(arrival, span.begin);
     }
   return last;
@@ -47,10 +47,10 @@ Ledger fold(std::span<const Span> spans, int worker, Nanoseconds begin, Nanoseco
 
   const auto charge = [&](const Span& span, Nanoseconds from, Nanoseconds to) {
     if (from >= to) return;
-    if (span.cause == Cause::communication) {
-      const auto found = arrivals.find({span.step, span.task});
+    if (span.cause == Cause::communication || span.cause == Cause::bubble) {
+      const auto found = arrivals.find({span.step, span.meeting});
       const auto last = found == arrivals.end() ? from : std::clamp(found->second, from, to);
-      ledger[Cause::wait] += seconds(last - from);
+      ledger[span.cause == Cause::bubble ? Cause::bubble : Cause::wait] += seconds(last - from);
       ledger[Cause::communication] += seconds(to - last);
     } else {
       ledger[span.cause] += seconds(to - from);

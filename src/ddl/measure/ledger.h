@@ -20,9 +20,9 @@ struct Ledger {
 
 /// Folds the spans that overlap [begin, end) into the ledger of `worker`.
 ///
-/// Only the compute stream spends wall time; where its spans nest, the innermost counts. Exposed communication of a
-/// task is split by the moment at which the last worker began that task on its communication stream: before it the
-/// worker waited for that peer, after it bytes moved. Spans of all workers are therefore wanted; with only the
+/// Only the compute stream spends wall time; where its spans nest, the innermost counts. Exposed communication, and a bubble, is
+/// split by the moment at which the last worker of that meeting began it on its communication stream: before it the
+/// worker waited for that peer, or had a bubble, after it bytes moved. Spans of all workers are therefore wanted; with only the
 /// worker's own, everything exposed counts as communication. Clocks of different workers must agree.
 Ledger fold(std::span<const Span> spans, int worker, Nanoseconds begin, Nanoseconds end);
 

@@ -8,10 +8,10 @@ namespace ddl {
 namespace {
 
 Span compute(Cause cause, Nanoseconds begin, Nanoseconds end, int task = -1, int worker = 0) {
-  return {begin, end, 0, task, static_cast<std::int16_t>(worker), Stream::compute, cause};
+  return {begin, end, 0, task, static_cast<std::int16_t>(worker), Stream::compute, cause, static_cast<std::uint32_t>(task + 1)};
 }
 Span collective(int task, Nanoseconds begin, Nanoseconds end, int worker) {
-  return {begin, end, 0, task, static_cast<std::int16_t>(worker), Stream::communication, Cause::communication};
+  return {begin, end, 0, task, static_cast<std::int16_t>(worker), Stream::communication, Cause::communication, static_cast<std::uint32_t>(task + 1)};
 }
 double total(const Ledger& ledger) { return std::accumulate(ledger.seconds.begin(), ledger.seconds.end(), 0.0); }
 constexpr double kNano = 1e-9;
@@ -38,6 +38,13 @@ TEST(Ledger, SplitsExposedCommunicationAtTheLastArrival) {
   const Trace trace{compute(Cause::communication, 50, 100, 5), collective(5, 40, 100, 0), collective(5, 80, 100, 1)};
   const auto ledger = fold(trace, 0, 0, 100);
   EXPECT_DOUBLE_EQ(ledger[Cause::wait], 30 * kNano);
+  EXPECT_DOUBLE_EQ(ledger[Cause::communication], 20 * kNano);
+}
+
+TEST(Ledger, SplitsABubbleAtTheMomentAtWhichTheMessageIsSent) {
+  const Trace trace{compute(Cause::bubble, 50, 100, 5), collective(5, 40, 100, 0), collective(5, 80, 100, 1)};
+  const auto ledger = fold(trace, 0, 0, 100);
+  EXPECT_DOUBLE_EQ(ledger[Cause::bubble], 30 * kNano);
   EXPECT_DOUBLE_EQ(ledger[Cause::communication], 20 * kNano);
 }
 

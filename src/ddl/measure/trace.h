@@ -17,7 +17,7 @@ enum class Cause : std::uint8_t {
   backward,
   communication,  ///< exposed: the compute stream stands still while bytes move
   wait,           ///< exposed: the compute stream stands still because another worker is late
-  bubble,         ///< a pipeline has no micro-batch for this stage
+  bubble,         ///< a pipeline has no micro-batch for this stage: recorded, like communication, until a message is there
   update,         ///< the optimizer
   harness,        ///< ddlbench's own bookkeeping
   residual,       ///< what no span accounts for; computed, never recorded
@@ -42,6 +42,8 @@ struct Span {
   std::int16_t worker = 0;
   Stream stream = Stream::compute;
   Cause cause = Cause::residual;
+  /// The same for the spans of all workers that take part in one collective or message of a step; 0: none.
+  std::uint32_t meeting = 0;
 };
 
 /// What happened when. Real and simulated executions make the same type.

@@ -39,8 +39,8 @@ Network::Network(ModelGraph graph, const NetworkOptions& options)
   last_use_.resize(graph_.layers.size());
   for (std::size_t i = 0; i < graph_.layers.size(); ++i) {
     for (const int input : graph_.layers[i].inputs) last_use_[static_cast<std::size_t>(input)] = i;
-    adopt(graph_.layers[i]);
   }
+  adopt();
   for (const int output : {static_cast<int>(graph_.layers.size()) - 1, graph_.auxiliary})
     if (output >= 0) last_use_[static_cast<std::size_t>(output)] = graph_.layers.size();
 }
@@ -55,44 +55,69 @@ at::Tensor Network::make(const ParameterSpec& spec, std::uint64_t index) const {
   return spec.shape.size() == 4 ? values.contiguous(format_) : values;
 }
 
-void Network::adopt(const Layer& layer) {
+/// Of every layer, which of its parameters are here: all where the layer is, else those that a layer borrows that is.
+std::vector<std::vector<bool>> Network::present() const {
+  std::vector<std::vector<bool>> here;
+  for (std::size_t i = 0; i < graph_.layers.size(); ++i) {
+    here.emplace_back(graph_.layers[i].parameters.size(), has(i));
+    if (!has(i)) continue;
+    for (const auto& [owner, number] : graph_.layers[i].borrowed) here[static_cast<std::size_t>(owner)][static_cast<std::size_t>(number)] = true;
+  }
+  return here;
+}
+
+void Network::adopt() {
   constexpr std::uint64_t kFrozen = std::uint64_t{1} << 32;  // what trains draws from below
-  LayerTensors own;
-  if (layer.kind == LayerKind::script) {
-    script_ = std::make_unique<ScriptModule>(layer.attributes.file, options_.device, options_.type);
-    for (const auto& [name, tensor] : script_->parameters(true)) {
-      parameters_.push_back(tensor);
-      own.parameters.push_back(tensor);
+  const auto here = present();
+  // What a parameter starts with depends on its place in the whole network alone.
+  std::uint64_t trainable = 0, fixed = 0;
+  for (std::size_t i = 0; i < graph_.layers.size(); ++i) {
+    const auto& layer = graph_.layers[i];
+    LayerTensors own;
+    if (layer.kind == LayerKind::script) {
+      script_ = std::make_unique<ScriptModule>(layer.attributes.file, options_.device, options_.type);
+      for (const auto& [name, tensor] : script_->parameters(true)) {
+        numbers_.push_back(static_cast<int>(trainable++));
+        parameters_.push_back(tensor);
+        own.parameters.push_back(tensor);
+      }
+      for (const auto& [name, tensor] : script_->parameters(false)) frozen_.push_back(tensor);
+      for (const auto& tensor : script_->statistics()) buffers_.push_back(tensor);
+    } else {
+      for (std::size_t p = 0; p < layer.parameters.size(); ++p) {
+        const auto& spec = layer.parameters[p];
+        const auto index = spec.trainable ? trainable++ : kFrozen + fixed++;
+        own.parameters.emplace_back();
+        if (!here[i][p]) continue;
+        own.parameters.back() = make(spec, index).requires_grad_(spec.trainable);
+        (spec.trainable ? parameters_ : frozen_).push_back(own.parameters.back());
+        if (spec.trainable) numbers_.push_back(static_cast<int>(index));
+      }
     }
-    for (const auto& [name, tensor] : script_->parameters(false)) frozen_.push_back(tensor);
-    for (const auto& tensor : script_->statistics()) buffers_.push_back(tensor);
-  } else {
-    for (const auto& spec : layer.parameters) {
-      auto& list = spec.trainable ? parameters_ : frozen_;
-      list.push_back(make(spec, spec.trainable ? list.size() : kFrozen + list.size()).requires_grad_(spec.trainable));
-      own.parameters.push_back(list.back());
+    if (has(i)) {
+      for (const auto& [owner, number] : layer.borrowed)
+        own.parameters.push_back(tensors_[static_cast<std::size_t>(owner)].parameters[static_cast<std::size_t>(number)]);
+      for (const auto& spec : layer.statistics) {
+        own.statistics.push_back(make(spec, 0));
+        if (!layer.frozen) buffers_.push_back(own.statistics.back());
+      }
+      for (const auto& spec : layer.constants) own.constants.push_back(make(spec, 0));
     }
+    tensors_.push_back(std::move(own));
   }
-  for (const auto& [owner, number] : layer.borrowed)
-    own.parameters.push_back(tensors_[static_cast<std::size_t>(owner)].parameters[static_cast<std::size_t>(number)]);
-  for (const auto& spec : layer.statistics) {
-    own.statistics.push_back(make(spec, 0));
-    if (!layer.frozen) buffers_.push_back(own.statistics.back());
-  }
-  for (const auto& spec : layer.constants) own.constants.push_back(make(spec, 0));
-  tensors_.push_back(std::move(own));
 }
 
 std::vector<std::string> Network::parameter_names() const {
   std::vector<std::string> names;
-  for (const auto& spec : graph_.parameter_specs()) names.push_back(spec.name);
+  const auto specs = graph_.parameter_specs();
+  for (const int number : numbers_) names.push_back(specs[static_cast<std::size_t>(number)].name);
   return names;
 }
 
 std::vector<at::Tensor> Network::parameters_of(std::size_t layer) const {
   std::vector<at::Tensor> some;
   for (const auto& parameter : tensors_[layer].parameters)
-    if (parameter.requires_grad()) some.push_back(parameter);
+    if (parameter.defined() && parameter.requires_grad()) some.push_back(parameter);
   return some;
 }
 

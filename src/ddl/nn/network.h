@@ -24,6 +24,8 @@ struct NetworkOptions {
   at::Device device{at::kCPU};
   Kernels kernels = Kernels::fast;
   std::uint64_t seed = 1;
+  /// Which layers it has tensors for; empty: all. Of others it has what those borrow.
+  std::vector<bool> layers = {};
 };
 
 /// What a network is given for n samples; what its objective does not have is undefined.
@@ -66,9 +68,13 @@ class Network {
   bool overwrites(std::size_t layer) const { return graph_.layers[layer].in_place; }
 
   const ModelGraph& graph() const { return graph_; }
-  /// Those that train, in the order of graph().parameter_specs().
+  /// Those that train and that it has, in the order of graph().parameter_specs().
   std::vector<at::Tensor>& parameters() { return parameters_; }
-  /// Those that do not, in the order of graph().frozen_specs().
+  /// Of each of parameters(), its number in graph().parameter_specs(); ascending.
+  const std::vector<int>& parameter_numbers() const { return numbers_; }
+  /// Of floating-point tensors.
+  at::TensorOptions tensor_options() const { return at::TensorOptions(options_.type).device(options_.device); }
+  /// Those that do not train, in the order of graph().frozen_specs().
   std::vector<at::Tensor>& frozen() { return frozen_; }
   /// Running means and variances of every batch norm that learns, in order.
   std::vector<at::Tensor>& buffers() { return buffers_; }
@@ -79,12 +85,15 @@ class Network {
 
  private:
   at::Tensor make(const ParameterSpec& spec, std::uint64_t index) const;
-  void adopt(const Layer& layer);
+  bool has(std::size_t layer) const { return options_.layers.empty() || options_.layers[layer]; }
+  void adopt();
+  std::vector<std::vector<bool>> present() const;
 
   ModelGraph graph_;
   NetworkOptions options_;
   at::MemoryFormat format_;
   std::vector<at::Tensor> parameters_;
+  std::vector<int> numbers_;                  ///< of parameters_
   std::vector<at::Tensor> frozen_;
   std::vector<at::Tensor> buffers_;
   std::vector<LayerTensors> tensors_;         ///< of each layer

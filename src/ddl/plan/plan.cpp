@@ -1,33 +1,43 @@
 #include "ddl/plan/plan.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "ddl/core/error.h"
 
 namespace ddl {
 
 std::string_view name(TaskKind kind) {
-  constexpr std::array<std::string_view, 7> kNames{"load", "forward", "backward", "send", "receive", "collective", "update"};
+  constexpr std::array<std::string_view, 10> kNames{"load", "forward", "backward", "backward-input", "backward-weight", "send", "receive", "collective", "update", "release"};
   return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name(Cargo cargo) {
+  constexpr std::array<std::string_view, 6> kNames{"none", "activations", "activation gradients", "gradients", "parameters", "control"};
+  return kNames[static_cast<std::size_t>(cargo)];
 }
 
 Cause cause_of(TaskKind kind) {
   switch (kind) {
     case TaskKind::load: return Cause::load;
     case TaskKind::forward: return Cause::forward;
-    case TaskKind::backward: return Cause::backward;
+    case TaskKind::backward:
+    case TaskKind::backward_input:
+    case TaskKind::backward_weight: return Cause::backward;
     case TaskKind::send:
     case TaskKind::receive:
     case TaskKind::collective: return Cause::communication;
-    case TaskKind::update: return Cause::update;
+    case TaskKind::update:
+    case TaskKind::release: return Cause::update;
   }
   return Cause::residual;
 }
 
-const Role& Plan::role_of(int worker) const {
-  for (const auto& role : roles)
-    if (worker >= role.first && worker < role.first + role.count) return role;
-  throw Error(Code::invalid_argument, fmt::format("[plan] no role for worker {}; got {} workers", worker, workers));
+int Plan::role_number(int worker) const {
+  const auto after = std::upper_bound(roles.begin(), roles.end(), worker, [](int number, const Role& role) { return number < role.first; });
+  if (after != roles.begin() && worker < std::prev(after)->first + std::prev(after)->count) return static_cast<int>(after - roles.begin()) - 1;
+  throw Error(Code::invalid_argument, fmt::format("[plan] no role for worker {}; got {} workers", worker, workers()));
 }
 
 }  // namespace ddl

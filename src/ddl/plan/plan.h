@@ -5,44 +5,78 @@
 #include <vector>
 
 #include "ddl/measure/trace.h"
+#include "ddl/plan/mesh.h"
+#include "ddl/plan/schedule.h"
 
 namespace ddl {
 
 enum class TaskKind : std::uint8_t {
-  load,        ///< take the next batch from the loader
-  forward,
-  backward,    ///< the last of a step raises the events of buckets as their gradients become complete
-  send,        ///< to the worker of role `peer`
+  load,             ///< take the next batch from the loader
+  forward,          ///< of one stage, on one micro-batch
+  backward,         ///< the last of a stage in a step raises the events of its buckets as their gradients become complete
+  backward_input,   ///< the gradient of what the stage was given alone; raises no events
+  backward_weight,  ///< what backward_input left out: raises events as backward does
+  send,             ///< a message to the worker abreast in role `peer`
   receive,
-  collective,  ///< all workers of the plan take part
-  update,      ///< the optimizer, on the parameters of one bucket, or all
+  collective,       ///< the workers of `group` take part
+  update,           ///< the optimizer, on the parameters of one bucket, or on all that are in none
+  release,          ///< parameters that were gathered for a stage are dropped
 };
 
 std::string_view name(TaskKind kind);
 /// The ledger's line for time that the compute stream spends in a task of this kind.
 Cause cause_of(TaskKind kind);
 
+/// What a message or a collective is of.
+enum class Cargo : std::uint8_t {
+  none,
+  activations,           ///< made in `stage`, read in `to_stage`, of one micro-batch
+  activation_gradients,  ///< of the same, going back
+  gradients,             ///< of `bucket`
+  parameters,            ///< of `bucket`
+  control,               ///< a few numbers: whether to stop, whether all is finite, the norm of the gradient
+};
+
+std::string_view name(Cargo cargo);
+
 inline constexpr int kNone = -1;
 
-/// One piece of a step's work. Its number is its place in Role::tasks.
+/// One piece of a step's work. Its number is its place in Role::tasks. Tasks of the compute stream run in that order; so do the collectives of
+/// a group, and the messages of one cargo from one worker to another. These queues run beside each other.
 struct Task {
   TaskKind kind = TaskKind::load;
   Stream stream = Stream::compute;
   std::string label;             ///< unique within the role: what traces and messages call it
   std::vector<int> after;        ///< tasks of the same role that must be complete before
   int waits_for = kNone;         ///< bucket whose event starts it; raised by `backward` while that runs
-  int bucket = kNone;            ///< of collective and update; kNone: all parameters
+  int bucket = kNone;            ///< of the role; of collectives of gradients and parameters, and of updates
   int peer = kNone;              ///< role number, of send and receive
+  int group = kNone;             ///< of collectives
+  Goal goal = Goal::all_reduce;  ///< of collectives
+  Cargo cargo = Cargo::none;     ///< of send, receive and collective
   int stage = 0;
+  int to_stage = kNone;          ///< of activations and their gradients
   int micro_batch = 0;
-  std::int64_t bytes = 0;        ///< moved by send, receive and collective
+  bool recompute = false;        ///< of forward: keeps what the stage was given alone, and backward runs it again
+  std::int64_t bytes = 0;        ///< moved by send and receive; the whole buffer of a collective
   double flops = 0;
+  /// The same in all roles that take part in the same message or collective (number_meetings()).
+  int meeting = kNone;
 };
 
-/// Gradients that travel together: numbers of parameters, in the order in which they lie in memory.
+/// Layers [first, last) of the network, run as one piece.
+struct Stage {
+  int first = 0;
+  int last = 0;
+  std::vector<int> parameters = {};  ///< that its layers use: numbers among those of the network that train
+};
+
+/// Parameters whose gradients travel together: their numbers, in the order in which they lie in memory.
 struct Bucket {
   std::vector<int> parameters;
   std::int64_t bytes = 0;
+  int stage = 0;          ///< whose backward completes it
+  bool control = false;   ///< one element more travels at its end, with what cargo `control` says
 };
 
 /// Bytes that a worker holds at the peak of a step.
@@ -58,24 +92,38 @@ struct Role {
   int count = 1;
   std::vector<Task> tasks;
   Holdings holds;
+  std::vector<int> stages = {};      ///< that its workers hold
+  std::vector<Bucket> buckets = {};
 };
 
 /// One training step of one strategy. Executed, verified, later priced and simulated.
 struct Plan {
   std::string strategy;
-  int workers = 1;
-  std::vector<Bucket> buckets;
-  std::vector<Role> roles;
+  Mesh mesh;                         ///< along its axis "data" each place has a part of the batch of its own
+  std::vector<Stage> stages;
+  std::vector<Group> groups;
+  std::vector<Role> roles;           ///< in the order of their workers
+  int micro_batches = 1;             ///< that a worker's part of the batch is cut into
 
-  const Role& role_of(int worker) const;
+  int workers() const { return mesh.workers(); }
+  int role_number(int worker) const;
+  const Role& role_of(int worker) const { return roles[static_cast<std::size_t>(role_number(worker))]; }
+  /// The part of the batch that a worker sees, and how many there are.
+  int share_of(int worker) const { return mesh.coordinate("data", worker); }
+  int shares() const { return mesh.size("data"); }
 };
 
+/// Gives tasks of several roles that are one event the same Task::meeting: the n-th collective of a group, the n-th message of a cargo from one role
+/// to another. What has no counterpart keeps kNone; verify() tells of it.
+void number_meetings(Plan& plan);
+
 /// What is wrong with a plan; empty where nothing is:
-///  - roles that do not cover the workers exactly once, labels used twice, dependencies on tasks that do not exist;
-///  - a deadlock, found by running the roles' streams in order without time: names the tasks that cannot start;
+///  - roles that do not cover the workers exactly once and in order, labels used twice, dependencies on tasks that do not exist;
+///  - a deadlock, found by running the roles' queues without time: names the tasks that cannot start;
 ///  - collectives that roles join in different orders or with different sizes, sends without their receive;
-///  - buckets that miss or repeat a parameter (of `parameters`), or that no update reads;
+///  - parameters (of `parameters`) that no stage uses, buckets that repeat one, or that no update reads;
 ///  - more memory than `memory_limit` bytes on a worker (0: no limit).
+/// Takes time in proportion to the tasks of all roles.
 std::vector<std::string> verify(const Plan& plan, int parameters, std::int64_t memory_limit = 0);
 
 }  // namespace ddl

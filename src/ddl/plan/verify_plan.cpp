@@ -1,185 +1,237 @@
 #include <algorithm>
-#include <array>
-#include <map>
-#include <set>
+#include <numeric>
+#include <unordered_set>
 
 #include "ddl/core/error.h"
-#include "ddl/plan/plan.h"
+#include "ddl/plan/meetings.h"
 
 namespace ddl {
 namespace {
 
 using Findings = std::vector<std::string>;
 
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
 void check_workers(const Plan& plan, Findings& findings) {
-  std::vector<std::pair<int, int>> covered;
-  for (const auto& role : plan.roles) covered.emplace_back(role.first, role.first + role.count);
-  std::sort(covered.begin(), covered.end());
   int next = 0;
-  for (const auto& [first, end] : covered) {
-    if (first != next) findings.push_back(fmt::format("workers {} to {} are in no role or in two", std::min(first, next), std::max(first, next) - 1));
-    next = end;
+  for (const auto& role : plan.roles) {
+    if (role.first != next) findings.push_back(fmt::format("workers {} to {} are in no role or in two", std::min(role.first, next), std::max(role.first, next) - 1));
+    next = role.first + role.count;
   }
-  if (next != plan.workers) findings.push_back(fmt::format("roles cover {} workers, the plan has {}", next, plan.workers));
+  if (next != plan.workers()) findings.push_back(fmt::format("roles cover {} workers, the plan has {}", next, plan.workers()));
 }
 
-/// Also says whether the tasks are sound enough to be run.
-bool check_tasks(const Plan& plan, const Role& role, Findings& findings) {
-  const auto count = static_cast<int>(role.tasks.size());
-  const auto buckets = static_cast<int>(plan.buckets.size());
-  std::set<std::string> labels;
-  const auto before = findings.size();
+void check_groups(const Plan& plan, Findings& findings) {
+  for (const auto& group : plan.groups)
+    for (const auto& [axis, only] : group.along) {
+      if (axis < 0 || axis >= static_cast<int>(plan.mesh.axes.size())) {
+        findings.push_back(fmt::format("group '{}' is along axis {}; the mesh has {}", group.name, axis, plan.mesh.axes.size()));
+        continue;
+      }
+      for (const int place : only)
+        if (place < 0 || place >= plan.mesh.axes[at(axis)].size)
+          findings.push_back(fmt::format("group '{}' is at place {} of axis '{}', which has {}", group.name, place, plan.mesh.axes[at(axis)].name,
+                                         plan.mesh.axes[at(axis)].size));
+    }
+}
+
+/// Numbers that stand for something that is there.
+void check_tasks(const Plan& plan, const Role& role, Findings& findings) {
+  const auto is_below = [](int number, std::size_t count) { return number >= 0 && number < static_cast<int>(count); };
+  std::unordered_set<std::string_view> labels;
+  const auto wrong = [&](const Task& task, const std::string& what) { findings.push_back(fmt::format("{}: '{}' {}", role.name, task.label, what)); };
   for (const auto& task : role.tasks) {
     if (!labels.insert(task.label).second) findings.push_back(fmt::format("{}: two tasks are called '{}'", role.name, task.label));
     for (const int other : task.after)
-      if (other < 0 || other >= count) findings.push_back(fmt::format("{}: '{}' is after task {}, which does not exist", role.name, task.label, other));
+      if (!is_below(other, role.tasks.size())) wrong(task, fmt::format("is after task {}, which does not exist", other));
     for (const int bucket : {task.bucket, task.waits_for})
-      if (bucket < kNone || bucket >= buckets) findings.push_back(fmt::format("{}: '{}' names bucket {} of {}", role.name, task.label, bucket, buckets));
-    if ((task.kind == TaskKind::send || task.kind == TaskKind::receive) &&
-        (task.peer < 0 || task.peer >= static_cast<int>(plan.roles.size())))
-      findings.push_back(fmt::format("{}: '{}' has no peer; got role {}", role.name, task.label, task.peer));
+      if (bucket != kNone && !is_below(bucket, role.buckets.size())) wrong(task, fmt::format("names bucket {} of {}", bucket, role.buckets.size()));
+    if (is_transfer(task) && !is_below(task.peer, plan.roles.size())) wrong(task, fmt::format("has no peer; got role {}", task.peer));
+    if (is_transfer(task) && is_below(task.peer, plan.roles.size()) && plan.roles[at(task.peer)].count != role.count)
+      wrong(task, fmt::format("is between roles of {} and {} workers; expected as many", role.count, plan.roles[at(task.peer)].count));
+    if (task.kind == TaskKind::collective) {
+      if (!is_below(task.group, plan.groups.size()))
+        wrong(task, fmt::format("has no group; got {}", task.group));
+      else if (!plan.groups[at(task.group)].has(plan.mesh, role.first))
+        wrong(task, fmt::format("is of group '{}', which its workers are not in", plan.groups[at(task.group)].name));
+    }
+    if (communicates(task) && task.stream != Stream::communication) wrong(task, "communicates; expected on the communication stream");
+    for (const int stage : {task.stage, task.to_stage == kNone ? task.stage : task.to_stage})
+      if (!is_below(stage, plan.stages.size())) wrong(task, fmt::format("names stage {} of {}", stage, plan.stages.size()));
   }
-  return findings.size() == before;
 }
 
-void check_buckets(const Plan& plan, int parameters, Findings& findings) {
-  std::map<int, int> seen;
-  for (const auto& bucket : plan.buckets)
-    for (const int parameter : bucket.parameters) ++seen[parameter];
-  if (plan.buckets.empty()) return;
+/// Every parameter is used in some stage, every stage held by some role, and every role updates each of its parameters once.
+void check_parameters(const Plan& plan, int parameters, Findings& findings) {
+  std::vector<bool> used(at(parameters));
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    for (const int parameter : plan.stages[s].parameters)
+      if (parameter < 0 || parameter >= parameters)
+        findings.push_back(fmt::format("stage {} uses parameter {}; there are {}", s, parameter, parameters));
+      else
+        used[at(parameter)] = true;
+    if (std::none_of(plan.roles.begin(), plan.roles.end(),
+                     [&](const Role& role) { return std::find(role.stages.begin(), role.stages.end(), static_cast<int>(s)) != role.stages.end(); }))
+      findings.push_back(fmt::format("stage {} is held by nobody", s));
+  }
   for (int i = 0; i < parameters; ++i)
-    if (seen[i] != 1) findings.push_back(fmt::format("parameter {} is in {} buckets; expected 1", i, seen[i]));
-  for (const auto& [parameter, times] : seen)
-    if (parameter < 0 || parameter >= parameters) findings.push_back(fmt::format("a bucket holds parameter {}; there are {}", parameter, parameters));
-  for (const auto& role : plan.roles)
-    for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
-      const auto uses = [&](TaskKind kind) {
-        return std::count_if(role.tasks.begin(), role.tasks.end(), [&](const Task& task) {
-          return task.kind == kind && (task.bucket == static_cast<int>(b) || (task.bucket == kNone && kind == TaskKind::update));
-        });
-      };
-      if (uses(TaskKind::update) != 1) findings.push_back(fmt::format("{}: bucket {} has {} updates; expected 1", role.name, b, uses(TaskKind::update)));
+    if (!used[at(i)]) findings.push_back(fmt::format("parameter {} is in no stage", i));
+
+  std::vector<int> times(at(parameters)), last_seen(at(parameters), -1);
+  for (std::size_t r = 0; r < plan.roles.size(); ++r) {
+    const auto& role = plan.roles[r];
+    std::vector<int> own;
+    for (const int stage : role.stages)
+      if (stage >= 0 && stage < static_cast<int>(plan.stages.size()))
+        for (const int parameter : plan.stages[at(stage)].parameters)
+          if (parameter >= 0 && parameter < parameters && last_seen[at(parameter)] != static_cast<int>(r)) {
+            last_seen[at(parameter)] = static_cast<int>(r);
+            times[at(parameter)] = 0;
+            own.push_back(parameter);
+          }
+    for (const auto& bucket : role.buckets)
+      for (const int parameter : bucket.parameters)
+        if (parameter < 0 || parameter >= parameters || last_seen[at(parameter)] != static_cast<int>(r))
+          findings.push_back(fmt::format("{}: a bucket holds parameter {}, which its stages do not use", role.name, parameter));
+        else
+          ++times[at(parameter)];
+    std::vector<int> updates(role.buckets.size());
+    int others = 0;
+    for (const auto& task : role.tasks)
+      if (task.kind == TaskKind::update && task.bucket == kNone)
+        ++others;
+      else if (task.kind == TaskKind::update && task.bucket >= 0 && task.bucket < static_cast<int>(updates.size()))
+        ++updates[at(task.bucket)];
+    const auto left = std::count_if(own.begin(), own.end(), [&](int parameter) { return times[at(parameter)] == 0; });
+    for (const int parameter : own)
+      if (times[at(parameter)] > 1) findings.push_back(fmt::format("{}: parameter {} is in {} buckets; expected 1", role.name, parameter, times[at(parameter)]));
+    for (std::size_t b = 0; b < updates.size(); ++b)
+      if (updates[b] != 1) findings.push_back(fmt::format("{}: bucket {} has {} updates; expected 1", role.name, b, updates[b]));
+    if (const int expected = left > 0 ? 1 : 0; others != expected)
+      findings.push_back(fmt::format("{}: parameters in no bucket have {} updates; expected {}", role.name, others, expected));
+  }
+}
+
+/// Events that the same tasks of several roles are: they must be of the same.
+void check_meetings(const Plan& plan, const std::vector<std::vector<int>>& numbers, Findings& findings) {
+  std::vector<std::pair<int, const Task*>> first;  // role and task, by meeting
+  for (std::size_t r = 0; r < plan.roles.size(); ++r)
+    for (std::size_t t = 0; t < numbers[r].size(); ++t) {
+      if (numbers[r][t] == kNone) continue;
+      const auto number = at(numbers[r][t]);
+      if (first.size() <= number) first.resize(number + 1, {kNone, nullptr});
+      const auto& task = plan.roles[r].tasks[t];
+      if (first[number].second == nullptr) {
+        first[number] = {static_cast<int>(r), &task};
+        continue;
+      }
+      const auto& [other_role, other] = first[number];
+      const auto& here = plan.roles[r].name;
+      const auto& there = plan.roles[at(other_role)].name;
+      if (!is_transfer(task)) {
+        if (other->bytes != task.bytes || other->goal != task.goal || other->cargo != task.cargo)
+          findings.push_back(fmt::format("{} joins '{}' ({} bytes) where {} joins '{}' ({} bytes)", here, task.label, task.bytes, there, other->label, other->bytes));
+        continue;
+      }
+      const auto& [sender, send, receiver, receive] =
+          task.kind == TaskKind::send ? std::tuple(here, &task, there, other) : std::tuple(there, other, here, &task);
+      if (send->bytes != receive->bytes || send->micro_batch != receive->micro_batch || send->stage != receive->stage || send->to_stage != receive->to_stage)
+        findings.push_back(fmt::format("{} sends {} bytes as '{}', {} expects {} as '{}'", sender, send->bytes, send->label, receiver, receive->bytes, receive->label));
     }
 }
 
-/// Runs the streams of all roles without time. A role stands for its workers: they do the same, so that each joins
-/// every collective of it at the same place.
+/// Runs the queues of all roles without time (Kahn 1962). A role stands for its workers: they do the same. Tasks of one meeting are one event,
+/// which happens once all of them may.
 class Run {
  public:
-  explicit Run(const Plan& plan) : plan_(plan), roles_(plan.roles.size()) {
-    for (std::size_t r = 0; r < roles_.size(); ++r) {
-      const auto& tasks = plan.roles[r].tasks;
-      roles_[r].done.resize(tasks.size());
-      for (std::size_t t = 0; t < tasks.size(); ++t)
-        roles_[r].queues[static_cast<std::size_t>(tasks[t].stream)].push_back(static_cast<int>(t));
+  Run(const Plan& plan, const std::vector<std::vector<int>>& numbers) : plan_(plan) {
+    for (const auto& role : plan.roles) {
+      offset_.push_back(tasks_);
+      tasks_ += role.tasks.size();
     }
+    node_.resize(tasks_);
+    std::iota(node_.begin(), node_.end(), 0);
+    std::vector<std::size_t> first;
+    for (std::size_t r = 0; r < plan.roles.size(); ++r)
+      for (std::size_t t = 0; t < numbers[r].size(); ++t) {
+        if (numbers[r][t] == kNone) continue;
+        const auto number = at(numbers[r][t]);
+        if (first.size() <= number) first.resize(number + 1, tasks_);
+        if (first[number] == tasks_) first[number] = offset_[r] + t;
+        node_[offset_[r] + t] = first[number];
+      }
+    open_.resize(tasks_);
+    next_.resize(tasks_);
+    for (std::size_t r = 0; r < plan.roles.size(); ++r) connect(r, numbers[r]);
   }
 
   void go(Findings& findings) {
-    while (advance(findings)) {
+    std::vector<std::size_t> ready;
+    for (std::size_t n = 0; n < tasks_; ++n)
+      if (node_[n] == n && open_[n] == 0) ready.push_back(n);
+    std::vector<bool> done(tasks_);
+    while (!ready.empty()) {
+      const auto n = ready.back();
+      ready.pop_back();
+      done[n] = true;
+      for (const auto other : next_[n])
+        if (--open_[other] == 0) ready.push_back(other);
     }
-    for (std::size_t r = 0; r < roles_.size(); ++r)
-      for (std::size_t s = 0; s < kStreams; ++s)
-        if (const int task = head(r, s); task != kNone) {
-          const auto& stuck = plan_.roles[r].tasks[static_cast<std::size_t>(task)];
-          findings.push_back(fmt::format("deadlock: {} cannot start '{}' on its {} stream", plan_.roles[r].name, stuck.label,
-                                         name(static_cast<Stream>(s))));
-        }
+    for (std::size_t r = 0; r < plan_.roles.size(); ++r)
+      for (const auto& queue : queues(plan_.roles[r]))
+        for (const int t : queue)
+          if (!done[node_[offset_[r] + at(t)]]) {
+            const auto& task = plan_.roles[r].tasks[at(t)];
+            findings.push_back(fmt::format("deadlock: {} cannot start '{}' on its {} stream", plan_.roles[r].name, task.label, name(task.stream)));
+            break;
+          }
   }
 
  private:
-  struct State {
-    std::array<std::vector<int>, kStreams> queues;
-    std::array<std::size_t, kStreams> next{};
-    std::vector<bool> done;
-  };
-
-  int head(std::size_t role, std::size_t stream) const {
-    const auto& state = roles_[role];
-    return state.next[stream] < state.queues[stream].size() ? state.queues[stream][state.next[stream]] : kNone;
+  static std::vector<std::vector<int>> queues(const Role& role) {
+    std::vector<std::vector<int>> all(1);
+    for (std::size_t t = 0; t < role.tasks.size(); ++t)
+      if (!communicates(role.tasks[t])) all[0].push_back(static_cast<int>(t));
+    for (auto& [key, tasks] : communication_queues(role)) all.push_back(tasks);
+    return all;
   }
 
-  const Task& task(std::size_t role, int number) const { return plan_.roles[role].tasks[static_cast<std::size_t>(number)]; }
-
-  bool ready(std::size_t role, int number) const {
-    const auto& wanted = task(role, number);
-    for (const int other : wanted.after)
-      if (!roles_[role].done[static_cast<std::size_t>(other)]) return false;
-    if (wanted.waits_for == kNone) return true;
-    // Backward raises its events while it runs: an event counts once that backward is done or may run. Of several, for
-    // micro-batches, the last completes the gradients.
-    const auto& tasks = plan_.roles[role].tasks;
-    bool any = false;
-    for (std::size_t t = 0; t < tasks.size(); ++t) {
-      if (tasks[t].kind != TaskKind::backward) continue;
-      if (!roles_[role].done[t]) return false;
-      any = true;
-    }
-    return any;
+  void edge(std::size_t from, std::size_t to) {
+    next_[node_[from]].push_back(node_[to]);
+    ++open_[node_[to]];
   }
 
-  void finish(std::size_t role, std::size_t stream) {
-    roles_[role].done[static_cast<std::size_t>(head(role, stream))] = true;
-    ++roles_[role].next[stream];
-  }
-
-  /// The stream at whose head this role has a ready task that `fits`, or kStreams.
-  template <typename Fits>
-  std::size_t stream_with(std::size_t role, Fits fits) const {
-    for (std::size_t s = 0; s < kStreams; ++s)
-      if (const int number = head(role, s); number != kNone && ready(role, number) && fits(task(role, number))) return s;
-    return kStreams;
-  }
-
-  bool advance(Findings& findings) {
-    bool moved = false;
-    for (std::size_t r = 0; r < roles_.size(); ++r) {
-      const auto local = [](const Task& t) {
-        return t.kind != TaskKind::collective && t.kind != TaskKind::send && t.kind != TaskKind::receive;
-      };
-      for (auto s = stream_with(r, local); s != kStreams; s = stream_with(r, local)) {
-        finish(r, s);
-        moved = true;
+  void connect(std::size_t r, const std::vector<int>& numbers) {
+    const auto& role = plan_.roles[r];
+    const auto base = offset_[r];
+    for (const auto& queue : queues(role))
+      for (std::size_t k = 1; k < queue.size(); ++k) edge(base + at(queue[k - 1]), base + at(queue[k]));
+    // Backward raises its events while it runs: one counts once the last backward of its stage may have run.
+    std::vector<int> last_backward(plan_.stages.size(), kNone);
+    for (std::size_t t = 0; t < role.tasks.size(); ++t)
+      if (role.tasks[t].kind == TaskKind::backward || role.tasks[t].kind == TaskKind::backward_weight)
+        last_backward[at(role.tasks[t].stage)] = static_cast<int>(t);
+    for (std::size_t t = 0; t < role.tasks.size(); ++t) {
+      const auto& task = role.tasks[t];
+      for (const int other : task.after) edge(base + at(other), base + t);
+      if (task.waits_for != kNone) {
+        const int backward = last_backward[at(role.buckets[at(task.waits_for)].stage)];
+        if (backward == kNone)
+          ++open_[node_[base + t]];  // never raised
+        else
+          edge(base + at(backward), base + t);
       }
-      const auto sends = stream_with(r, [](const Task& t) { return t.kind == TaskKind::send; });
-      if (sends == kStreams) continue;
-      const auto& send = task(r, head(r, sends));
-      const auto peer = static_cast<std::size_t>(send.peer);
-      const auto receives = stream_with(peer, [&](const Task& t) {
-        return t.kind == TaskKind::receive && t.peer == static_cast<int>(r) && t.micro_batch == send.micro_batch;
-      });
-      if (receives == kStreams) continue;
-      const auto& receive = task(peer, head(peer, receives));
-      if (send.bytes != receive.bytes)
-        findings.push_back(fmt::format("{} sends {} bytes as '{}', {} expects {} as '{}'", plan_.roles[r].name, send.bytes,
-                                       send.label, plan_.roles[peer].name, receive.bytes, receive.label));
-      finish(r, sends);
-      finish(peer, receives);
-      moved = true;
+      const bool alone = numbers[t] == kNone;
+      if (communicates(task) && alone) ++open_[node_[base + t]];  // nobody meets it
     }
-    return join_collective(findings) || moved;
-  }
-
-  bool join_collective(Findings& findings) {
-    std::vector<std::size_t> streams;
-    for (std::size_t r = 0; r < roles_.size(); ++r) {
-      streams.push_back(stream_with(r, [](const Task& t) { return t.kind == TaskKind::collective; }));
-      if (streams.back() == kStreams) return false;
-    }
-    if (roles_.empty()) return false;
-    const auto& first = task(0, head(0, streams[0]));
-    for (std::size_t r = 1; r < roles_.size(); ++r) {
-      const auto& other = task(r, head(r, streams[r]));
-      if (other.bytes != first.bytes || other.bucket != first.bucket)
-        findings.push_back(fmt::format("{} joins '{}' ({} bytes) where {} joins '{}' ({} bytes)", plan_.roles[0].name,
-                                       first.label, first.bytes, plan_.roles[r].name, other.label, other.bytes));
-    }
-    for (std::size_t r = 0; r < roles_.size(); ++r) finish(r, streams[r]);
-    return true;
   }
 
   const Plan& plan_;
-  std::vector<State> roles_;
+  std::size_t tasks_ = 0;
+  std::vector<std::size_t> offset_;             ///< of each role's first task among all
+  std::vector<std::size_t> node_;               ///< that stands for the task
+  std::vector<int> open_;                       ///< by node: what must come before
+  std::vector<std::vector<std::size_t>> next_;  ///< by node
 };
 
 }  // namespace
@@ -187,10 +239,15 @@ class Run {
 std::vector<std::string> verify(const Plan& plan, int parameters, std::int64_t memory_limit) {
   Findings findings;
   check_workers(plan, findings);
-  bool sound = true;
-  for (const auto& role : plan.roles) sound = check_tasks(plan, role, findings) && sound;
-  check_buckets(plan, parameters, findings);
-  if (sound) Run(plan).go(findings);
+  check_groups(plan, findings);
+  if (!findings.empty()) return findings;
+  for (const auto& role : plan.roles) check_tasks(plan, role, findings);
+  check_parameters(plan, parameters, findings);
+  if (findings.empty()) {
+    const auto numbers = meetings(plan);
+    check_meetings(plan, numbers, findings);
+    Run(plan, numbers).go(findings);
+  }
   for (const auto& role : plan.roles)
     if (memory_limit > 0 && role.holds.total() > memory_limit)
       findings.push_back(fmt::format("{} holds {} bytes; the limit is {}", role.name, role.holds.total(), memory_limit));

@@ -1,6 +1,9 @@
 #include "ddl/strategy/common.h"
 
+#include <utility>
+
 #include "ddl/core/error.h"
+#include "ddl/strategy/stages.h"
 
 namespace ddl {
 
@@ -30,6 +33,18 @@ std::vector<Task> compute_tasks(const StrategyInput& input) {
     tasks.push_back(std::move(backward));
   }
   return tasks;
+}
+
+Plan replicas(const StrategyInput& input) {
+  Plan plan;
+  plan.strategy = input.spec.name;
+  plan.mesh.axes = {{"data", input.workers}};
+  plan.stages = make_stages(input.graph, {0});
+  plan.micro_batches = input.micro_batches;
+  Role role{"worker", 0, input.workers, compute_tasks(input), holdings(input)};
+  role.stages = {0};
+  plan.roles = {std::move(role)};
+  return plan;
 }
 
 Holdings holdings(const StrategyInput& input) {

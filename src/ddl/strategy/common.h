@@ -11,6 +11,9 @@ namespace ddl {
 /// completes the gradients.
 std::vector<Task> compute_tasks(const StrategyInput& input);
 
+/// One role of `workers` along axis "data", each with the whole network: stages, roles and tasks of the network are filled in, nothing is exchanged.
+Plan replicas(const StrategyInput& input);
+
 /// Parameters, gradients, the optimizer's state and kept activations of a whole network on one worker.
 Holdings holdings(const StrategyInput& input);
 

@@ -72,11 +72,13 @@ Plan data_parallel(const StrategyInput& input) {
     return alone;
   }
 
-  Plan plan{"data", input.workers, assign_buckets(bytes, order, first, cap), {}};
-  // One element more travels with the last bucket: a vote of each worker whether to stop after this step.
-  plan.buckets.back().bytes += input.element_bytes;
-  Role role{"worker", 0, input.workers, compute_tasks(input), holdings(input)};
-  const auto count = static_cast<int>(plan.buckets.size());
+  auto plan = replicas(input);
+  plan.groups = {{"data", {{0}}}};
+  auto& role = plan.roles[0];
+  role.buckets = assign_buckets(bytes, order, first, cap);
+  role.buckets.back().bytes += input.element_bytes;
+  role.buckets.back().control = true;
+  const auto count = static_cast<int>(role.buckets.size());
   const auto backward = static_cast<int>(role.tasks.size()) - 1;
   for (int b = 0; b < count; ++b) {
     Task reduce;
@@ -84,7 +86,9 @@ Plan data_parallel(const StrategyInput& input) {
     reduce.stream = Stream::communication;
     reduce.label = fmt::format("all-reduce {}", b);
     reduce.bucket = b;
-    reduce.bytes = plan.buckets[static_cast<std::size_t>(b)].bytes;
+    reduce.bytes = role.buckets[static_cast<std::size_t>(b)].bytes;
+    reduce.group = 0;
+    reduce.cargo = Cargo::gradients;
     if (overlap) {
       reduce.waits_for = b;
     } else {
@@ -105,7 +109,7 @@ Plan data_parallel(const StrategyInput& input) {
   }
   // Gradients live in the buckets; autograd's own are dropped as they are copied in.
   role.holds.gradients = 0;
-  plan.roles = {std::move(role)};
+  number_meetings(plan);
   return plan;
 }
 

@@ -9,14 +9,14 @@ Plan single(const StrategyInput& input) {
   require_options(input.spec, {});
   if (input.workers != 1)
     throw Error(Code::invalid_argument, fmt::format("[single] trains with one worker; got {}", input.workers));
-  Role role{"worker", 0, 1, compute_tasks(input), holdings(input)};
-  const auto backward = static_cast<int>(role.tasks.size()) - 1;
+  auto plan = replicas(input);
+  auto& tasks = plan.roles[0].tasks;
   Task update;
   update.kind = TaskKind::update;
   update.label = "update";
-  update.after = {backward};
-  role.tasks.push_back(update);
-  return {"single", 1, {}, {role}};
+  update.after = {static_cast<int>(tasks.size()) - 1};
+  tasks.push_back(std::move(update));
+  return plan;
 }
 
 }  // namespace ddl

@@ -33,7 +33,7 @@ TEST(StrategyConformance, PlansAreSound) {
         const auto plan = strategy.make({graph, workers, 32, 4, {strategy.name, {}}, {}});
         const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
         EXPECT_TRUE(findings.empty()) << strategy.name << " " << network.name << " " << workers << ": " << join(findings, "; ");
-        EXPECT_EQ(plan.workers, workers);
+        EXPECT_EQ(plan.workers(), workers);
       }
     }
 }
@@ -47,11 +47,11 @@ TEST(DataParallel, FirstBucketIsSmallAndTheOthersReachTheCap) {
   const auto graph = model("resnet18");
   const auto plan = data_parallel({graph, 2, 32, 4, {"data", {}}, {}});
   // fc (20,520 bytes) and the last batch norm are small, so that the first bucket closes at layer4.1.conv2's 9 MiB.
-  ASSERT_GE(plan.buckets.size(), 2U);
-  EXPECT_LT(plan.buckets[0].bytes, std::int64_t{10} << 20);
-  EXPECT_GE(plan.buckets[1].bytes, std::int64_t{25} << 20);
+  ASSERT_GE(plan.roles[0].buckets.size(), 2U);
+  EXPECT_LT(plan.roles[0].buckets[0].bytes, std::int64_t{10} << 20);
+  EXPECT_GE(plan.roles[0].buckets[1].bytes, std::int64_t{25} << 20);
   std::int64_t sum = 0;
-  for (const auto& bucket : plan.buckets) sum += bucket.bytes;
+  for (const auto& bucket : plan.roles[0].buckets) sum += bucket.bytes;
   EXPECT_EQ(sum, graph.parameters() * 4 + 4);  // and the vote
 }
 

@@ -74,7 +74,7 @@ Evaluation evaluate(Network& network, Device& device, const Dataset& dataset, Co
   BleuCounts said;
   Sums sums;
   {
-    const Autocast autocast(network.parameters()[0].device().type(), options.precision);
+    const Autocast autocast(network.tensor_options().device().type(), options.precision);
     for (std::int64_t number = 0; number < batches; ++number) {
       if (options.stop && options.stop()) {
         sums.stopped = 1;

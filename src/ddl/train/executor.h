@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,10 +16,13 @@
 #include "ddl/measure/trace.h"
 #include "ddl/nn/network.h"
 #include "ddl/plan/plan.h"
+#include "ddl/train/channels.h"
 #include "ddl/train/device.h"
 #include "ddl/train/gradients.h"
 #include "ddl/train/loss_scale.h"
 #include "ddl/train/optimizer.h"
+#include "ddl/train/recipe.h"
+#include "ddl/train/stage_runner.h"
 
 namespace ddl {
 
@@ -25,7 +30,7 @@ namespace ddl {
 struct StepResult {
   /// This worker's part of the mean loss over the global batch: the parts of all workers add up to it.
   double loss = 0;
-  std::int64_t samples = 0;
+  std::int64_t samples = 0;  ///< of those whose loss this worker computed
   /// Some worker asked in this step to stop after it; the same answer on every worker.
   bool stop = false;
   /// The parameters stayed as they were, since some gradient was not finite; the same answer on every worker.
@@ -39,15 +44,6 @@ struct Exchange {
   std::uint64_t seed = 1;             ///< of what a compression draws
 };
 
-/// What a step computes, and how exactly.
-struct Recipe {
-  SampleShape shape = {};           ///< of the data set
-  std::string precision = "fp32";   ///< as jobs name it; the network's parameters are of element_bytes(precision)
-  double label_smoothing = 0;
-  bool recompute = false;           ///< activations, in backward
-  double clip = 0;                  ///< the largest norm of the gradient of all parameters together; 0: any
-};
-
 /// What became of the gradients of all steps so far; the same on every worker.
 struct UpdateReport {
   std::int64_t updates = 0;
@@ -58,8 +54,8 @@ struct UpdateReport {
 
 /// Runs one worker's tasks of a plan, step after step.
 ///
-/// Tasks of the compute stream run in order on the calling thread. Collectives run on the communicator's thread: one is
-/// started, in the plan's order, as soon as what it waits for has happened, be it an earlier task or the event that
+/// Tasks of the compute stream run in order on the calling thread. Collectives and messages run on threads of their communicators (channels.h):
+/// one is started, in its queue's order, as soon as what it waits for has happened, be it an earlier task or the event that
 /// backward raises when a bucket's gradients are complete. Every task leaves a span in the trace.
 ///
 /// On a device that does its work later (device.h) the calling thread only queues it, and waits where it must: for a batch, for a collective
@@ -69,17 +65,19 @@ class Executor {
  public:
   using NextBatch = std::function<std::shared_ptr<const Batch>()>;
 
-  /// `communicator` may be null where the plan has no collectives. The network's tensors are on `device`. All are kept by reference and
-  /// outlive this object.
+  /// `communicator` may be null where the plan has neither collectives nor messages. The network has the layers of the worker's stages, on
+  /// `device`. All are kept by reference and outlive this object.
   Executor(Network& network, Optimizer& optimizer, Device& device, Communicator* communicator, int worker, Recipe recipe, Exchange exchange);
+  ~Executor();
 
-  /// Takes a plan, and lays the gradient buckets out as it says. Errors: invalid_argument where verify() finds fault.
+  /// Takes a plan, and lays the gradient buckets out as it says. A later one may differ in its buckets alone.
+  /// Errors: invalid_argument where verify() finds fault.
   void adopt(Plan plan);
 
   /// Whether the plan's updates must wait for the whole gradient (StrategyInput::whole_gradient).
   static bool needs_whole_gradient(const Recipe& recipe);
 
-  /// One training step: its batch in as many micro-batches as the plan has forward tasks.
+  /// One training step: its batch in as many micro-batches as the plan has.
   /// Errors: those of the loader and of collectives; invalid_argument when the loss is not finite, or the gradients
   /// are not whatever the loss is scaled with.
   StepResult step(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop);
@@ -88,28 +86,49 @@ class Executor {
   std::vector<int> observed_order() const;
 
   const Plan& plan() const { return plan_; }
+  const Role& role() const { return plan_.role_of(worker_); }
   /// What the steps since the last call left.
   Trace take_trace();
   void record(const Span& span) { trace_.push_back(span); }
   /// What compression sent and lost since it began; nothing without one.
   std::optional<CompressionReport> compression() const;
-  /// Of the group that compression works in, beside the communicator's own.
-  Traffic compressed_traffic() const;
+  /// Of the groups that it works in, beside the communicator's own.
+  Traffic own_traffic() const;
   const UpdateReport& updates() const { return updates_; }
   std::int64_t bucket_bytes() const { return buckets_ ? buckets_->bytes() : 0; }
 
  private:
   struct Step;
+  /// Tasks that run one after the other on a thread of their own.
+  struct Queue {
+    std::vector<int> tasks;
+    std::size_t next = 0;  ///< to be started
+  };
+
+  void adopt_buckets();
   void adopt_compression();
   void run(Step& step, int number);
+  Range samples_of(const Step& step, const Task& task) const;
   void forward(Step& step, const Task& task);
-  void backward(Step& step, const Task& task);
+  void backward(Step& step, int number);
+  double squares_of_gradient(bool own_alone);
   void judge_gradient(Step& step);
   void update(Step& step, const Task& task);
-  void finish_dependencies(Step& step, const Task& task);
-  void start_collectives(Step& step);
+
+  void start_ready(Step& step);
   bool may_start(const Step& step, const Task& task) const;
+  bool is_done(const Step& step, int number) const;
+  void start(Step& step, int number);
+  void start_transfer(Step& step, int number);
+  void start_collective(Step& step, int number);
+  void start_control(Step& step, int number);
+  void complete(Step& step, int number);
+  void arrive(Step& step, int number);
+  void drop_sent(Step& step);
+  void tell_communication(Step& step, int number);
+
   Span span(std::int64_t step, int task, Cause cause, Nanoseconds begin = 0, Nanoseconds end = 0) const;
+  std::uint32_t meeting_of(const Task& task) const;
   /// A span between two moments; told of at once where they have passed, else when the step is over.
   void record(Step& step, const Moment& begin, const Moment& end, Span span);
   void tell_pending(Step& step);
@@ -124,14 +143,22 @@ class Executor {
   Exchange exchange_;
   std::optional<LossScale> loss_scale_;
   UpdateReport updates_;
-  int micro_batches_ = 1;
-  std::vector<std::size_t> cuts_;       ///< where recomputed segments begin and end; empty: none
+  Plan plan_;
+  bool has_loss_ = true;                ///< holds the last stage
+  int control_task_ = kNone;
+  std::array<double, 3> control_{};     ///< votes to stop, 0 or NaN for the loss, squares of the gradient
+  std::vector<int> compute_tasks_, communication_tasks_;
+  std::vector<Queue> queues_;
+  std::vector<std::size_t> unbucketed_; ///< the network's parameters that are in no bucket
+  std::vector<std::size_t> bucketed_;   ///< those that are, in the order of GradientBuckets
+  std::map<int, std::size_t> among_bucketed_;  ///< by a parameter's number: its place in that order
+  std::vector<std::size_t> owned_;      ///< those that no worker before this one has
+  std::unique_ptr<StageRunner> runner_;
+  std::unique_ptr<Channels> channels_;
+  std::unique_ptr<GradientBuckets> buckets_;
   std::unique_ptr<Communicator> compressed_group_;
   std::unique_ptr<CompressedAllReduce> compressed_;
   std::vector<BucketLayout> layouts_;   ///< of the buckets, for the compression
-  Plan plan_;
-  std::vector<int> compute_tasks_, collective_tasks_;
-  std::unique_ptr<GradientBuckets> buckets_;
   Trace trace_;
 };
 

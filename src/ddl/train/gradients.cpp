@@ -73,7 +73,7 @@ void GradientBuckets::arrange(const std::vector<Bucket>& buckets) {
       buffer.elements += static_cast<std::size_t>(parameter.numel());
       offset += parameter.nbytes();
     }
-    if (b + 1 == buckets.size()) {
+    if (buckets[b].control) {
       control_ = at::from_blob(memory_.data() + offset, {1}, options.device(at::kCPU));
       own_control_ = block_.defined() ? block_.narrow(0, element(offset), 1) : control_;
       offset += element_bytes_;

@@ -20,7 +20,7 @@ namespace ddl {
 /// memory instead of two.
 ///
 /// Memory layout: one block from Transport::allocate; bucket after bucket, each from a multiple of 64 bytes, parameters
-/// packed within. The last bucket ends with one element more: the control element, which the sum carries to all ranks.
+/// packed within. A bucket may end with one element more: the control element, which the sum carries to all ranks.
 ///
 /// Where gradients are on a device with memory of its own there is a second block there, laid out alike. Gradients are gathered in that; a bucket
 /// that is complete goes to the transport's block in one copy, beside the rest of backward, and comes back by receive().
@@ -33,15 +33,15 @@ class GradientBuckets {
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
 
-  /// Lays the buckets out anew. Not while a step runs.
+  /// Lays the buckets out anew; their parameters are places among those given above. Not while a step runs.
   void arrange(const std::vector<Bucket>& buckets);
 
   /// Before a step: forgets which gradients came. `ready` is called, in the thread that runs backward, when the last gradient of a
   /// bucket is on its way into it: it is there once the moment has passed. `copied`, if given, gets a span for every copy on the host.
   using Ready = std::function<void(int bucket, const Moment& there)>;
   void begin_step(Ready ready, std::function<void(Nanoseconds begin, Nanoseconds end)> copied);
-  /// Before each backward of the step. The first gradient of a parameter is copied to its place, those of later ones are
-  /// added to it; in the last one a gradient that came is complete.
+  /// Before each backward of the step; `last`: no other will touch its parameters. The first gradient of a parameter is copied to its place, those of later ones are
+  /// added to it; in a last one a gradient that came is complete.
   void begin_pass(bool last);
   /// After the last backward: zeros for every parameter that got no gradient in this step, then `ready` for buckets still
   /// open.
@@ -54,10 +54,12 @@ class GradientBuckets {
   /// A view of the bucket, on the device, with the parameter's sizes and strides.
   const at::Tensor& gradient(int parameter) const { return views_[static_cast<std::size_t>(parameter)]; }
 
-  /// What this rank puts into the control element, before the last bucket is complete: a number, and a scalar on the device besides.
+  /// Whether some bucket carries the control element.
+  bool has_control() const { return control_.defined(); }
+  /// What this rank puts into the control element, before its bucket is complete: a number, and a scalar on the device besides.
   void set_control(double value);
   void add_to_control(const at::Tensor& value);
-  /// The sum over ranks, once the last bucket is reduced.
+  /// The sum over ranks, once that bucket is reduced.
   double control() const;
 
   /// Parameters in the order in which their gradients became complete in the last step.

@@ -27,7 +27,7 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& expecte
 
 Example example(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, Network& network, Device& device) {
   const std::int64_t n = end - begin;
-  const auto like = network.parameters()[0].options().requires_grad(false);
+  const auto like = network.tensor_options();
   const auto words = [&](const std::vector<std::int64_t>& from, std::int64_t length) {
     return device.upload(at::from_blob(const_cast<std::int64_t*>(from.data()) + begin * length, {n, length}, at::kLong));
   };

@@ -32,7 +32,7 @@ struct Segment {
   variable_list run(const variable_list& given) const {
     std::vector<at::Tensor> values(network.graph().layers.size());
     for (std::size_t i = 0; i < reads.size(); ++i) values[reads[i]] = given[i];
-    const Autocast autocast(network.parameters()[0].device().type(), precision);
+    const Autocast autocast(network.tensor_options().device().type(), precision);
     network.forward_layers(first, last, values, input, true);
     variable_list left;
     for (const auto layer : leaves) left.push_back(values[layer]);
@@ -170,7 +170,7 @@ NetworkOutput forward_with_recompute(Network& network, const std::vector<std::si
     for (std::size_t layer = 0; layer < cuts[k + 1]; ++layer)
       if (network.last_use(layer) < cuts[k + 1]) values[layer].reset();
   }
-  const Autocast autocast(network.parameters()[0].device().type(), precision);
+  const Autocast autocast(network.tensor_options().device().type(), precision);
   network.forward_layers(cuts[cuts.size() - 2], cuts.back(), values, input, true);
   const auto auxiliary = network.graph().auxiliary;
   return {values.back(), auxiliary < 0 ? at::Tensor() : values[static_cast<std::size_t>(auxiliary)]};

@@ -180,7 +180,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
 /// Once, after the first step: buckets in the order in which gradients really come. Rank 0's order counts, since every
 /// rank must have the same.
 void Worker::rebuild_buckets() {
-  if (executor_.plan().buckets.empty()) return;
+  if (executor_.role().buckets.empty()) return;
   const auto observed = executor_.observed_order();
   std::vector<std::int64_t> order(observed.begin(), observed.end());
   communicator_->broadcast({reinterpret_cast<std::byte*>(order.data()), order.size(), ElementType::int64}, 0).wait();
@@ -289,7 +289,7 @@ Json compression_json(const std::optional<CompressionReport>& report) {
 Json Worker::buckets_json() const {
   const auto names = network_.parameter_names();
   Json buckets = Json::array();
-  for (const auto& bucket : executor_.plan().buckets) {
+  for (const auto& bucket : executor_.role().buckets) {
     Json inside = Json::array();
     for (const int parameter : bucket.parameters) inside.push_back(names.at(static_cast<std::size_t>(parameter)));
     const auto asked = collective_of(job_);
@@ -344,10 +344,10 @@ Json Worker::memory_json(std::int64_t held, std::int64_t gradients) {
 
 void Worker::finish(bool stopped) {
   note_peaks(training_);
-  const bool bucketed = !executor_.plan().buckets.empty();
+  const bool bucketed = !executor_.role().buckets.empty();
   auto traffic = communicator_ ? communicator_->transport().traffic() : Traffic{};
-  traffic.sent += executor_.compressed_traffic().sent;
-  traffic.received += executor_.compressed_traffic().received;
+  traffic.sent += executor_.own_traffic().sent;
+  traffic.received += executor_.own_traffic().received;
   control_.send(MessageType::done, Json{{"stopped", stopped},
                                         {"parameters_digest", parameters_digest(network_, *device_)},
                                         {"memory_bytes", memory_json(training_.tensors, bucketed ? 0 : bytes_of(network_.parameters()))},

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "ddl/plan/plan.h"
+
+namespace ddl {
+
+/// What orders the communication of one role: a group's collectives, or the messages of one cargo to or from one role.
+struct QueueKey {
+  int group = kNone;
+  int peer = kNone;
+  bool sends = false;
+  Cargo cargo = Cargo::none;
+  auto order() const { return std::tuple(group, peer, sends, cargo); }
+  bool operator<(const QueueKey& other) const { return order() < other.order(); }
+};
+/// Tasks in their order.
+using Queues = std::map<QueueKey, std::vector<int>>;
+
+constexpr bool is_transfer(const Task& task) { return task.kind == TaskKind::send || task.kind == TaskKind::receive; }
+constexpr bool communicates(const Task& task) { return is_transfer(task) || task.kind == TaskKind::collective; }
+
+Queues communication_queues(const Role& role);
+
+/// The roles of a group's members, that of the role's first worker among them; ascending.
+std::vector<int> roles_of_group(const Plan& plan, int group, int role);
+
+/// By role and task: the number of its meeting, or kNone.
+std::vector<std::vector<int>> meetings(const Plan& plan);
+
+}  // namespace ddl

@@ -1,0 +1,146 @@
+#include "ddl/strategy/stages.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ddl/core/error.h"
+
+namespace ddl {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+/// The number of each layer's first parameter among those that train.
+std::vector<int> first_parameters(const ModelGraph& graph) {
+  std::vector<int> first;
+  int next = 0;
+  for (const auto& layer : graph.layers) {
+    first.push_back(next);
+    for (const auto& spec : layer.parameters) next += spec.trainable ? 1 : 0;
+  }
+  return first;
+}
+
+std::vector<int> parameters_used(const ModelGraph& graph, const std::vector<int>& first, int begin, int end) {
+  std::vector<int> used;
+  const auto add = [&](int layer, int only) {
+    int number = first[at(layer)];
+    const auto& specs = graph.layers[at(layer)].parameters;
+    for (int i = 0; i < static_cast<int>(specs.size()); ++i) {
+      if (!specs[at(i)].trainable) continue;
+      if (only == kNone || only == i) used.push_back(number);
+      ++number;
+    }
+  };
+  for (int layer = begin; layer < end; ++layer) {
+    add(layer, kNone);
+    for (const auto& [owner, parameter] : graph.layers[at(layer)].borrowed) add(owner, parameter);
+  }
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  return used;
+}
+
+/// Whether a gradient reaches each layer's output or goes through it.
+std::vector<bool> learning(const ModelGraph& graph) {
+  std::vector<bool> learns;
+  for (const auto& layer : graph.layers) {
+    const auto trains = [](const ParameterSpec& spec) { return spec.trainable; };
+    bool own = std::any_of(layer.parameters.begin(), layer.parameters.end(), trains);
+    for (const auto& [owner, parameter] : layer.borrowed) own = own || graph.layers[at(owner)].parameters[at(parameter)].trainable;
+    learns.push_back(own || std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](int input) { return learns[at(input)]; }));
+  }
+  return learns;
+}
+
+int stage_of(const std::vector<Stage>& stages, int layer) {
+  const auto found = std::find_if(stages.begin(), stages.end(), [&](const Stage& stage) { return layer >= stage.first && layer < stage.last; });
+  invariant(found != stages.end(), "every layer is in a stage");
+  return static_cast<int>(found - stages.begin());
+}
+
+}  // namespace
+
+std::vector<Stage> make_stages(const ModelGraph& graph, const std::vector<int>& cuts) {
+  const int layers = static_cast<int>(graph.layers.size());
+  const bool ascends = std::is_sorted(cuts.begin(), cuts.end()) && std::adjacent_find(cuts.begin(), cuts.end()) == cuts.end();
+  if (cuts.empty() || cuts.front() != 0 || !ascends || cuts.back() >= layers)
+    throw Error(Code::invalid_argument, fmt::format("[stages] first layers of {} stages ascend from 0; got the last {}, expected below {}, the layers of {}", cuts.size(),
+                                                    cuts.empty() ? 0 : cuts.back(), layers, graph.name));
+  const auto first = first_parameters(graph);
+  std::vector<Stage> stages;
+  for (std::size_t s = 0; s < cuts.size(); ++s) {
+    const int end = s + 1 < cuts.size() ? cuts[s + 1] : layers;
+    stages.push_back({cuts[s], end, parameters_used(graph, first, cuts[s], end)});
+  }
+  return stages;
+}
+
+std::vector<Crossing> crossings(const ModelGraph& graph, const std::vector<Stage>& stages) {
+  const auto learns = learning(graph);
+  std::map<std::pair<int, int>, std::vector<int>> read;
+  const auto reads = [&](int to, int layer) {
+    if (graph.layers[at(layer)].kind == LayerKind::input) return;
+    if (const int from = stage_of(stages, layer); from != to) read[{from, to}].push_back(layer);
+  };
+  for (int to = 0; to < static_cast<int>(stages.size()); ++to)
+    for (int layer = stages[at(to)].first; layer < stages[at(to)].last; ++layer)
+      for (const int input : graph.layers[at(layer)].inputs) reads(to, input);
+  if (graph.auxiliary >= 0) reads(static_cast<int>(stages.size()) - 1, graph.auxiliary);
+
+  std::vector<Crossing> found;
+  for (auto& [pair, layers] : read) {
+    std::sort(layers.begin(), layers.end());
+    layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+    Crossing crossing{pair.first, pair.second, layers};
+    for (const int layer : layers) crossing.learns.push_back(learns[at(layer)]);
+    found.push_back(std::move(crossing));
+  }
+  return found;
+}
+
+std::int64_t bytes_of(const ModelGraph& graph, const Crossing& crossing, std::int64_t samples, std::int64_t element_bytes) {
+  std::int64_t elements = 0;
+  for (const int layer : crossing.layers) elements += elements_of(graph.layers[at(layer)].shape);
+  return elements * samples * element_bytes;
+}
+
+std::vector<int> inputs_of(const ModelGraph& graph, const Stage& stage) {
+  std::vector<int> inputs;
+  for (int layer = stage.first; layer < stage.last; ++layer)
+    for (const int input : graph.layers[at(layer)].inputs)
+      if (graph.layers[at(input)].kind == LayerKind::input && std::find(inputs.begin(), inputs.end(), input) == inputs.end()) inputs.push_back(input);
+  return inputs;
+}
+
+bool needs_batch(const ModelGraph& graph, const std::vector<Stage>& stages, int stage) {
+  return stage + 1 == static_cast<int>(stages.size()) || !inputs_of(graph, stages[at(stage)]).empty();
+}
+
+std::int64_t flops_of(const ModelGraph& graph, const Stage& stage) {
+  std::int64_t sum = 0;
+  for (int layer = stage.first; layer < stage.last; ++layer) sum += graph.layers[at(layer)].flops;
+  return sum;
+}
+
+std::int64_t kept_elements_of(const ModelGraph& graph, const Stage& stage) {
+  std::int64_t sum = 0;
+  for (int layer = stage.first; layer < stage.last; ++layer) sum += graph.layers[at(layer)].kept_elements;
+  return sum;
+}
+
+std::int64_t parameters_of(const ModelGraph& graph, const Stage& stage) {
+  const auto specs = graph.parameter_specs();
+  std::int64_t sum = 0;
+  for (const int parameter : stage.parameters) sum += specs[at(parameter)].elements();
+  return sum;
+}
+
+std::int64_t frozen_parameters_of(const ModelGraph& graph, const Stage& stage) {
+  std::int64_t sum = 0;
+  for (int layer = stage.first; layer < stage.last; ++layer)
+    for (const auto& spec : graph.layers[at(layer)].parameters) sum += spec.trainable ? 0 : spec.elements();
+  return sum;
+}
+
+}  // namespace ddl

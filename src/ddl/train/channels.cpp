@@ -1,0 +1,74 @@
+#include "ddl/train/channels.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "ddl/core/error.h"
+#include "ddl/plan/meetings.h"
+
+namespace ddl {
+
+// Making a communicator is itself a meeting of its members. Everyone makes them in one order that all agree on, groups by number, then pairs by their
+// workers, so that nobody waits for somebody who waits for them.
+Channels::Channels(const Plan& plan, int worker, Communicator* everyone) : mesh_(plan.mesh), worker_(worker), everyone_(everyone) {
+  const auto& role = plan.role_of(worker);
+  for (const auto& other : plan.roles) peers_.push_back(other.first + std::min(worker - role.first, other.count - 1));
+  std::set<int> used;
+  std::set<Key> pairs;
+  for (const auto& task : role.tasks) {
+    if (task.kind == TaskKind::collective) used.insert(task.group);
+    if (is_transfer(task)) pairs.insert(key_of(task));
+  }
+  std::vector<int> all(static_cast<std::size_t>(plan.workers()));
+  std::iota(all.begin(), all.end(), 0);
+  for (const int number : used) {
+    invariant(everyone_ != nullptr, "a plan with collectives has a communicator");
+    const auto together = members(mesh_, plan.groups[static_cast<std::size_t>(number)], worker);
+    first_members_[number] = *std::min_element(together.begin(), together.end());
+    groups_[number] = together == all ? nullptr : everyone_->group(together);
+  }
+  for (const auto& key : pairs) {
+    invariant(everyone_ != nullptr, "a plan with messages has a communicator");
+    transfers_[key] = everyone_->group({std::get<0>(key), std::get<1>(key)});
+  }
+}
+
+Channels::Key Channels::key_of(const Task& task) const {
+  const int peer = peers_[static_cast<std::size_t>(task.peer)];
+  return task.kind == TaskKind::send ? Key{worker_, peer, task.cargo} : Key{peer, worker_, task.cargo};
+}
+
+Communicator& Channels::of_collective(const Task& task) const {
+  const auto& own = groups_.at(task.group);
+  return own ? *own : *everyone_;
+}
+
+Communicator& Channels::of_transfer(const Task& task) const { return *transfers_.at(key_of(task)); }
+
+Collective Channels::transfer() {
+  Collective what{Goal::point_to_point};
+  what.root = 0;
+  what.peer = 1;
+  return what;
+}
+
+int Channels::first_member(const Task& task) const {
+  if (!is_transfer(task)) return first_members_.at(task.group);
+  const auto [from, to, cargo] = key_of(task);
+  return std::min(from, to);
+}
+
+Traffic Channels::traffic() const {
+  Traffic sum;
+  const auto add = [&](const std::unique_ptr<Communicator>& each) {
+    if (!each) return;
+    sum.sent += each->transport().traffic().sent;
+    sum.received += each->transport().traffic().received;
+  };
+  for (const auto& [number, group] : groups_) add(group);
+  for (const auto& [key, pair] : transfers_) add(pair);
+  return sum;
+}
+
+}  // namespace ddl

@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <limits>
+
+#include <ATen/ATen.h>
+
+#include "ddl/core/error.h"
+#include "ddl/plan/meetings.h"
+#include "ddl/train/executor_step.h"
+
+namespace ddl {
+namespace {
+
+ElementType element_type(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return ElementType::fp32;
+    case at::kDouble: return ElementType::fp64;
+    case at::kBFloat16: return ElementType::bf16;
+    case at::kHalf: return ElementType::fp16;
+    default: throw Error(Code::unsupported, fmt::format("[executor] unsupported: a message of {}", c10::toString(type)));
+  }
+}
+
+/// Dense memory, whatever the order of its dimensions.
+Buffer buffer_of(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel()), element_type(tensor.scalar_type())};
+}
+
+}  // namespace
+
+std::uint32_t Executor::meeting_of(const Task& task) const {
+  if (task.meeting == kNone) return 0;
+  // Each worker of a role has a meeting of its own: its number says which of them this is.
+  return static_cast<std::uint32_t>(task.meeting * plan_.workers() + channels_->first_member(task) + 1);
+}
+
+bool Executor::is_done(const Step& step, int number) const {
+  const auto i = static_cast<std::size_t>(number);
+  if (step.done[i]) return true;
+  return step.started[i] && std::all_of(step.handles[i].begin(), step.handles[i].end(), [](const Handle& handle) { return handle.done(); });
+}
+
+bool Executor::may_start(const Step& step, const Task& task) const {
+  for (const int other : task.after)
+    if (!is_done(step, other)) return false;
+  return task.waits_for == kNone || step.raised[static_cast<std::size_t>(task.waits_for)];
+}
+
+void Executor::start_ready(Step& step) {
+  for (auto& queue : queues_)
+    for (; queue.next < queue.tasks.size(); ++queue.next) {
+      const int number = queue.tasks[queue.next];
+      if (!may_start(step, step.tasks[static_cast<std::size_t>(number)])) break;
+      start(step, number);
+    }
+}
+
+void Executor::start(Step& step, int number) {
+  const auto& task = step.tasks[static_cast<std::size_t>(number)];
+  if (is_transfer(task))
+    start_transfer(step, number);
+  else if (task.cargo == Cargo::control)
+    start_control(step, number);
+  else
+    start_collective(step, number);
+  step.started[static_cast<std::size_t>(number)] = true;
+}
+
+void Executor::start_transfer(Step& step, int number) {
+  const auto i = static_cast<std::size_t>(number);
+  const auto& task = step.tasks[i];
+  const auto mine = samples_of(step, task);
+  if (mine.begin == mine.end) return;
+  const bool sends = task.kind == TaskKind::send;
+  auto& communicator = channels_->of_transfer(task);
+  for (auto& tensor : sends ? runner_->leaving(task) : runner_->arriving(task, static_cast<std::int64_t>(mine.size()))) {
+    Step::Message message{tensor};
+    if (!device_.is_host()) {
+      message.device = tensor;
+      message.host = sends ? fetch(device_, tensor) : at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU));
+    }
+    step.handles[i].push_back(communicator.start(Channels::transfer(), buffer_of(message.host)));
+    step.messages[i].push_back(std::move(message));
+  }
+  if (sends) step.sending.push_back(number);
+}
+
+void Executor::start_collective(Step& step, int number) {
+  const auto i = static_cast<std::size_t>(number);
+  const auto& task = step.tasks[i];
+  const auto bucket = static_cast<std::size_t>(task.bucket);
+  std::function<void()> ready;
+  if (const auto& there = step.there[bucket]; !there.immediate()) ready = [there] { there.wait(); };
+  step.handles[i].push_back(
+      compressed_ ? compressed_->start(bucket, buckets_->buffer(task.bucket), ReduceOp::sum, 1, layouts_[bucket], nullptr, Start::now, std::move(ready))
+                  : channels_->of_collective(task).all_reduce(buckets_->buffer(task.bucket), ReduceOp::sum, exchange_.collective, Start::now, std::move(ready)));
+}
+
+/// What everybody must know of everybody before the step is over, where no bucket of gradients goes to all.
+void Executor::start_control(Step& step, int number) {
+  control_ = {step.ask_to_stop ? 1.0 : 0.0, 0, needs_whole_gradient(recipe_) ? squares_of_gradient(true) : 0};
+  if (step.loss_sum.defined() && !std::isfinite(fetch(device_, step.loss_sum).item<double>())) control_[1] = std::numeric_limits<double>::quiet_NaN();
+  step.handles[static_cast<std::size_t>(number)].push_back(channels_->of_collective(step.tasks[static_cast<std::size_t>(number)])
+                                                               .all_reduce({reinterpret_cast<std::byte*>(control_.data()), control_.size(), ElementType::fp64}, ReduceOp::sum));
+}
+
+/// Waits until a task is done whose result is about to be used. What of the wait is a copy, to the host and back, stands in the trace as spans
+/// within it.
+void Executor::complete(Step& step, int number) {
+  const auto i = static_cast<std::size_t>(number);
+  if (step.done[i]) return;
+  const auto& task = step.tasks[i];
+  const auto begin = device_.mark();
+  // It may be behind others of its queue, and those behind what nobody has waited for yet.
+  for (auto& queue : queues_) {
+    if (step.started[i] || !communicates(task)) break;
+    if (std::find(queue.tasks.begin(), queue.tasks.end(), number) == queue.tasks.end()) continue;
+    while (!step.started[i]) {
+      const int next = queue.tasks[queue.next];
+      const auto& first = step.tasks[static_cast<std::size_t>(next)];
+      for (const int other : first.after) complete(step, other);
+      invariant(first.waits_for == kNone || step.raised[static_cast<std::size_t>(first.waits_for)], "every collective of a sound plan can be started");
+      start(step, next);
+      ++queue.next;
+    }
+  }
+  for (const auto& handle : step.handles[i]) handle.wait();
+  step.done[i] = true;
+  const auto back = device_.mark();
+  arrive(step, number);
+  const auto end = device_.mark();
+  auto exposed = span(step.number, number, task.kind == TaskKind::receive ? Cause::bubble : Cause::communication);
+  exposed.meeting = meeting_of(task);
+  record(step, begin, end, exposed);
+  if (device_.is_host()) return;
+  if (task.cargo == Cargo::gradients) record(step, begin, step.there[static_cast<std::size_t>(task.bucket)], span(step.number, kNone, Cause::copy));
+  record(step, back, end, span(step.number, kNone, Cause::copy));
+}
+
+void Executor::arrive(Step& step, int number) {
+  const auto& task = step.tasks[static_cast<std::size_t>(number)];
+  auto& messages = step.messages[static_cast<std::size_t>(number)];
+  if (task.kind == TaskKind::receive && !device_.is_host())
+    for (auto& message : messages) device_.upload_into(message.device, message.host);
+  messages.clear();
+  if (task.kind == TaskKind::collective && task.cargo == Cargo::gradients) buckets_->receive(task.bucket);
+}
+
+/// Memory of what was sent is wanted for what comes next.
+void Executor::drop_sent(Step& step) {
+  std::erase_if(step.sending, [&](int number) {
+    if (!is_done(step, number)) return false;
+    step.messages[static_cast<std::size_t>(number)].clear();
+    return true;
+  });
+}
+
+void Executor::tell_communication(Step& step, int number) {
+  const auto& task = step.tasks[static_cast<std::size_t>(number)];
+  auto communication = span(step.number, number, Cause::communication);
+  communication.stream = Stream::communication;
+  communication.meeting = meeting_of(task);
+  bool any = false;
+  for (const auto& handle : step.handles[static_cast<std::size_t>(number)]) {
+    communication.begin = any ? std::min(communication.begin, handle.began()) : handle.began();
+    communication.end = any ? std::max(communication.end, handle.ended()) : handle.ended();
+    any = true;
+  }
+  if (any) trace_.push_back(communication);
+}
+
+}  // namespace ddl

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "ddl/train/executor.h"
+
+namespace ddl {
+
+/// What one step knows while it runs.
+struct Executor::Step {
+  std::int64_t number = 0;
+  const NextBatch& next_batch;
+  double learning_rate = 0;
+  bool ask_to_stop = false;
+  const std::vector<Task>& tasks;
+  std::shared_ptr<const Batch> batch = {};
+  std::vector<int> last_backward = {};    ///< by stage: the task after which its gradients are complete
+  at::Tensor loss_sum = {};               ///< of all micro-batches so far, fp64
+  bool judged = false;                    ///< the whole gradient: the two below are known
+  bool skipped = false;
+  double gradient_scale = 1;              ///< what makes of the gradients that came those that count
+  std::vector<bool> done = {};            ///< by task
+  std::vector<bool> raised = {};          ///< by bucket
+  std::vector<Moment> there = {};         ///< by bucket: when its gradients are where the collective reads them
+  struct Message {
+    at::Tensor host;                      ///< sent or received
+    at::Tensor device = {};               ///< where it comes from or goes to, if that is elsewhere
+  };
+  std::vector<std::vector<Message>> messages = {};  ///< by task, until they are there or sent
+  std::vector<std::vector<Handle>> handles = {};    ///< by task
+  std::vector<bool> started = {};         ///< by task
+  std::vector<int> sending = {};          ///< tasks whose messages are on their way
+  struct Pending {
+    Moment begin, end;
+    Span span;
+  };
+  std::vector<Pending> pending = {};      ///< spans whose times are not known yet
+};
+
+}  // namespace ddl

@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "ddl/core/error.h"
+#include "ddl/train/executor_step.h"
+#include "ddl/train/precision.h"
+
+namespace ddl {
+namespace {
+
+/// Halved so often, the loss itself no longer counts in fp16: something else is wrong.
+constexpr double kLeastLossScale = 1e-6;
+
+}  // namespace
+
+/// `own_alone`: of parameters that no worker before this one has, so that the sum over workers counts each once.
+double Executor::squares_of_gradient(bool own_alone) {
+  std::vector<at::Tensor> gradients;
+  const auto counts = [&](std::size_t i) { return !own_alone || std::binary_search(owned_.begin(), owned_.end(), i); };
+  for (std::size_t b = 0; b < bucketed_.size(); ++b)
+    if (counts(bucketed_[b])) gradients.push_back(buckets_->gradient(static_cast<int>(b)));
+  for (const auto i : unbucketed_)
+    if (const auto& gradient = network_.parameters()[i].grad(); counts(i) && gradient.defined()) gradients.push_back(gradient);
+  return sum_of_squares(gradients, device_);
+}
+
+/// Once a step, where an update depends on more than its own gradient: one pass over all of them gives their norm, which
+/// is finite exactly where they all are. Every worker reads the same reduced bits, hence all agree.
+/// Clipping: Pascanu, Mikolov & Bengio, On the difficulty of training recurrent neural networks, ICML 2013, algorithm 1;
+/// the small number under the norm is torch.nn.utils.clip_grad_norm_'s.
+void Executor::judge_gradient(Step& step) {
+  constexpr double kTiny = 1e-6;
+  step.judged = true;
+  if (!needs_whole_gradient(recipe_)) return;
+  const double squares = control_task_ == kNone ? squares_of_gradient(false) : control_[2];
+  const double scale = loss_scale_ ? loss_scale_->value() : 1;
+  if (loss_scale_) {
+    step.skipped = !std::isfinite(squares);
+    loss_scale_->observe(!step.skipped);
+    updates_.loss_scale = loss_scale_->value();
+    if (loss_scale_->value() < kLeastLossScale)
+      throw Error(Code::invalid_argument, fmt::format("[executor] gradients are not finite at step {} whatever the loss is scaled with; got {}",
+                                                      step.number, loss_scale_->value()));
+    if (step.skipped) return;
+  }
+  step.gradient_scale = 1 / scale;
+  if (recipe_.clip == 0) return;
+  const double norm = std::sqrt(squares) / scale;
+  if (norm > recipe_.clip) ++updates_.clipped;
+  step.gradient_scale *= std::min(1.0, recipe_.clip / (norm + kTiny));
+}
+
+void Executor::update(Step& step, const Task& task) {
+  if (!step.judged) judge_gradient(step);
+  std::vector<std::size_t> numbers;
+  std::vector<at::Tensor> gradients;
+  if (task.bucket != kNone) {
+    if (step.skipped) return;
+    const auto& wanted = role().buckets[static_cast<std::size_t>(task.bucket)].parameters;
+    for (const int parameter : wanted) {
+      const auto b = among_bucketed_.at(parameter);
+      numbers.push_back(bucketed_[b]);
+      gradients.push_back(buckets_->gradient(static_cast<int>(b)));
+    }
+    optimizer_.update(numbers, gradients, step.learning_rate, step.gradient_scale);
+    return;
+  }
+  for (const auto i : unbucketed_) {
+    auto& gradient = network_.parameters()[i].mutable_grad();
+    // Of one that nothing of this step depends on: what several workers would have in its bucket, so that all train alike.
+    if (!gradient.defined()) gradient = at::zeros_like(network_.parameters()[i]);
+    numbers.push_back(i);
+    gradients.push_back(std::exchange(gradient, at::Tensor()));
+  }
+  if (!step.skipped) optimizer_.update(numbers, gradients, step.learning_rate, step.gradient_scale);
+}
+
+}  // namespace ddl

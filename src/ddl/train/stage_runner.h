@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/edge.h>
+
+#include "ddl/data/loader.h"
+#include "ddl/nn/network.h"
+#include "ddl/plan/plan.h"
+#include "ddl/strategy/stages.h"
+#include "ddl/train/device.h"
+#include "ddl/train/recipe.h"
+
+namespace ddl {
+
+/// Computes the stages that a worker holds, micro-batch by micro-batch: each has a graph of autograd of its own between the values that it was
+/// given and those that leave it. What crosses to a stage of the same worker stays here; the rest is fetched and brought by whoever moves messages.
+///
+/// What is kept between forward and backward: what the stage was given, and what autograd keeps. What left a stage is not among it.
+class StageRunner {
+ public:
+  /// All are kept by reference. The network has the layers of the stages that tasks are of.
+  StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan);
+
+  /// `graph` with what a network of `stages` must not do: write over a value that came from another stage.
+  static ModelGraph prepare(ModelGraph graph, const std::vector<Stage>& stages);
+
+  /// Forgets what a step left, one that failed included.
+  void begin_step();
+
+  /// Samples [begin, end) of the batch. What other stages made must be there. Tells of the time that copies to the device took.
+  void forward(const Task& task, const Batch& batch, std::int64_t begin, std::int64_t end);
+  /// What the last stage lost on a micro-batch, a sum; undefined of other stages.
+  at::Tensor loss(const Task& task) const;
+  /// Adds to the gradients of parameters. The loss's own counts `scale`. What other stages found must be there.
+  void backward(const Task& task, double scale);
+
+  /// What a send task sends: dense tensors, taken out of here.
+  std::vector<at::Tensor> leaving(const Task& task);
+  /// What a receive task is to fill, for so many samples: dense tensors. They count as there from then on.
+  std::vector<at::Tensor> arriving(const Task& task, std::int64_t samples);
+
+  /// Moments between which the last forward copied its samples to the device.
+  const std::pair<Moment, Moment>& copied() const { return copied_; }
+
+ private:
+  /// A value that goes from stage to stage: which crossing, and which of its values.
+  struct Place {
+    int crossing;
+    std::size_t value;
+  };
+  struct Flight {
+    NetworkInput input = {};
+    at::Tensor expected = {};
+    std::vector<std::pair<Place, at::Tensor>> given = {};              ///< leaves of this stage's graph
+    std::vector<std::pair<Place, torch::autograd::Edge>> left = {};    ///< where the gradients of what left come in
+    at::Tensor loss = {};
+    bool recompute = false;
+  };
+  using Key = std::pair<int, int>;  ///< crossing or stage, and micro-batch
+  using Values = std::map<Key, std::vector<at::Tensor>>;
+
+  int crossing_of(const Task& task) const;
+  Flight begin(const Task& task, const Batch& batch, std::int64_t first, std::int64_t last);
+  std::vector<at::Tensor> run(int stage, Flight& flight);
+  void keep(int stage, Flight& flight, const std::vector<at::Tensor>& values, Values* outputs, int micro_batch);
+  void run_again(int stage, Flight& flight);
+  at::Tensor dense(const at::Tensor& value) const;
+
+  Network& network_;
+  Device& device_;
+  const Recipe& recipe_;
+  std::vector<Stage> stages_;
+  std::vector<Crossing> crossings_;
+  std::vector<std::vector<int>> inputs_;    ///< input layers that each stage reads
+  std::vector<std::size_t> cuts_;           ///< where recomputed segments of a single stage begin and end; empty: none
+  std::map<Key, Flight> flights_;           ///< by stage
+  std::map<int, at::Tensor> losses_;        ///< by micro-batch, detached
+  Values activations_, gradients_;          ///< by crossing: on their way
+  std::pair<Moment, Moment> copied_;
+};
+
+}  // namespace ddl
