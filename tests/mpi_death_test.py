@@ -13,7 +13,6 @@ Three ways to die:
 """
 import concurrent.futures
 import itertools
-import os
 import re
 import subprocess
 import sys
@@ -29,14 +28,6 @@ MOST_SECONDS = 25
 FATES = ("stopped", "killed", "watched")
 # At once: they mostly wait.
 JOBS = 3
-
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
-
-
-class Failed(Exception):
-    pass
 
 
 def phases():
@@ -102,15 +93,15 @@ def cases(first_victim, only=None):
             yield phase, inside, (turn + turn // RANKS + first_victim) % RANKS, fate
 
 
+def tell(name, why, job):
+    """How one went; 1 if badly, else 0."""
+    print(f"{'WRONG' if why else 'ok'}: {name} ({job.took:.1f} s){': ' + why + chr(10) + job.output if why else ''}", flush=True)
+    return 1 if why else 0
+
+
 def run_all(all_cases, kind, command, environment):
-    bad = 0
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        for name, why, job in pool.map(lambda case: play(kind, command, environment, *case), all_cases):
-            print(f"{'WRONG' if why else 'ok'}: {name} ({job.took:.1f} s){': ' + str(why) if why else ''}", flush=True)
-            if why:
-                bad += 1
-                print(job.output)
-    return bad
+        return sum(tell(*played) for played in pool.map(lambda case: play(kind, command, environment, *case), all_cases))
 
 
 def by_options(kind, command, options, environment):
@@ -120,16 +111,13 @@ def by_options(kind, command, options, environment):
         name, why, job = play(kind, [*command, *options], environment, phase, "", 1, "watched", agents=False)
         # What the job's exit status is then, is the launcher's business.
         why = None if why == "the job ended well" else why
-        print(f"{'WRONG' if why else 'ok'}: {name} with {' '.join(options)} ({job.took:.1f} s){': ' + why if why else ''}", flush=True)
-        if why:
-            bad += 1
-            print(job.output)
+        bad += tell(f"{name} with {' '.join(options)}", why, job)
     return bad
 
 
 def under_srun(implementations):
     if why := slurm.missing():
-        skip(why)
+        mpi_launchers.skip(why)
     bad = 0
     with slurm.Slurm(cpus=4) as cluster:
         for first, each in enumerate(implementations):
@@ -149,7 +137,7 @@ def main():
         sys.exit(1 if under_srun(sys.argv[3:]) else 0)
     command, environment = mpi_launchers.launcher(KIND, *sys.argv[3:])
     if why := mpi_launchers.missing(KIND, command, environment):
-        skip(why)
+        mpi_launchers.skip(why)
     ranks = ["-n", str(RANKS)]
     bad = run_all(cases(list(mpi_launchers.PACKAGES).index(KIND)), KIND, [*command, *ranks], environment)
     # MPICH 4.0's mpiexec with -disable-auto-cleanup fails on an assertion of its own as soon as a rank dies.
@@ -158,8 +146,7 @@ def main():
     if KIND == "mpich":
         # As users have it: what can be said then is that the job ends, not well, and that nothing is left.
         name, why, job = play(KIND, [*command, *ranks], environment, "InALarge_ring", "", 1, "watched", forgive=True)
-        print(f"{'WRONG' if why else 'ok'}: {name}, with what UCX does by itself ({job.took:.1f} s){': ' + why + job.output if why else ''}")
-        bad += 1 if why else 0
+        bad += tell(f"{name}, with what UCX does by itself", why, job)
     sys.exit(1 if bad else 0)
 
 

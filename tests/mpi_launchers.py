@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import uuid
 
@@ -31,6 +32,11 @@ def missing(kind, command, environment):
     if not shutil.which(command[0], path=environment.get("PATH", os.environ["PATH"])):
         return f"{command[0]} is missing ({PACKAGES[kind]})"
     return None
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
 
 
 def left_behind(mark):

@@ -42,11 +42,6 @@ def clean_up():
     shutil.rmtree(FOLDER, ignore_errors=True)
 
 
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
-
-
 def expect(holds, what, *seen):
     if not holds:
         sys.exit("\n".join([f"not so: {what}", *map(str, seen)]))
@@ -244,7 +239,7 @@ def check_launcher(kind, environment, command):
 
 def under_srun(implementations):
     if why := slurm.missing():
-        skip(why)
+        mpi_launchers.skip(why)
     with slurm.Slurm(cpus=4) as cluster:
         for each in implementations:
             implementation, _, home = each.partition("=")
@@ -304,7 +299,7 @@ class Hosts:
 def across_hosts():
     command, environment = mpi_launchers.launcher("openmpi")
     if why := mpi_launchers.missing("openmpi", command, environment) or no_hosts():
-        skip(why)
+        mpi_launchers.skip(why)
     transport = "mpi[implementation=openmpi]"
     plain = record_of([*SAME, "--transport", "tcp"], {})
     for fabric in ("hosts=2", "hosts=2,bandwidth=100Mbps"):
@@ -334,7 +329,7 @@ def main():
         return
     command, environment = mpi_launchers.launcher(KIND, *sys.argv[3:])
     if why := mpi_launchers.missing(KIND, command, environment):
-        skip(why)
+        mpi_launchers.skip(why)
     # As a user has it: ddlbench finds what an MPI needs.
     check_plain(KIND, {"I_MPI_ROOT": sys.argv[3]} if KIND == "intel" else {})
     check_launcher(KIND, environment, command)

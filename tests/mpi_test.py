@@ -17,10 +17,6 @@ CORES = len(os.sched_getaffinity(0))
 # What fewer processes can do: the other tests want three to five ranks.
 FEW = "MpiRanks.*:*CollectiveConformance.DoesEvery*:*CollectiveConformance.Sa*:*CollectiveConformance.G*:*CollectiveConformance.L*:*CollectiveDisagreement*"
 
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
-
 def run(command, environment, *words, limit=300):
     job = mpi_launchers.run([*command, PROGRAM, *words], environment, limit)
     if job.left:
@@ -44,7 +40,7 @@ def check(command_of, environment, implementation, numbers, limit=300):
 
 def under_srun(implementations):
     if why := slurm.missing():
-        skip(why)
+        mpi_launchers.skip(why)
     with slurm.Slurm(cpus=4) as cluster:
         for each in implementations:
             implementation, _, home = each.partition("=")
@@ -65,7 +61,7 @@ def main():
         return
     command, environment = mpi_launchers.launcher(KIND, *sys.argv[3:])
     if why := mpi_launchers.missing(KIND, command, environment):
-        skip(why)
+        mpi_launchers.skip(why)
 
     # MPICH's own collectives do not yield: with more ranks than cores each waits for its time slice, minutes in all.
     numbers = [ranks for ranks in range(1, 6) if KIND != "mpich" or ranks <= max(3, CORES)]

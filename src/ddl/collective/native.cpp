@@ -1,7 +1,7 @@
 #include "ddl/collective/native.h"
 
 #include "ddl/core/error.h"
-#include "ddl/core/spec.h"
+#include "ddl/core/options.h"
 #include "ddl/transport/native.h"
 
 namespace ddl {
@@ -44,11 +44,7 @@ std::optional<NativeChoice> parse_native(Goal goal, std::string_view word) {
   require_options(spec, {"meet"});
   if (!kind_of(goal)) throw Error(Code::unsupported, fmt::format("[{}] unsupported: no library has it as a collective; expected direct", name(goal)));
   NativeChoice choice;
-  if (const auto meet = spec.options.find("meet"); meet != spec.options.end()) {
-    if (meet->second != "on" && meet->second != "off")
-      throw Error(Code::invalid_argument, fmt::format("[native] meet; got '{}', expected on or off", meet->second));
-    choice.meets = meet->second == "on";
-  }
+  choice.meets = switch_option(spec, "meet", choice.meets);
   return choice;
 }
 

@@ -9,7 +9,7 @@
 #include "ddl/transport/unique_fd.h"
 
 // A rank that is killed or stopped, in every phase: the others get an error that says who, in what, in time; and
-// nothing is left of anyone. Ranks that MPI's launchers start go through the same phases: mpi_ranks_test.cpp.
+// nothing is left of anyone. Ranks that MPI's launchers start go through the same phases: mpi_death_test.cpp.
 
 namespace ddl {
 namespace {

@@ -107,7 +107,7 @@ inline std::vector<Phase> phases_of_other_collectives() {
   const auto registry = builtin_collectives();
   const auto names = names_of(registry);
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (const Goal goal = registry.entries()[i].make.goal; goal != Goal::all_reduce) all.push_back(amid_another(goal, names[i].substr(names[i].find('/') + 1)));
+    if (const Goal goal = registry.entries()[i].make.goal; goal != Goal::all_reduce) all.push_back(amid_another(goal, names[i]));
   return all;
 }
 

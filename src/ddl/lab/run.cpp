@@ -33,10 +33,8 @@ std::vector<std::string> task_names(const ModelGraph& graph, const Job& job) {
 /// What to say beside a rank that the kernel may have ended for that: who was to hold how much.
 std::string killed_for_memory(const Experiment& experiment, const ModelGraph& graph) {
   const auto holds = plan_job(experiment.job, graph).role_of(0).holds;
-  const auto text = [](std::int64_t bytes) { return to_string(Bytes{bytes}); };
-  return fmt::format("; meanwhile the kernel ended a process for lack of memory, and a worker was planned to hold {}: parameters {}, gradients {}, optimizer {}, "
-                     "buckets {}, activations {}", text(holds.total()), text(holds.parameters), text(holds.gradients), text(holds.optimizer), text(holds.buckets),
-                     text(holds.activations));
+  return fmt::format("; meanwhile the kernel ended a process for lack of memory, and a worker was planned to hold {}: {}", to_string(Bytes{holds.total()}),
+                     to_string(holds));
 }
 
 Json launch_json(const LaunchTimes& times) {

@@ -1,6 +1,7 @@
 #include "ddl/nn/graph.h"
 
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -246,16 +247,17 @@ TEST(GraphBuilder, WritesOverNothingThatDropoutHandedOn) {
     EXPECT_FALSE(layer(graph, name).in_place) << name;
 }
 
+std::string said(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
 TEST(GraphBuilder, NamesTheLayerThatDoesNotFit) {
   GraphBuilder net("test", {8, 16, 16});
-  const auto said = [](const std::function<void()>& body) -> std::string {
-    try {
-      body();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing";
-  };
   EXPECT_EQ(said([&] { net.conv2d("far", 0, 8, {{1, 19}, 1, {0, 1}}); }), "[test] layer 'far' needs images of at least 1x17 before it; got 16x16");
   EXPECT_EQ(said([&] { net.conv2d("odd", 0, 9, {3}, {.groups = 2}); }),
             "[test] layer 'odd' has 2 groups of channels; got 8 channels in and 9 out, expected multiples of it");
@@ -275,14 +277,6 @@ TEST(GraphBuilder, NamesTheLayerThatDoesNotFit) {
 
 TEST(GraphBuilder, BorrowsWhatFitsOrSaysSo) {
   GraphBuilder net("test");
-  const auto said = [](const std::function<void()>& body) -> std::string {
-    try {
-      body();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing";
-  };
   const int words = net.input("words", InputPart::target, {5});
   const int table = net.embedding("table", words, 20, 4, {});
   EXPECT_EQ(said([&] { net.embedding("again", words, 20, 4, {.tied = table}); }), "nothing");

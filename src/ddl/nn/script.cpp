@@ -1,6 +1,8 @@
 #include "ddl/nn/script.h"
 
 #include <filesystem>
+#include <new>
+#include <string_view>
 
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/csrc/jit/api/module.h>
@@ -36,6 +38,11 @@ torch::jit::Module load(const std::string& file, at::Device device) {
 }
 
 }  // namespace
+
+bool is_out_of_memory(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr || dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         std::string_view(error.what()).find("std::bad_alloc") != std::string_view::npos;
+}
 
 struct ScriptModule::Impl {
   std::string file;
@@ -80,13 +87,10 @@ at::Tensor ScriptModule::forward(const at::Tensor& images, bool training) {
     return result.toTensor();
   } catch (const Error&) {
     throw;
-  } catch (const std::bad_alloc&) {
-    throw;
   } catch (const c10::OutOfMemoryError&) {
     throw;
   } catch (const std::exception& error) {
-    // TorchScript's interpreter makes an exception of its own of whatever was thrown in it.
-    if (reason(error).find("std::bad_alloc") != std::string::npos) throw std::bad_alloc();
+    if (is_out_of_memory(error)) throw std::bad_alloc();
     throw Error(Code::invalid_argument, fmt::format("[script] '{}' does not compute images of {}x{}x{}: {}", impl_->file, images.size(1),
                                                     images.size(2), images.size(3), reason(error)));
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,6 +8,10 @@
 #include <ATen/ATen.h>
 
 namespace ddl {
+
+/// Whether it says that there was too little memory, the processor's or a GPU's. TorchScript's interpreter makes an exception of its own of
+/// whatever was thrown in it.
+bool is_out_of_memory(const std::exception& error);
 
 /// A network that a user exported from PyTorch (torch.jit.save): images in, logits out.
 /// Errors: not_found where there is no such file, corrupt where it does not load, invalid_argument where it does not compute

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ddl/measure/trace.h"
+#include "ddl/plan/holdings.h"
 #include "ddl/plan/mesh.h"
 #include "ddl/plan/schedule.h"
 
@@ -77,12 +78,6 @@ struct Bucket {
   std::int64_t bytes = 0;
   int stage = 0;          ///< whose backward completes it
   bool control = false;   ///< one element more travels at its end, with what cargo `control` says
-};
-
-/// Bytes that a worker holds at the peak of a step.
-struct Holdings {
-  std::int64_t parameters = 0, gradients = 0, optimizer = 0, buckets = 0, activations = 0;
-  std::int64_t total() const { return parameters + gradients + optimizer + buckets + activations; }
 };
 
 /// `count` workers that do the same: a plan for 4,096 of them is as small as one for two.

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "ddl/core/error.h"
+#include "ddl/core/options.h"
 #include "ddl/core/units.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
@@ -20,13 +21,6 @@ std::int64_t size_option(const Spec& spec, const std::string& key, std::int64_t 
   const auto size = parse_bytes(found->second).value;
   if (size <= 0) throw Error(Code::invalid_argument, fmt::format("[data] {} must be positive; got '{}'", key, found->second));
   return size;
-}
-
-bool overlap_option(const Spec& spec) {
-  const auto found = spec.options.find("overlap");
-  if (found == spec.options.end() || found->second == "on") return true;
-  if (found->second == "off") return false;
-  throw Error(Code::invalid_argument, fmt::format("[data] overlap is on or off; got '{}'", found->second));
 }
 
 }  // namespace
@@ -53,7 +47,7 @@ std::vector<Bucket> assign_buckets(const std::vector<std::int64_t>& bytes, const
 /// Source:  Li et al., PyTorch Distributed, VLDB 2020.
 Plan data_parallel(const StrategyInput& input) {
   require_options(input.spec, {"bucket", "first-bucket", "overlap", "collective", "compress"});
-  const bool overlap = overlap_option(input.spec);
+  const bool overlap = switch_option(input.spec, "overlap", true);
   std::vector<std::int64_t> bytes;
   for (const auto& spec : input.graph.parameter_specs()) bytes.push_back(spec.elements() * input.element_bytes);
   auto order = input.gradient_order;

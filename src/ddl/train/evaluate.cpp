@@ -15,7 +15,6 @@
 namespace ddl {
 namespace {
 
-constexpr std::int64_t kMostSamples = 250;
 constexpr std::int64_t kRoom = std::int64_t{256} << 20;
 
 /// Training goes on with each worker's own: the caller puts back what this returns.
@@ -44,7 +43,7 @@ struct Sums {
 std::int64_t evaluation_batch(const ModelGraph& graph, std::int64_t element_bytes, std::int64_t training) {
   // Of a TorchScript file nobody knows what its layers hold.
   const std::int64_t kept = graph.kept_elements() * element_bytes;
-  return std::clamp<std::int64_t>(std::max(training, kept > 0 ? kRoom / kept : 0), 1, kMostSamples);
+  return std::clamp<std::int64_t>(std::max(training, kept > 0 ? kRoom / kept : 0), 1, kLargestEvaluationBatch);
 }
 
 Evaluation evaluate(Network& network, Device& device, const Dataset& dataset, Communicator* communicator, const EvaluateOptions& options) {

@@ -21,8 +21,11 @@ struct Evaluation {
   std::optional<double> bleu = {};    ///< 0 … 100, of what the network says by itself; of translation and captioning
 };
 
+/// Samples that run through the network at once at most.
+inline constexpr std::int64_t kLargestEvaluationBatch = 250;
+
 /// Samples to run through the network at once: as many as one worker's memory for a step of training holds anyway, or 256 MiB of what
-/// backward would keep, at most 250. `training`: the most samples of a forward pass there.
+/// backward would keep, at most kLargestEvaluationBatch. `training`: the most samples of a forward pass there.
 std::int64_t evaluation_batch(const ModelGraph& graph, std::int64_t element_bytes, std::int64_t training);
 
 struct EvaluateOptions {
@@ -31,7 +34,7 @@ struct EvaluateOptions {
   /// Asked after each batch of this worker's; who is asked to stop leaves the rest out, and then all do.
   std::function<bool()> stop = {};
   std::function<void(std::int64_t done, std::int64_t of)> progress = {};
-  std::int64_t batch = 250;  ///< samples at once
+  std::int64_t batch = kLargestEvaluationBatch;  ///< samples at once
 };
 
 /// Runs the network over the whole data set, each worker a contiguous part of it, without gradients.

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -14,7 +13,7 @@
 #include "ddl/nn/builtin.h"
 #include "ddl/train/decode.h"
 #include "ddl/train/device_testing.h"
-#include "ddl/transport/builtin.h"
+#include "ddl/train/ranks_testing.h"
 
 namespace ddl {
 namespace {
@@ -94,18 +93,11 @@ TEST(Evaluate, WorkersAddUpToOne) {
   auto network = lenet_for(data);
   const auto alone = evaluate(network, data, nullptr, {});
   for (const auto& name : test_devices()) {
-    auto rendezvous = in_process_rendezvous(2);
-    std::vector<Evaluation> found(2);
-    std::vector<std::thread> threads;
-    for (std::size_t rank = 0; rank < 2; ++rank)
-      threads.emplace_back([&, rank] {
-        const auto device = test_device(name);
-        auto own = lenet_for(data, device->where());
-        Communicator communicator(builtin_transports().at("inproc").make(*rendezvous[rank], {}), Seconds{60});
-        found[rank] = ddl::evaluate(own, *device, data, &communicator, {});
-        communicator.barrier().wait();
-      });
-    for (auto& thread : threads) thread.join();
+    const auto found = on_ranks(2, [&](Communicator& communicator) {
+      const auto device = test_device(name);
+      auto own = lenet_for(data, device->where());
+      return ddl::evaluate(own, *device, data, &communicator, {});
+    });
     // Elsewhere than on the processor sums round differently, and a sample may change sides.
     const double samples = name.starts_with("cuda") ? 1.0 / static_cast<double>(data.size()) : 0;
     for (const auto& each : found) {
@@ -120,18 +112,10 @@ TEST(Evaluate, WorkersWithoutSamplesAddNothing) {
   const Waves data(10, 3);
   auto network = lenet_for(data);
   const auto alone = evaluate(network, data, nullptr, {});
-  constexpr std::size_t kRanks = 5;
-  auto rendezvous = in_process_rendezvous(kRanks);
-  std::vector<Evaluation> found(kRanks);
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < kRanks; ++rank)
-    threads.emplace_back([&, rank] {
-      auto own = lenet_for(data);
-      Communicator communicator(builtin_transports().at("inproc").make(*rendezvous[rank], {}), Seconds{60});
-      found[rank] = evaluate(own, data, &communicator, {});
-      communicator.barrier().wait();
-    });
-  for (auto& thread : threads) thread.join();
+  const auto found = on_ranks(5, [&](Communicator& communicator) {
+    auto own = lenet_for(data);
+    return evaluate(own, data, &communicator, {});
+  });
   for (const auto& each : found) {
     EXPECT_TRUE(each.complete);
     EXPECT_EQ(each.top1, alone.top1);
@@ -203,17 +187,10 @@ TEST(Evaluate, ScoresWhatIsSaidAgainstEveryRightAnswer) {
   EXPECT_GT(alone.bleu.value(), 20);
   EXPECT_LT(alone.bleu.value(), 90);
 
-  auto rendezvous = in_process_rendezvous(2);
-  std::vector<Evaluation> found(2);
-  std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < 2; ++rank)
-    threads.emplace_back([&, rank] {
-      auto own = captioner_for(data);
-      Communicator communicator(builtin_transports().at("inproc").make(*rendezvous[rank], {}), Seconds{60});
-      found[rank] = evaluate(own, data, &communicator, {});
-      communicator.barrier().wait();
-    });
-  for (auto& thread : threads) thread.join();
+  const auto found = on_ranks(2, [&](Communicator& communicator) {
+    auto own = captioner_for(data);
+    return evaluate(own, data, &communicator, {});
+  });
   for (const auto& each : found) {
     EXPECT_EQ(each.bleu, alone.bleu);
     EXPECT_EQ(each.tokens, alone.tokens);

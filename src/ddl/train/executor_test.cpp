@@ -1,12 +1,11 @@
 #include "ddl/train/executor.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <numeric>
-#include <thread>
+#include <optional>
 
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
@@ -16,7 +15,7 @@
 #include "ddl/nn/builtin.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/train/device_testing.h"
-#include "ddl/transport/builtin.h"
+#include "ddl/train/ranks_testing.h"
 
 // Conformance of strategies: whatever the number of workers, k steps give the parameters that one worker gets from the
 // same global batches. Ranks are threads of this process over inproc.
@@ -152,16 +151,7 @@ Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator* commun
 }
 
 std::vector<Outcome> train(const Trial& trial, int ranks) {
-  auto rendezvous = in_process_rendezvous(ranks);
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      Communicator communicator(builtin_transports().at("inproc").make(*rendezvous[static_cast<std::size_t>(rank)], {}), Seconds{60});
-      outcomes[static_cast<std::size_t>(rank)] = train_rank(trial, rank, ranks, &communicator);
-    });
-  for (auto& thread : threads) thread.join();
-  return outcomes;
+  return on_ranks(ranks, [&](Communicator& communicator) { return train_rank(trial, communicator.rank(), ranks, &communicator); });
 }
 
 double relative_error(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
@@ -179,6 +169,17 @@ bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& 
   return true;
 }
 
+/// Every rank ends with the parameters of the reference, all with the same bits, and their losses add up to its own: in fp64.
+void expect_equal(const std::vector<Outcome>& outcomes, const Outcome& reference, const std::string& what) {
+  double loss = 0;
+  for (const auto& outcome : outcomes) {
+    EXPECT_LT(relative_error(outcome.parameters, reference.parameters), 1e-12) << what;
+    EXPECT_TRUE(same_bits(outcome.parameters, outcomes[0].parameters)) << what;
+    loss += outcome.loss;
+  }
+  EXPECT_NEAR(loss, reference.loss, 1e-12 * std::abs(reference.loss)) << what;
+}
+
 // Batches of 6 from 11 samples: the last of each epoch is ragged, shares are unequal, and with 8 ranks some are empty.
 TEST(StrategyConformance, EqualsTheBigBatchInFp64) {
   const auto reference = train_rank({}, 0, 1, nullptr);
@@ -191,14 +192,7 @@ TEST(StrategyConformance, EqualsTheBigBatchInFp64) {
       if (strategy == "single" && ranks > 1) continue;  // it refuses them, as strategy_test shows
       Trial trial;
       trial.strategy = strategy;
-      const auto outcomes = train(trial, ranks);
-      double loss = 0;
-      for (const auto& outcome : outcomes) {
-        EXPECT_LT(relative_error(outcome.parameters, reference.parameters), 1e-12) << strategy << " " << ranks;
-        EXPECT_TRUE(same_bits(outcome.parameters, outcomes[0].parameters)) << strategy << " " << ranks;
-        loss += outcome.loss;
-      }
-      EXPECT_NEAR(loss, reference.loss, 1e-12 * std::abs(reference.loss)) << strategy << " " << ranks;
+      expect_equal(train(trial, ranks), reference, fmt::format("{} {}", strategy, ranks));
     }
 }
 
@@ -211,14 +205,7 @@ TEST(StrategyConformance, EqualsTheBigBatchWithWordsAndDropoutInFp64) {
   for (const int micro_batches : {1, 2})
     for (const int ranks : {1, 2, 3, 8}) {
       trial.accumulate = micro_batches;
-      const auto outcomes = train(trial, ranks);
-      double loss = 0;
-      for (const auto& outcome : outcomes) {
-        EXPECT_LT(relative_error(outcome.parameters, reference.parameters), 1e-12) << ranks << " " << micro_batches;
-        EXPECT_TRUE(same_bits(outcome.parameters, outcomes[0].parameters)) << ranks << " " << micro_batches;
-        loss += outcome.loss;
-      }
-      EXPECT_NEAR(loss, reference.loss, 1e-12 * std::abs(reference.loss)) << ranks << " " << micro_batches;
+      expect_equal(train(trial, ranks), reference, fmt::format("{} {}", ranks, micro_batches));
     }
   Trial dry = trial;
   dry.model = "transformer[hidden=32,heads=4,layers=1,dropout=0]";
@@ -275,20 +262,11 @@ TEST(Accumulation, EqualsTheBigBatchInFp64) {
   for (const int micro_batches : {2, 4, 7}) {
     Trial trial;
     trial.accumulate = micro_batches;
-    const auto alone = train_rank(trial, 0, 1, nullptr);
-    EXPECT_LT(relative_error(alone.parameters, reference.parameters), 1e-12) << micro_batches;
-    EXPECT_NEAR(alone.loss, reference.loss, 1e-12 * std::abs(reference.loss)) << micro_batches;
+    expect_equal({train_rank(trial, 0, 1, nullptr)}, reference, fmt::format("alone {}", micro_batches));
     for (const auto* strategy : {"data", "data[first-bucket=1B,bucket=1B]", "data[overlap=off]"})
       for (const int ranks : {2, 3}) {
         trial.strategy = strategy;
-        const auto outcomes = train(trial, ranks);
-        double loss = 0;
-        for (const auto& outcome : outcomes) {
-          EXPECT_LT(relative_error(outcome.parameters, reference.parameters), 1e-12) << strategy << " " << ranks << " " << micro_batches;
-          EXPECT_TRUE(same_bits(outcome.parameters, outcomes[0].parameters)) << strategy << " " << ranks << " " << micro_batches;
-          loss += outcome.loss;
-        }
-        EXPECT_NEAR(loss, reference.loss, 1e-12 * std::abs(reference.loss)) << strategy << " " << ranks << " " << micro_batches;
+        expect_equal(train(trial, ranks), reference, fmt::format("{} {} {}", strategy, ranks, micro_batches));
       }
   }
 }
@@ -461,16 +439,12 @@ TEST(DeviceConformance, TrainingEqualsTheBigBatchOnTheProcessorInFp64) {
       EXPECT_LT(relative_error(by_itself.parameters, reference.parameters), 1e-12) << what;
       for (const int ranks : {2, 3, 8}) {  // of 8 some have no samples
         const auto outcomes = train(trial, ranks);
-        double loss = 0;
+        expect_equal(outcomes, reference, fmt::format("{} {}", what, ranks));
         for (const auto& outcome : outcomes) {
-          EXPECT_LT(relative_error(outcome.parameters, reference.parameters), 1e-12) << what << " " << ranks;
-          EXPECT_TRUE(same_bits(outcome.parameters, outcomes[0].parameters)) << what << " " << ranks;
           EXPECT_EQ(outcome.updates.clipped, reference.updates.clipped) << what;
           EXPECT_EQ(outcome.faults, 0) << what << ": memory was written over while it was copied from";
           EXPECT_EQ(outcome.pinned, 0) << what;
-          loss += outcome.loss;
         }
-        EXPECT_NEAR(loss, reference.loss, 1e-12 * std::abs(reference.loss)) << what << " " << ranks;
       }
     }
   }
@@ -575,27 +549,23 @@ TEST(Executor, LeavesASpanForEveryTaskAndALedgerThatAddsUp) {
 }
 
 TEST(Executor, OneVoteStopsAllWorkers) {
-  auto rendezvous = in_process_rendezvous(2);
-  std::vector<std::thread> threads;
-  std::array<bool, 2> stopped{};
-  for (int rank = 0; rank < 2; ++rank)
-    threads.emplace_back([&, rank] {
-      Communicator communicator(builtin_transports().at("inproc").make(*rendezvous[static_cast<std::size_t>(rank)], {}), Seconds{60});
-      const Waves data;
-      Network network(builtin_models().at("lenet").make({"lenet", {}}, data.shape()), {});
-      const auto optimizer = make_optimizer({"sgd", {}}, network.parameters());
-      const auto device = make_device("cpu");
-      Executor executor(network, *optimizer, *device, &communicator, rank, {data.shape()}, {});
-      executor.adopt(builtin_strategies().at("data").make({network.graph(), 2, 3, 4, {"data", {}}, {}}));
-      const Sampler sampler(data.size(), 6, 2, true, 3);
-      Loader loader(data, [&](std::int64_t step) { return sampler.share(step, rank); }, 0, 2, {0, 1});
-      EXPECT_FALSE(executor.step(0, [&] { return loader.next(); }, kRate, false).stop);
-      stopped[static_cast<std::size_t>(rank)] = executor.step(1, [&] { return loader.next(); }, kRate, rank == 1).stop;
-      communicator.barrier().wait();
-    });
-  for (auto& thread : threads) thread.join();
-  EXPECT_TRUE(stopped[0]);
-  EXPECT_TRUE(stopped[1]);
+  const auto last = on_ranks(2, [](Communicator& communicator) {
+    const int rank = communicator.rank();
+    const Waves data;
+    Network network(builtin_models().at("lenet").make({"lenet", {}}, data.shape()), {});
+    const auto optimizer = make_optimizer({"sgd", {}}, network.parameters());
+    const auto device = make_device("cpu");
+    Executor executor(network, *optimizer, *device, &communicator, rank, {data.shape()}, {});
+    executor.adopt(builtin_strategies().at("data").make({network.graph(), 2, 3, 4, {"data", {}}, {}}));
+    const Sampler sampler(data.size(), 6, 2, true, 3);
+    Loader loader(data, [&](std::int64_t step) { return sampler.share(step, rank); }, 0, 2, {0, 1});
+    EXPECT_FALSE(executor.step(0, [&] { return loader.next(); }, kRate, false).stop);
+    const auto result = executor.step(1, [&] { return loader.next(); }, kRate, rank == 1);
+    communicator.barrier().wait();
+    return result;
+  });
+  EXPECT_TRUE(last[0].stop);
+  EXPECT_TRUE(last[1].stop);
 }
 
 TEST(Executor, SaysWhenTheLossIsNotFinite) {
@@ -617,6 +587,8 @@ TEST(Executor, SaysWhenTheLossIsNotFinite) {
   }
 }
 
+std::string said(const std::optional<Error>& error) { return error ? error->what() : ""; }
+
 // One sample that is NaN lies on one rank, which alone has a loss that is NaN: all of them end in the step that had it, not one later.
 TEST(Executor, OneRanksLossThatIsNotFiniteEndsAllInThatStep) {
   constexpr int kRanks = 2;
@@ -632,21 +604,10 @@ TEST(Executor, OneRanksLossThatIsNotFiniteEndsAllInThatStep) {
           // Of the first epoch, so that it comes once.
           trial.batch = 3;
           trial.bright = Sampler(kSamples, trial.batch, kRanks, true, 3).share(step, rank).indices.at(0);
-          auto rendezvous = in_process_rendezvous(kRanks);
-          std::array<std::string, kRanks> said;
-          std::vector<std::thread> threads;
+          const auto ended = testing::run_group("inproc", kRanks, [&](Communicator& communicator) { train_rank(trial, communicator.rank(), kRanks, &communicator); },
+                                                {Seconds{60}});
           for (int own = 0; own < kRanks; ++own)
-            threads.emplace_back([&, own] {
-              Communicator communicator(builtin_transports().at("inproc").make(*rendezvous[static_cast<std::size_t>(own)], {}), Seconds{60});
-              try {
-                train_rank(trial, own, kRanks, &communicator);
-              } catch (const Error& error) {
-                said[static_cast<std::size_t>(own)] = error.what();
-              }
-            });
-          for (auto& thread : threads) thread.join();
-          for (int own = 0; own < kRanks; ++own)
-            EXPECT_EQ(said[static_cast<std::size_t>(own)], fmt::format("[executor] loss is not finite at step {}; got {}", step, own == rank ? "nan" : "that of another worker"))
+            EXPECT_EQ(said(ended[static_cast<std::size_t>(own)]), fmt::format("[executor] loss is not finite at step {}; got {}", step, own == rank ? "nan" : "that of another worker"))
                 << device << ", rank " << own << ", NaN on rank " << rank << ", " << micro_batches << " micro-batches";
         }
 }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "ddl/core/error.h"
+#include "ddl/core/options.h"
 #include "ddl/core/text.h"
-#include "ddl/train/options.h"
 
 namespace ddl {
 namespace {

@@ -4,23 +4,24 @@
 #include <cmath>
 #include <exception>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include <ATen/Parallel.h>
 
 #include "ddl/core/error.h"
 #include "ddl/core/hash.h"
-#include "ddl/measure/memory.h"
 #include "ddl/nn/model.h"
+#include "ddl/nn/script.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/device.h"
 #include "ddl/train/evaluate.h"
 #include "ddl/train/executor.h"
+#include "ddl/train/failure.h"
 #include "ddl/train/learning_rate.h"
+#include "ddl/train/make_communicator.h"
+#include "ddl/train/memory_ledger.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
-#include "ddl/transport/builtin.h"
 
 namespace ddl {
 namespace {
@@ -53,11 +54,8 @@ class Worker {
   void train();
   /// Sends what was not sent yet; a coordinator that is gone does not mind.
   void flush() noexcept;
-  /// Who holds how many bytes; activations are what is left of `held`, of all that tensors take.
-  Json memory_json(std::int64_t held, std::int64_t gradients);
-  /// Of the gradients that there are, outside of buckets. Bytes.
-  std::int64_t gradient_bytes();
-  DeviceMemory device_memory() const { return device_->memory(); }
+  /// Where there is no memory for more.
+  Shortage shortage();
 
  private:
   void rebuild_buckets();
@@ -72,13 +70,10 @@ class Worker {
   /// What is computed and kept in which format, and what became of the gradients.
   Json precision_json() const;
   void finish(bool stopped);
-
-  /// The most that was held, bytes.
-  struct Peaks {
-    std::int64_t tensors = 0, allocator = 0, resident = 0;
-  };
-  /// Of the time since the last call.
-  void note_peaks(Peaks& into);
+  /// Who holds how many bytes; activations are what is left of `held`, of all that tensors take.
+  Holdings holdings(std::int64_t held, std::int64_t gradients);
+  /// Of the gradients that there are, outside of buckets. Bytes.
+  std::int64_t gradient_bytes();
 
   const Job& job_;
   int rank_;
@@ -102,7 +97,7 @@ class Worker {
   double epoch_loss_ = 0;
   std::int64_t epoch_steps_ = 0;
   std::int64_t static_bytes_ = 0;
-  Peaks training_, evaluation_;
+  MemoryLedger memory_;
 };
 
 std::string option_of(const Job& job, const std::string& name, const std::string& otherwise) {
@@ -125,31 +120,6 @@ std::function<std::int64_t(std::int64_t)> weights_of(const Dataset& dataset) {
 /// The strategy's own word wins over the job's.
 std::string collective_of(const Job& job) { return option_of(job, "collective", job.collective); }
 
-/// What "auto" stands for: what was measured here, or else the built-in rule.
-std::string automatic_algorithm(const Job& job, Goal goal, std::size_t bytes, int ranks, bool shares_memory) {
-  if (goal == Goal::all_reduce)
-    for (const auto& choice : job.measured)
-      if (bytes >= choice.from && bytes < choice.to) return choice.algorithm;
-  return std::string(default_algorithm(goal, bytes, ranks, shares_memory));
-}
-
-std::unique_ptr<Communicator> connect(const Job& job, int rank, int ranks, Control& control) {
-  if (ranks == 1) return nullptr;
-  ControlRendezvous rendezvous(control, rank, ranks);
-  TransportOptions options;
-  options.secret = job.secret;
-  if (!job.addresses.empty()) {
-    options.host = job.addresses.at(static_cast<std::size_t>(rank));
-    options.latency = job.latency;
-  }
-  const auto chosen = choose_transport(job.transport, options);
-  auto transport = chosen.make(rendezvous, chosen.options);
-  const bool shares = transport->shares_memory();
-  CommunicatorOptions how{job.collective_timeout, job.hosts, {}};
-  how.automatic = [&job, ranks, shares](Goal goal, std::size_t bytes) { return automatic_algorithm(job, goal, bytes, ranks, shares); };
-  return std::make_unique<Communicator>(std::move(transport), std::move(how));
-}
-
 Recipe recipe_of(const Job& job, const SampleShape& shape) {
   return {shape, job.precision, job.label_smoothing, job.recompute, job.clip};
 }
@@ -164,13 +134,14 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       network_(make_model(job.model, data.train->shape()),
                {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, device_->where(), kernels(job), job.seed}),
       network_built_(now()),
-      communicator_(connect(job, rank, ranks_, control)),
+      communicator_(make_communicator(job, rank, control)),
       optimizer_(make_optimizer(job.optimizer, network_.parameters(), {job.momentum, job.weight_decay})),
       executor_(network_, *optimizer_, *device_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
                 {collective_of(job), option_of(job, "compress", "none"), job.seed}),
       sampler_(data.train->size(), job.batch, ranks_, job.shuffle, job.seed, weights_of(*data.train)),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()),
-      learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()) {
+      learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()),
+      memory_(*device_) {
   executor_.adopt(plan_job(job_, network_.graph()));
   // Whatever draws without being told by what: dropout in a TorchScript file.
   at::manual_seed(job.seed * 65'537 + static_cast<std::uint64_t>(rank));
@@ -216,12 +187,12 @@ bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated)
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
   message["parameters_digest"] = parameters_digest(network_, *device_);
   if (evaluated) {
-    note_peaks(training_);
+    memory_.note_training();
     const auto result = evaluate(network_, *device_, *data_.test, communicator_.get(),
                                  {{job_.loader_threads, job_.loader_prefetch}, job_.precision, [&] { return asked_to_stop(); },
                                   [&](std::int64_t done, std::int64_t of) { tell_phase("evaluating", done, of); },
                                   evaluation_batch(network_.graph(), element_bytes(job_.precision), largest_pass(job_))});
-    note_peaks(evaluation_);
+    memory_.note_evaluation();
     stopped = !result.complete;
     if (result.complete && !std::isfinite(result.loss))
       throw Error(Code::invalid_argument, fmt::format("[worker] loss is not finite on the test set after step {}; got {}", step, result.loss));
@@ -249,9 +220,7 @@ void Worker::train() {
                                          {"connected_ns", now()},
                                          {"steps", last_step_},
                                          {"steps_per_epoch", per_epoch}}.dump());
-  reset_peak_resident();
-  reset_allocator_peak();
-  device_->reset_peak();
+  memory_.reset_peaks();
   if (communicator_) communicator_->barrier().wait();
 
   Loader loader(*data_.train, [&](std::int64_t step) { return sampler_.share(step, rank_); }, 0, last_step_,
@@ -319,38 +288,28 @@ std::int64_t Worker::gradient_bytes() {
   return bytes;
 }
 
-void Worker::note_peaks(Peaks& into) {
-  into.tensors = std::max(into.tensors, device_->memory().peak);
-  into.allocator = std::max(into.allocator, allocator_use().peak);
-  into.resident = std::max(into.resident, kernel_memory().peak_resident);
-  device_->reset_peak();
-  reset_allocator_peak();
-  reset_peak_resident();
+Holdings Worker::holdings(std::int64_t held, std::int64_t gradients) {
+  return {bytes_of(network_.parameters()) + bytes_of(network_.frozen()) + bytes_of(network_.buffers()), gradients, optimizer_->state_bytes(),
+          executor_.bucket_bytes(), std::max<std::int64_t>(0, held - static_bytes_ - gradients)};
 }
 
-Json Worker::memory_json(std::int64_t held, std::int64_t gradients) {
-  const auto kernel = kernel_memory();
-  return {{"parameters", bytes_of(network_.parameters()) + bytes_of(network_.frozen()) + bytes_of(network_.buffers())},
-          {"gradients", gradients},
-          {"optimizer", optimizer_->state_bytes()},
-          {"buckets", executor_.bucket_bytes()},
-          {"activations", std::max<std::int64_t>(0, held - static_bytes_ - gradients)},
-          {"allocator_peak", std::max(training_.allocator, allocator_use().peak)},
-          {"device_peak", device_->is_host() ? Json(nullptr) : Json(held)},
-          {"evaluation_peak", evaluation_.tensors > 0 ? Json(evaluation_.tensors) : Json(nullptr)},
-          {"kernel_peak", std::max(training_.resident, kernel.peak_resident)},
-          {"kernel_shared", kernel.shared}};
+Shortage Worker::shortage() {
+  // At the most that was held: unwinding has freed the activations that were in the way.
+  const auto use = device_->memory();
+  const auto holds = holdings(use.peak, gradient_bytes());
+  return {holds, use, false, memory_.json(holds, use.peak)};
 }
 
 void Worker::finish(bool stopped) {
-  note_peaks(training_);
+  memory_.note_training();
+  const auto held = memory_.training_peak();
   const bool bucketed = !executor_.role().buckets.empty();
   auto traffic = communicator_ ? communicator_->transport().traffic() : Traffic{};
   traffic.sent += executor_.own_traffic().sent;
   traffic.received += executor_.own_traffic().received;
   control_.send(MessageType::done, Json{{"stopped", stopped},
                                         {"parameters_digest", parameters_digest(network_, *device_)},
-                                        {"memory_bytes", memory_json(training_.tensors, bucketed ? 0 : bytes_of(network_.parameters()))},
+                                        {"memory_bytes", memory_.json(holdings(held, bucketed ? 0 : bytes_of(network_.parameters())), held)},
                                         {"accelerator", device_->describe()},
                                         {"bytes_sent", traffic.sent},
                                         {"bytes_received", traffic.received},
@@ -362,90 +321,30 @@ void Worker::finish(bool stopped) {
   if (communicator_) communicator_->barrier().wait();
 }
 
-/// In one line: what was asked for, what was held, and by whom.
-std::string out_of_memory(const Json& memory, const DeviceMemory& use, const std::string& why) {
-  auto text = fmt::format("[worker] out of memory{}{}; the most held by tensors was {}",
-                          use.refused > 0 ? fmt::format(": no {} more", to_string(Bytes{use.refused})) : "", why.empty() ? "" : ": " + why,
-                          to_string(Bytes{use.peak}));
-  for (const auto* who : {"parameters", "gradients", "optimizer", "buckets", "activations"})
-    text += fmt::format(", {} {}", who, to_string(Bytes{memory.at(who).get<std::int64_t>()}));
-  return text;
+/// The ledger that the job's plan foresees, where there is not enough for the parts that a worker is made of.
+Shortage planned_shortage(const Job& job, int rank, const DatasetPair& data) {
+  const auto holds = plan_job(job, make_model(job.model, data.train->shape())).role_of(rank).holds;
+  return {holds, make_device(job.workers.at(static_cast<std::size_t>(rank)).device)->memory(), true, to_json(holds)};
 }
-
-/// The ledger that the job's plan foresees.
-Json planned_memory(const Job& job, int rank, const DatasetPair& data) {
-  const auto plan = plan_job(job, make_model(job.model, data.train->shape()));
-  const auto& holds = plan.role_of(rank).holds;
-  return {{"parameters", holds.parameters}, {"gradients", holds.gradients}, {"optimizer", holds.optimizer}, {"buckets", holds.buckets}, {"activations", holds.activations}};
-}
-
-/// TorchScript's interpreter makes an exception of its own of whatever was thrown in it.
-bool is_out_of_memory(const std::exception& error) { return std::string_view(error.what()).find("std::bad_alloc") != std::string_view::npos; }
 
 }  // namespace
 
 int run_worker(const Job& job, int rank, const DatasetPair& data, Control& control) {
-  Json memory;  // once there was too little
-  std::optional<DeviceMemory> use;
-  // Where there is not enough for the parts that a worker is made of: what they would take.
-  const auto told = [&](const std::string& why) {
-    if (use) return out_of_memory(memory, *use, why);
-    memory = planned_memory(job, rank, data);
-    return out_of_memory(memory, make_device(job.workers.at(static_cast<std::size_t>(rank)).device)->memory(), why) + ", planned for a step; there was too little before the first one";
-  };
-  const auto failed = [&](std::string_view code, const std::string& message) {
-    try {
-      control.send(MessageType::failed, Json{{"code", code}, {"message", message}, {"memory_bytes", memory}}.dump());
-    } catch (const Error&) {
-      // The coordinator is gone: nobody is left to tell.
-    }
-    return 1;
-  };
+  std::optional<Worker> worker;
   try {
     at::set_num_threads(job.workers.at(static_cast<std::size_t>(rank)).threads);
     install_allocator(kernels(job) == Kernels::fast);
-    Worker worker(job, rank, data, control);
-    const auto ran_out = [&] {
-      // At the most that was held: unwinding has freed the activations that were in the way.
-      use = worker.device_memory();
-      memory = worker.memory_json(use->peak, worker.gradient_bytes());
-      worker.flush();
-    };
-    try {
-      worker.train();
-    } catch (const std::bad_alloc&) {
-      ran_out();
-      throw;
-    } catch (const c10::OutOfMemoryError&) {
-      ran_out();
-      throw;
-    } catch (const std::exception& error) {
-      if (is_out_of_memory(error)) {
-        ran_out();
-        throw std::bad_alloc();
-      }
-      worker.flush();
-      throw;
-    } catch (...) {
-      // What was complete is kept, whatever ended the rest.
-      worker.flush();
-      throw;
-    }
+    worker.emplace(job, rank, data, control);
+    worker->train();
     return 0;
-  } catch (const Error& error) {
-    return failed(name(error.code()), error.what());
-  } catch (const c10::OutOfMemoryError& error) {
-    // Of a GPU; what follows its first two sentences is advice about PyTorch.
-    const std::string why = error.what_without_backtrace();
-    const auto text = told(why.substr(0, why.find(". ", why.find(". ") + 1)));
-    return failed("memory", text);
-  } catch (const c10::Error& error) {
-    return failed("torch", error.what_without_backtrace());
-  } catch (const std::bad_alloc&) {
-    const auto text = told("");
-    return failed("memory", text);
   } catch (const std::exception& error) {
-    return failed("unknown", error.what());
+    std::optional<Shortage> shortage;
+    if (is_out_of_memory(error)) shortage = worker ? worker->shortage() : planned_shortage(job, rank, data);
+    // What was complete is kept, whatever ended the rest.
+    if (worker) worker->flush();
+    worker.reset();
+    tell_failure(control, error, shortage);
+    return 1;
   }
 }
 

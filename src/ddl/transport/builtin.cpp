@@ -2,7 +2,8 @@
 
 #include <charconv>
 
-#include "ddl/core/spec.h"
+#include "ddl/core/error.h"
+#include "ddl/core/options.h"
 #include "ddl/transport/gloo/gloo.h"
 #include "ddl/transport/inproc.h"
 #include "ddl/transport/mpi/implementations.h"
@@ -36,11 +37,6 @@ static int sockets(const std::string& text) {
   return number;
 }
 
-static bool on_or_off(const std::string& name, const std::string& value) {
-  if (value != "on" && value != "off") throw Error(Code::invalid_argument, fmt::format("[inproc] option '{}'; got '{}', expected on or off", name, value));
-  return value == "on";
-}
-
 ChosenTransport choose_transport(std::string_view text, TransportOptions options) {
   const Spec spec = parse_spec(text);
   const auto entry = builtin_transports().at(spec.name);
@@ -50,9 +46,9 @@ ChosenTransport choose_transport(std::string_view text, TransportOptions options
   for (const auto& [name, value] : spec.options) {
     if (name == "implementation") options.implementation = value;
     if (name == "host") options.host = value;
-    if (name == "staged") options.staged = on_or_off(name, value);
     if (name == "sockets") options.sockets = sockets(value);
   }
+  options.staged = switch_option(spec, "staged", options.staged);
   return {spec.name, entry.make, std::move(options)};
 }
 

@@ -39,4 +39,8 @@ class NativeCollectives {
   virtual void run(const NativeCall& call, Reducer reducer, bool meets, Seconds timeout, const Signature& signature) = 0;
 };
 
+/// Before a library's own collective: every round doubles whom a rank has heard of. Who finds another signature says so and goes no further,
+/// so that nobody comes through. Errors: those of Transport::exchange().
+void meet(Transport& transport, Seconds timeout, const Signature& signature);
+
 }  // namespace ddl

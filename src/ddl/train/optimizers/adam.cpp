@@ -1,9 +1,9 @@
 #include <cmath>
 #include <map>
 
+#include "ddl/core/options.h"
 #include "ddl/train/kernels/optimizer_kernels.h"
 #include "ddl/train/optimizer.h"
-#include "ddl/train/options.h"
 
 namespace ddl {
 namespace {

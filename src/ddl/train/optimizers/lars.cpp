@@ -1,8 +1,8 @@
 #include <cmath>
 
+#include "ddl/core/options.h"
 #include "ddl/train/kernels/optimizer_kernels.h"
 #include "ddl/train/optimizer.h"
-#include "ddl/train/options.h"
 
 namespace ddl {
 namespace {

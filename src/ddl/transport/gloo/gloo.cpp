@@ -88,7 +88,7 @@ class GlooTransport final : public Transport, public NativeCollectives {
   }
 
   void run(const NativeCall& call, Reducer, bool meets, Seconds timeout, const Signature& signature) override {
-    if (meets) meet(timeout, signature);
+    if (meets) meet(*this, timeout, signature);
     guarded([&] { check(wire_->run(call, timeout), timeout); });
   }
 
@@ -99,7 +99,7 @@ class GlooTransport final : public Transport, public NativeCollectives {
     const auto slash = key == std::string::npos ? key : why.find('/', key + 7);
     if (slash != std::string::npos) std::from_chars(why.data() + slash + 1, why.data() + why.size(), missing);
     if (missing < 0) throw Error(Code::io, fmt::format("[gloo] rank {} cannot connect: {}", rank_, why));
-    if (why.find("imed out") != std::string::npos || why.find("imeout") != std::string::npos)
+    if (says_late(why))
       throw Error(Code::timeout, fmt::format("[gloo] rank {} waited {}; rank {} did not come: {}", rank_, to_string(options_.connect_timeout), missing, why));
     throw Error(Code::peer_lost, fmt::format("[gloo] rank {} lost rank {}: {}", rank_, missing, why));
   }
@@ -116,15 +116,6 @@ class GlooTransport final : public Transport, public NativeCollectives {
     const GlooWire::Piece rest{message.peer, place, message.bytes};
     check(wire_->receive({&rest, 1}, timeout), timeout);
     if (message.into == nullptr) message.sink.take(message.sink.context, 0, {place, message.bytes}, head.factor);
-  }
-
-  /// Dissemination: who is at something else is named by whoever hears of it first.
-  void meet(Seconds timeout, const Signature& signature) {
-    for (int distance = 1; distance < size_; distance *= 2) {
-      const Outgoing out{(rank_ + distance) % size_, {}};
-      const Incoming in{(rank_ + size_ - distance) % size_, 0, nullptr, {}};
-      exchange({&out, 1}, {&in, 1}, timeout, signature);
-    }
   }
 
   template <typename Body>

@@ -48,8 +48,7 @@ at::Tensor bytes_at(std::byte* data, std::size_t bytes) { return at::from_blob(d
 Outcome outcome_of(const std::exception& error, int peer) {
   std::string why = error.what();
   why.resize(std::min(why.size(), why.find('\n')));
-  const bool late = why.find("imed out") != std::string::npos || why.find("imeout") != std::string::npos;
-  return {late ? Outcome::Kind::timeout : Outcome::Kind::lost, peer, why};
+  return {says_late(why) ? Outcome::Kind::timeout : Outcome::Kind::lost, peer, why};
 }
 
 class Wire final : public GlooWire {

@@ -27,10 +27,11 @@ class GlooWire {
   };
 
   virtual ~GlooWire() = default;
-  /// Sends `outgoing` and waits until `incoming` has come; both stay in flight until finish().
+  /// Begins to send, which lasts until finish().
   virtual Outcome start(std::span<const Piece> outgoing) noexcept = 0;
+  /// Waits until all of it has come.
   virtual Outcome receive(std::span<const Piece> incoming, Seconds timeout) noexcept = 0;
-  /// Waits until what start() sent is gone.
+  /// Waits until what start() began to send is gone.
   virtual Outcome finish(Seconds timeout) noexcept = 0;
   virtual Outcome run(const NativeCall& call, Seconds timeout) noexcept = 0;
   /// After a failure: what was started has no hold on its memory any more. Called by the thread that started it.
@@ -38,6 +39,9 @@ class GlooWire {
   /// From any thread: what receive() and finish() wait for ends as interrupted.
   virtual void interrupt() noexcept = 0;
 };
+
+/// Whether it is of something that took too long: Gloo has one exception for all that goes wrong.
+inline bool says_late(const std::string& why) { return why.find("imed out") != std::string::npos || why.find("imeout") != std::string::npos; }
 
 /// Exported under this name. `meet` gives rank 0's text to all. Where the result is null `why` says what went wrong, and `missing` whose
 /// fault it seems to be, -1 where that cannot be told.

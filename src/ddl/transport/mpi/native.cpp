@@ -79,13 +79,7 @@ void MpiTransport::run(const NativeCall& what, Reducer reducer, bool meets, Seco
     counts.push_back(static_cast<int>(count));
   }
   const bool even = std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end();
-  // Every round doubles whom a rank has heard of; who finds another signature says so and goes no further, so that nobody
-  // comes through.
-  for (int distance = 1; meets && distance < size_; distance *= 2) {
-    const Outgoing out{(rank_ + distance) % size_, {}};
-    const Incoming in{(rank_ + size_ - distance) % size_, 0, nullptr, {}};
-    exchange({&out, 1}, {&in, 1}, timeout, signature);
-  }
+  if (meets) meet(*this, timeout, signature);
   const auto me = static_cast<std::size_t>(rank_);
   const std::size_t element = size_of(what.type);
   const auto scratch = [&](std::size_t bytes) {

@@ -43,20 +43,23 @@ RankProcesses::RankProcesses(const std::vector<std::string>& said) {
   }
 }
 
+const RankProcesses::Process* RankProcesses::find(int rank) const {
+  return rank < 0 || static_cast<std::size_t>(rank) >= processes_.size() ? nullptr : &processes_[static_cast<std::size_t>(rank)];
+}
+
 bool RankProcesses::ended(int rank) const {
-  if (rank < 0 || static_cast<std::size_t>(rank) >= processes_.size()) return false;
-  const auto& process = processes_[static_cast<std::size_t>(rank)];
-  pollfd polled{process.fd.get(), POLLIN, 0};
-  return process.gone || (process.pid != 0 && ::poll(&polled, 1, 0) == 1);
+  const auto* const process = find(rank);
+  if (process == nullptr) return false;
+  pollfd polled{process->fd.get(), POLLIN, 0};
+  return process->gone || (process->pid != 0 && ::poll(&polled, 1, 0) == 1);
 }
 
 RankProcesses::State RankProcesses::state(int rank) const {
+  const auto* const process = find(rank);
   if (ended(rank)) return State::ended;
-  if (rank < 0 || static_cast<std::size_t>(rank) >= processes_.size()) return State::runs;
-  const auto& process = processes_[static_cast<std::size_t>(rank)];
-  if (process.pid == 0) return State::runs;
+  if (process == nullptr || process->pid == 0) return State::runs;
   std::string line;
-  std::getline(std::ifstream("/proc/" + std::to_string(process.pid) + "/stat"), line);
+  std::getline(std::ifstream("/proc/" + std::to_string(process->pid) + "/stat"), line);
   return state_in(line);
 }
 

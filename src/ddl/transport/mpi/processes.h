@@ -36,6 +36,9 @@ class RankProcesses {
     bool gone = false;
     UniqueFd fd;
   };
+  /// Null where nobody has said anything of such a rank.
+  const Process* find(int rank) const;
+
   std::vector<Process> processes_;
 };
 

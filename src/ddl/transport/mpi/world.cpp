@@ -86,6 +86,12 @@ std::set<std::string> shared_files() {
   return files;
 }
 
+std::vector<int> first_ranks(int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 /// Ends this process, whose MPI does not start.
 void give_up_starting(const std::string& implementation, Seconds timeout, const std::set<std::string>& had) {
   // Intel MPI's first rank of a host makes one for all, and unlinks it when they have come.
@@ -248,9 +254,7 @@ MpiWorld& MpiWorld::join(const std::string& implementation, Seconds timeout) {
   const std::lock_guard lock(joining);
   if (joined == nullptr) {
     joined = new MpiWorld(implementation, timeout);
-    std::vector<int> all(static_cast<std::size_t>(joined->size()));
-    std::iota(all.begin(), all.end(), 0);
-    joined->last_ = std::make_unique<MpiRendezvous>(*joined, all, timeout);
+    joined->last_ = std::make_unique<MpiRendezvous>(*joined, first_ranks(joined->size()), timeout);
     std::atexit([] { joined->leave(); });
     joined->processes_ = RankProcesses(joined->last_->exchange(RankProcesses::mine(), timeout));
   } else if (!implementation.empty() && implementation != joined->implementation_) {
@@ -269,10 +273,9 @@ void MpiWorld::leave() noexcept {
   left_ = true;
   // Whoever still sends from memory that is gone by now must not be led on by MPI: it ends as it is, and the launcher ends the others.
   // The others may still be about to say what they met with.
-  const auto runs = [&](int rank) { return rank != rank_ && processes_.state(rank) == RankProcesses::State::runs; };
   const auto someone_runs = [&] {
     for (int rank = 0; rank < size_; ++rank)
-      if (runs(rank)) return true;
+      if (rank != rank_ && processes_.state(rank) == RankProcesses::State::runs) return true;
     return false;
   };
   for (const auto deadline = deadline_after(kLastWords); lent_ && left_until(deadline).value != 0 && someone_runs();) ::usleep(10'000);
@@ -286,9 +289,7 @@ void MpiWorld::leave() noexcept {
   }
   // From here on MPI refuses to end a job.
   Watchdog watchdog([this] {
-    std::vector<int> all(static_cast<std::size_t>(size_));
-    std::iota(all.begin(), all.end(), 0);
-    exit_saying(fmt::format("[mpi] rank {} waited {} while {} ended; {}, so that this job ends", rank_, to_string(kFinish), implementation_, who_is_gone(all)));
+    exit_saying(fmt::format("[mpi] rank {} waited {} while {} ended; {}, so that this job ends", rank_, to_string(kFinish), implementation_, who_is_gone(first_ranks(size_))));
   });
   watchdog.guard(deadline_after(kFinish));
   mpi_->finish();
@@ -353,10 +354,7 @@ void MpiWorld::check(int number, const char* what) const {
 
 std::unique_ptr<Rendezvous> mpi_rendezvous(const std::string& implementation, std::vector<int> world_ranks, Seconds timeout) {
   auto& world = MpiWorld::join(implementation, timeout);
-  if (world_ranks.empty()) {
-    world_ranks.resize(static_cast<std::size_t>(world.size()));
-    std::iota(world_ranks.begin(), world_ranks.end(), 0);
-  }
+  if (world_ranks.empty()) world_ranks = first_ranks(world.size());
   if (std::find(world_ranks.begin(), world_ranks.end(), world.rank()) == world_ranks.end())
     throw Error(Code::invalid_argument, fmt::format("[mpi] rank {} of the world is not among those who meet", world.rank()));
   return std::make_unique<MpiRendezvous>(world, std::move(world_ranks), timeout);

@@ -1,4 +1,4 @@
-#include "ddl/train/options.h"
+#include "ddl/core/options.h"
 
 #include <charconv>
 #include <cmath>
