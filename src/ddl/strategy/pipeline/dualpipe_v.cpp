@@ -59,8 +59,9 @@ PipelineOrder order(const PipelineShape& shape) {
 }
 
 Bubble bubble(const PipelineShape& shape, const PassSeconds& seconds) {
-  const double idle = (shape.workers - 1) * (seconds.sum() + seconds.backward() - 3 * seconds.backward_weight);
-  return {idle_fraction(idle, busy_seconds(shape, seconds)), shape.micro_batches >= 2 * shape.workers};
+  const double each = seconds.forward + seconds.backward_input - std::min(seconds.forward, seconds.backward_weight);
+  return {idle_fraction((shape.workers - 1) * each, busy_seconds(shape, seconds)),
+          shape.workers == 1 || (shape.micro_batches >= 2 * shape.workers && seconds.backward_input <= seconds.forward)};
 }
 
 int in_flight(const PipelineShape& shape, int) { return std::min(2 * shape.micro_batches, 2 * shape.workers + 1); }
@@ -70,6 +71,13 @@ int in_flight(const PipelineShape& shape, int) { return std::min(2 * shape.micro
 /// DualPipe cut in half: of its two directions, each with all parameters, one is left, there and back over half the workers. In the
 /// middle of a step forward of one chunk and backward of the other take turns, which DeepSeek overlap with each other's transfers; here
 /// they follow one another.
+/// Bubble:  x / (2m(F+B+W) + x) with x = (P-1)(F+B-min(F, W)), for m >= 2P and B <= F; more with B > F. That is of this plain order, and
+///          ours. DeepSeek publish x = (P-1)(F&B + (B+W) - 3W), P half of theirs, with F&B a pair done as one block that passes on both
+///          results at its end; it holds so for F = B. With F = B = W and nothing overlapped, F&B = F+B+W, that is twice as much.
+/// Held:    2P+1 pairs of chunk and micro-batch.
+/// Errors:  invalid_argument unless a worker has two chunks.
+/// Source:  DeepSeek-AI, "DeepSeek-V3 Technical Report" (arXiv 2412.19437), 2024, section 3.2.1; github.com/deepseek-ai/DualPipe; cut in
+///          half as by Qi et al., "DualPipe could be better without the Dual", 2025; order as in PyTorch's ScheduleDualPipeV.
 PipelineSchedule dualpipe_v() {
   return {.order = order, .least_chunks = 2, .most_chunks = 2, .splits_backward = true, .bubble = bubble, .in_flight = in_flight};
 }

@@ -35,7 +35,7 @@ int in_flight(const PipelineShape& shape, int) { return std::min(shape.micro_bat
 
 /// 1F1B with backward split: gradients of weights, for which nobody waits, are put off to where 1F1B stands idle, worker w owing w of
 /// them, so that no worker holds more than 1F1B's first.
-/// Bubble:  x / (m(F+B+W) + x) with x = (P-1)(F+B-W), for m >= P and W <= F. With W > F, P-1 times B is left all the same: the first
+/// Bubble:  x / (m(F+B+W) + x) with x = (P-1)(F+B-W), for m >= P and W <= F. With W > F, (P-1)B is left all the same: the first
 ///          worker has no more forwards that fit its memory while it waits for its first backward.
 /// Held:    min(m, P) micro-batches on every worker, until their weights' gradient.
 /// Errors:  invalid_argument for more than one chunk.
