@@ -1,5 +1,5 @@
-"""Our orders of micro-batches against those of torch.distributed.pipelining: the same actions on each worker, or, where they differ on
-purpose, no more time.
+"""Our orders of micro-batches against those of torch.distributed.pipelining: stage by stage on the same worker, and on each worker the
+same actions in the same order, wherever PyTorch takes the shape. PyTorch has neither PipeDream's asynchronous order.
 
     pipeline_schedules_test.py ORDER_DUMP, in a Python that has torch
 """
@@ -15,7 +15,6 @@ DUMP = sys.argv[1]
 
 WORKERS = [1, 2, 3, 4, 8]
 MICRO_BATCHES = [1, 2, 3, 4, 5, 8, 16, 24]
-COSTS = [(1, 1, 1), (1, 1, 0.5), (1, 2, 1), (2, 1, 1), (1, 1, 2), (1, 3, 2)]
 
 
 class Order:
@@ -24,14 +23,9 @@ class Order:
     def __init__(self, placement, actions):
         self.placement, self.actions = placement, actions
 
-    def seconds(self, costs):
-        text = "\n".join(" ".join(map(str, line)) for line in [self.placement, *self.actions]) + "\n"
-        done = subprocess.run([DUMP, "time", *map(str, costs)], input=text, capture_output=True, text=True, check=True)
-        return float(done.stdout)
-
 
 def ours(name, workers, micro_batches, chunks):
-    done = subprocess.run([DUMP, "order", name, str(workers), str(micro_batches), str(chunks)], capture_output=True, text=True, check=True)
+    done = subprocess.run([DUMP, name, str(workers), str(micro_batches), str(chunks)], capture_output=True, text=True, check=True)
     lines = [line.split() for line in done.stdout.splitlines()]
     return Order([int(word) for word in lines[0]], lines[1:])
 
@@ -57,11 +51,38 @@ def stub(workers, chunks, micro_batches):
                                  microbatches_per_round=micro_batches // max(1, micro_batches // workers))
 
 
+class RecordingStage:
+    """A stage that computes and sends nothing, and keeps what it is told to do."""
+
+    is_last = False
+
+    def __init__(self, index):
+        self.stage_index, self.recorded = index, []
+        self.get_fwd_recv_ops = self.get_fwd_send_ops = self.get_bwd_recv_ops = self.get_bwd_send_ops = lambda micro_batch: []
+
+    def forward_one_chunk(self, micro_batch, *args, **kwargs):
+        self.recorded.append(f"{self.stage_index}F{micro_batch}")
+
+    def backward_one_chunk(self, micro_batch, *args, **kwargs):
+        self.recorded.append(f"{self.stage_index}B{micro_batch}")
+
+    def perform_reduce_grad(self, scale):
+        pass
+
+
 def single(schedule):
-    """Of the schedules with one stage a rank."""
+    """Of the schedules with one stage a rank: what each does, recorded. (The list that Schedule1F1B has for display is not what it does:
+    in PyTorch 2.13 that of the last rank begins with micro-batch 1 and ends with one that there is not.)"""
+    def actions_of(rank, workers, micro_batches):
+        stage, plan = RecordingStage(rank), schedule.__new__(schedule)
+        nothing = [None] * micro_batches
+        plan.__dict__.update(_stage=stage, _num_stages=workers, _n_microbatches=micro_batches, _loss_fn=None, _internal_losses=[],
+                             scale_grads=False, _initialize_stage=lambda *args: None, _check_inputs=lambda *args: (nothing, nothing))
+        plan._step_microbatches()
+        return stage.recorded
+
     def make(workers, micro_batches, chunks):
-        order = schedule._get_pipeline_order(stub(workers, chunks, micro_batches))
-        return Order(list(range(workers)), [words(order[rank]) for rank in range(workers)])
+        return Order(list(range(workers)), [actions_of(rank, workers, micro_batches) for rank in range(workers)])
     return make
 
 
@@ -72,11 +93,6 @@ def multi(schedule, style):
         return Order([placement[stage] for stage in range(workers * chunks)],
                      [words(schedule._calculate_single_rank_operations(plan, rank)) for rank in range(workers)])
     return make
-
-
-def zero_bubble_one_chunk(workers, micro_batches, chunks):
-    """ScheduleInterleavedZeroBubble (ZB1P) with one stage a rank: the paper's ZB-H1, but for waits that PyTorch plans."""
-    return multi(torch_schedules.ScheduleInterleavedZeroBubble, "loop")(workers, micro_batches, chunks)
 
 
 def shapes(chunks, allowed=lambda workers, micro_batches: True):
@@ -96,8 +112,7 @@ class PipelineSchedules(unittest.TestCase):
         self.assert_same("gpipe", single(torch_schedules.ScheduleGPipe), shapes([1]))
 
     def test_1f1b(self):
-        # With fewer micro-batches than forwards to warm up, PyTorch's list has forwards of micro-batches that there are not.
-        self.assert_same("1f1b", single(torch_schedules.Schedule1F1B), shapes([1], lambda p, m: m >= p))
+        self.assert_same("1f1b", single(torch_schedules.Schedule1F1B), shapes([1]))
 
     def test_interleaved_1f1b(self):
         self.assert_same("interleaved-1f1b", multi(torch_schedules.ScheduleInterleaved1F1B, "loop"), shapes([2, 3], lambda p, m: m % p == 0))
@@ -109,15 +124,12 @@ class PipelineSchedules(unittest.TestCase):
         self.assert_same("zbv", multi(torch_schedules.ScheduleZBVZeroBubble, "v"), shapes([2]))
 
     def test_dualpipev(self):
-        # PyTorch takes no fewer micro-batches than stages; of ours, then, the first ones of an order for as many are what is left.
+        # PyTorch takes no fewer micro-batches than stages; ours then is an order for as many with the first ones left.
         self.assert_same("dualpipev", multi(torch_schedules.ScheduleDualPipeV, "v"), shapes([2], lambda p, m: m >= 2 * p))
 
-    def test_zb_h1_takes_no_longer_than_zb1p(self):
-        for workers, micro_batches, chunks in shapes([1], lambda p, m: m >= p):
-            for costs in COSTS:
-                with self.subTest(workers=workers, micro_batches=micro_batches, costs=costs):
-                    theirs = zero_bubble_one_chunk(workers, micro_batches, chunks)
-                    self.assertLessEqual(ours("zb-h1", workers, micro_batches, chunks).seconds(costs), theirs.seconds(costs))
+    def test_zb_h1(self):
+        # PyTorch has the paper's ZB1P over several stages a worker; over one it is ZB-H1.
+        self.assert_same("zb-h1", multi(torch_schedules.ScheduleInterleavedZeroBubble, "loop"), shapes([1]))
 
     def test_it_can_fail(self):
         self.assertNotEqual(ours("gpipe", 2, 2, 1).actions, single(torch_schedules.Schedule1F1B)(2, 2, 1).actions)
