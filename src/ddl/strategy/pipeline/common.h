@@ -19,7 +19,7 @@ inline double idle_fraction(double idle, double busy) { return idle / (idle + bu
 
 /// Seconds that each worker computes in a step.
 inline double busy_seconds(const PipelineShape& shape, const PassSeconds& seconds) {
-  return shape.micro_batches * shape.chunks * seconds.sum();
+  return static_cast<double>(shape.micro_batches) * shape.chunks * seconds.sum();
 }
 
 /// A looped placement without actions, for a schedule to fill.

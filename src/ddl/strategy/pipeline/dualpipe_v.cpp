@@ -64,7 +64,9 @@ Bubble bubble(const PipelineShape& shape, const PassSeconds& seconds) {
           shape.workers == 1 || (shape.micro_batches >= 2 * shape.workers && seconds.backward_input <= seconds.forward)};
 }
 
-int in_flight(const PipelineShape& shape, int) { return std::min(2 * shape.micro_batches, 2 * shape.workers + 1); }
+int in_flight(const PipelineShape& shape, int worker) {
+  return std::min({2 * shape.micro_batches, shape.micro_batches + worker + 1, 2 * shape.workers + 1});
+}
 
 }  // namespace
 
@@ -74,7 +76,7 @@ int in_flight(const PipelineShape& shape, int) { return std::min(2 * shape.micro
 /// Bubble:  x / (2m(F+B+W) + x) with x = (P-1)(F+B-min(F, W)), for m >= 2P and B <= F; more with B > F. That is of this plain order, and
 ///          ours. DeepSeek publish x = (P-1)(F&B + (B+W) - 3W), P half of theirs, with F&B a pair done as one block that passes on both
 ///          results at its end; it holds so for F = B. With F = B = W and nothing overlapped, F&B = F+B+W, that is twice as much.
-/// Held:    2P+1 pairs of chunk and micro-batch.
+/// Held:    2P+1 pairs of chunk and micro-batch; with few micro-batches min(2m, m+w+1) on worker w.
 /// Errors:  invalid_argument unless a worker has two chunks.
 /// Source:  DeepSeek-AI, "DeepSeek-V3 Technical Report" (arXiv 2412.19437), 2024, section 3.2.1; github.com/deepseek-ai/DualPipe; cut in
 ///          half as by Qi et al., "DualPipe could be better without the Dual", 2025; order as in PyTorch's ScheduleDualPipeV.

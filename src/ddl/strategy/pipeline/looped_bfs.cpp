@@ -31,7 +31,7 @@ int in_flight(const PipelineShape& shape, int) { return shape.chunks * shape.mic
 ///          workers also wait for a micro-batch to come round.
 /// Held:    mv pairs of chunk and micro-batch.
 /// Errors:  invalid_argument for sizes below 1.
-/// Source:  Lamy-Poirier, "Breadth-First Pipeline Parallelism", MLSys 2023, sections 3 and 4.
+/// Source:  Lamy-Poirier, "Breadth-First Pipeline Parallelism", MLSys 2023 (arXiv 2211.05953).
 PipelineSchedule looped_bfs() { return {.order = order, .most_chunks = 0, .bubble = bubble, .in_flight = in_flight}; }
 
 }  // namespace ddl

@@ -19,7 +19,7 @@ struct PassSeconds {
 /// follow each other without a barrier, each worker going on to the next as soon as its own is done; transfers take no time.
 struct Bubble {
   double fraction = 0;
-  /// Whether the order takes exactly that. Otherwise what is published is what it tends to, or a bound from below.
+  /// Whether the order takes exactly that. Otherwise it is a bound from below; step_seconds() of timing.h has what the order takes.
   bool exact = true;
 };
 
@@ -35,7 +35,7 @@ struct PipelineSchedule {
   bool splits_backward = false;
   /// As published, every stage taking the same time.
   Bubble (*bubble)(const PipelineShape& shape, const PassSeconds& seconds) = nullptr;
-  /// As published: the most (chunk, micro-batch) pairs whose activations a worker holds at once.
+  /// The most (chunk, micro-batch) pairs whose activations a worker holds at once, whatever its passes take.
   int (*in_flight)(const PipelineShape& shape, int worker) = nullptr;
   /// Versions of its weights that a worker has to keep at once, the newest included.
   int (*weight_versions)(const PipelineShape& shape, int worker) = [](const PipelineShape&, int) { return 1; };

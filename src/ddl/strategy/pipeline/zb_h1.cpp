@@ -39,7 +39,7 @@ int in_flight(const PipelineShape& shape, int) { return std::min(shape.micro_bat
 ///          worker has no more forwards that fit its memory while it waits for its first backward.
 /// Held:    min(m, P) micro-batches on every worker, until their weights' gradient.
 /// Errors:  invalid_argument for more than one chunk.
-/// Source:  Qi, Wan, Huang, Lin, "Zero Bubble Pipeline Parallelism", ICLR 2024 (arXiv 2401.10241), section 2.2 and table 1.
+/// Source:  Qi, Wan, Huang, Lin, "Zero Bubble Pipeline Parallelism", ICLR 2024 (arXiv 2401.10241), section 2.
 PipelineSchedule zb_h1() { return {.order = order, .splits_backward = true, .bubble = bubble, .in_flight = in_flight}; }
 
 }  // namespace ddl

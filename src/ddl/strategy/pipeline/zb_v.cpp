@@ -56,17 +56,21 @@ Bubble bubble(const PipelineShape& shape, const PassSeconds& seconds) {
   return {0, shape.workers == 1 || (even && shape.micro_batches >= 2 * shape.workers - 1)};
 }
 
-int in_flight(const PipelineShape& shape, int) { return std::min(2 * shape.micro_batches, 2 * shape.workers); }
+int in_flight(const PipelineShape& shape, int worker) {
+  return std::min({2 * shape.micro_batches, shape.micro_batches + worker + 1, 2 * shape.workers});
+}
 
 }  // namespace
 
 /// ZB-V: the first worker has the first and the last stage, so that a micro-batch turns back where it came in, and 1F1B's memory is
 /// enough for no bubble.
-/// Bubble:  none for F = B = W and m >= 2P-1: worker w works without a pause from (w+1)th forward time on, and steps that follow each
-///          other without a barrier take 6mF each. Else there is one, for which nothing is published.
-/// Held:    min(2m, 2P) pairs of chunk and micro-batch: 1F1B's P micro-batches of both halves.
+/// Bubble:  none for F = B = W and m >= 2P-1: worker w begins w forwards late, ends as late, and does not pause in between, so that steps
+///          which follow each other without a barrier take 6mF each (one alone 6mF + (P-1)F). Else there is one, for which the paper
+///          has no formula, and step_seconds() an answer.
+/// Held:    2P pairs of chunk and micro-batch, as much as 1F1B's P micro-batches of both chunks; with few micro-batches
+///          min(2m, m+w+1) on worker w.
 /// Errors:  invalid_argument unless a worker has two chunks.
-/// Source:  Qi, Wan, Amar, Lin, "Zero Bubble Pipeline Parallelism", ICLR 2024 (arXiv 2401.10241), section 6.
+/// Source:  Qi, Wan, Huang, Lin, "Zero Bubble Pipeline Parallelism", ICLR 2024 (arXiv 2401.10241), section 6.
 PipelineSchedule zb_v() {
   return {.order = order, .least_chunks = 2, .most_chunks = 2, .splits_backward = true, .bubble = bubble, .in_flight = in_flight};
 }
