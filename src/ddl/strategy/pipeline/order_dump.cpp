@@ -22,7 +22,8 @@ void print(const PipelineOrder& order) {
     std::cout << '\n';
     for (const Action& action : actions)
       for (const auto& [letter, pass] : kLetters)
-        if (pass == action.pass) std::cout << action.stage << letter << action.micro_batch << (action.ahead == 0 ? "" : fmt::format("+{}", action.ahead)) << ' ';
+        if (pass == action.pass)
+          std::cout << action.stage << letter << action.micro_batch << (action.ahead == 0 ? "" : fmt::format("+{}", action.ahead)) << ' ';
   }
   std::cout << '\n';
 }

@@ -32,7 +32,8 @@ int batches_in_flight(const PipelineShape& shape, int worker) { return behind(sh
 /// Errors:  invalid_argument for more than one chunk or micro-batch.
 /// Source:  Narayanan et al., "PipeDream: Generalized Pipeline Parallelism for DNN Training", SOSP 2019, sections 3.2 and 3.3.
 PipelineSchedule pipedream() {
-  return {.order = order, .synchronous = false, .bubble = bubble, .in_flight = batches_in_flight, .weight_versions = batches_in_flight, .staleness = behind};
+  return {.order = order, .synchronous = false, .bubble = bubble, .in_flight = batches_in_flight,
+          .weight_versions = batches_in_flight, .staleness = behind};
 }
 
 }  // namespace ddl

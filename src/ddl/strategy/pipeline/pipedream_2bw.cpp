@@ -7,8 +7,9 @@ namespace {
 PipelineOrder order(const PipelineShape& shape) {
   require_shape("pipedream-2bw", shape, 1, 1);
   if (shape.micro_batches < shape.workers)
-    throw Error(Code::invalid_argument, fmt::format("[pipeline] micro-batches of pipedream-2bw with {} workers, for two versions of the weights to be enough; "
-                                                    "got {}, expected {} or more", shape.workers, shape.micro_batches, shape.workers));
+    throw Error(Code::invalid_argument,
+                fmt::format("[pipeline] micro-batches of pipedream-2bw with {} workers, for two versions of the weights to be enough; "
+                            "got {}, expected {} or more", shape.workers, shape.micro_batches, shape.workers));
   auto all = empty_order(shape);
   for (int worker = 0; worker < shape.workers; ++worker)
     for (int i = 0; i < shape.micro_batches; ++i) {

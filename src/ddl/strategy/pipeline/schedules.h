@@ -33,7 +33,7 @@ struct PipelineSchedule {
   bool synchronous = true;
   /// Whether backward comes in two parts.
   bool splits_backward = false;
-  /// As published, every stage taking the same time.
+  /// As published, every stage taking the same time; where what is published is of another order (dualpipev), ours, with the reason.
   Bubble (*bubble)(const PipelineShape& shape, const PassSeconds& seconds) = nullptr;
   /// The most (chunk, micro-batch) pairs whose activations a worker holds at once, whatever its passes take.
   int (*in_flight)(const PipelineShape& shape, int worker) = nullptr;

@@ -34,7 +34,8 @@ TEST(PipelineSchedules, TakeEveryShapeThatTheyCanAndNoOther) {
 }
 
 TEST(PipelineSchedules, RefusalsNameWhatWouldDo) {
-  EXPECT_EQ(refusal("interleaved-1f1b", {4, 6, 2}), "[pipeline] micro-batches of interleaved-1f1b are a multiple of its 4 workers; got 6, expected 4 or 8");
+  EXPECT_EQ(refusal("interleaved-1f1b", {4, 6, 2}),
+            "[pipeline] micro-batches of interleaved-1f1b are a multiple of its 4 workers; got 6, expected 4 or 8");
   EXPECT_EQ(refusal("interleaved-1f1b", {4, 3, 2}), "[pipeline] micro-batches of interleaved-1f1b are a multiple of its 4 workers; got 3, expected 4");
   EXPECT_EQ(refusal("interleaved-1f1b", {4, 8, 1}), "[pipeline] stages per worker of interleaved-1f1b; got 1, expected 2 or more");
   EXPECT_EQ(refusal("gpipe", {4, 8, 2}), "[pipeline] stages per worker of gpipe; got 2, expected 1");
@@ -88,7 +89,8 @@ TEST(PipelineConformance, HoldAsMuchAsTheySay) {
       const auto steps = unroll(schedule.order(shape), shape.micro_batches, settled_steps(shape));
       const auto timing = time_pipeline(steps, uniform_costs(shape.stages(), {}));
       for (int worker = 0; worker < shape.workers; ++worker) {
-        EXPECT_EQ(timing.workers[static_cast<std::size_t>(worker)].in_flight, schedule.in_flight(shape, worker)) << words(name, shape) << " worker " << worker;
+        EXPECT_EQ(timing.workers[static_cast<std::size_t>(worker)].in_flight, schedule.in_flight(shape, worker))
+            << words(name, shape) << " worker " << worker;
       }
     }
 }

@@ -31,8 +31,9 @@ class Simulation {
     for (const auto& actions : order.actions)
       for (const Action& action : actions) {
         if (action.ahead != 0 || action.micro_batch < 0 || action.stage < 0 || action.stage >= order.stages())
-          throw Error(Code::invalid_argument, fmt::format("[pipeline] timing takes micro-batches from 0 on of {} stages, and orders of several steps unrolled; got {}",
-                                                          order.stages(), to_string(action)));
+          throw Error(Code::invalid_argument,
+                      fmt::format("[pipeline] timing takes micro-batches from 0 on of {} stages, and orders of several steps unrolled; got {}",
+                                  order.stages(), to_string(action)));
         micro_batches_ = std::max(micro_batches_, action.micro_batch + 1);
       }
     forward_done_.resize(index(order.stages(), 0));

@@ -57,9 +57,11 @@ TEST(PipelineTiming, SaysWhoWaitsForWhomInADeadlock) {
             "[pipeline] the order never ends: worker 0 waits in backward of stage 0, micro-batch 0 for backward_input of stage 1, micro-batch 0 of "
             "worker 1; worker 1 waits in forward of stage 1, micro-batch 1 for forward of stage 0, micro-batch 1 of worker 0");
   const PipelineOrder lacking{{0, 1}, {{{F, 0, 0}}, {{F, 1, 0}, {B, 1, 0}, {F, 1, 1}}}};
-  EXPECT_EQ(failure(lacking), "[pipeline] the order never ends: worker 1 waits in forward of stage 1, micro-batch 1 for forward of stage 0, micro-batch 1 of worker 0");
-  EXPECT_EQ(failure({{0}, {{{W, 0, 0}}}}), "[pipeline] the order never ends: worker 0 waits in backward_weight of stage 0, micro-batch 0 for backward_input of "
-                                           "stage 0, micro-batch 0 of worker 0");
+  EXPECT_EQ(failure(lacking),
+            "[pipeline] the order never ends: worker 1 waits in forward of stage 1, micro-batch 1 for forward of stage 0, micro-batch 1 of worker 0");
+  EXPECT_EQ(failure({{0}, {{{W, 0, 0}}}}),
+            "[pipeline] the order never ends: worker 0 waits in backward_weight of stage 0, micro-batch 0 for backward_input of stage 0, "
+            "micro-batch 0 of worker 0");
 }
 
 TEST(PipelineTiming, RefusesWhatItCannotRead) {
