@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string_view>
+
+#include "ddl/strategy/pipeline/schedules.h"
+
+namespace ddl {
+
+/// At least one worker, one micro-batch, and as many chunks as the schedule `name` takes; `most_chunks` of 0 is no limit.
+/// Errors: invalid_argument with what would do.
+void require_shape(std::string_view name, const PipelineShape& shape, int least_chunks, int most_chunks);
+
+/// Micro-batches 0 … m-1 through one stage: `warm_up` forwards, then one forward and one backward in turn, then the backwards
+/// that are left.
+std::vector<Action> in_turn(int stage, int micro_batches, int warm_up);
+
+/// Of one idle time and one busy time per step.
+inline double idle_fraction(double idle, double busy) { return idle / (idle + busy); }
+
+/// Seconds that each worker computes in a step.
+inline double busy_seconds(const PipelineShape& shape, const PassSeconds& seconds) {
+  return static_cast<double>(shape.micro_batches) * shape.chunks * seconds.sum();
+}
+
+/// A looped placement without actions, for a schedule to fill.
+inline PipelineOrder empty_order(const PipelineShape& shape) {
+  return {looped_placement(shape), std::vector<std::vector<Action>>(static_cast<std::size_t>(shape.workers))};
+}
+
+}  // namespace ddl
