@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "ddl/strategy/partition/intervals.h"
+
+namespace ddl {
+
+/// The places 1 … size-1 in the order in which to do without cuts there: again and again the two neighbouring blocks that together take
+/// the least time, less that of what crosses between them at `bandwidth`, become one.
+std::vector<int> merging_order(const Intervals& layers, double bandwidth);
+
+/// The starts of the `blocks` blocks that are left when the first of `order` have been merged: those of fewer are among those of more.
+std::vector<int> starts_of_blocks(const std::vector<int>& order, int blocks);
+
+}  // namespace ddl
