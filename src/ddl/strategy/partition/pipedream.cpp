@@ -30,10 +30,15 @@ int workers_of(const PartitionInput& input) {
   return workers;
 }
 
-[[noreturn]] Partition fail_memory(const PartitionInput& input, int stages) {
+/// Bytes of the worker that holds the most, at least: with more workers to a stage each holds as much.
+double least_memory(const PartitionInput& input, int stages) {
   auto whole = input;
   whole.stages = stages;
-  const auto least = partition_by_memory(whole).largest;
+  return partition_by_memory(whole).largest;
+}
+
+void require_memory(const PartitionInput& input, double least, int stages) {
+  if (least <= input.memory_limit) return;
   fail(fmt::format("nothing fits into the memory of a worker; got a limit of {}, expected {} or more, which {} stages need",
                    to_string(Bytes{static_cast<std::int64_t>(input.memory_limit)}), to_string(Bytes{static_cast<std::int64_t>(std::ceil(least))}), stages));
 }
@@ -55,11 +60,14 @@ bool fits(const PartitionInput& input, const Partition& partition) {
 Partition search(const PartitionInput& input, const Intervals& layers, int stages, std::int64_t most_operations, double bound) {
   double fastest = 0;
   for (const auto& level : input.machines) fastest = std::max(fastest, level.bandwidth);
-  const auto order = merging_order(layers, fastest);
+  int workers = 1;
+  for (const auto& level : input.machines) workers *= level.count;
+  const auto wanted = wanted_starts(input, layers, stages == 0 ? std::min(workers, layers.size()) : stages);
+  const auto order = merging_order(layers, fastest, wanted);
   // Runs that begin anywhere are asked for below the top: twice the blocks are eight times the work, else four times.
   const std::int64_t growth = input.machines.size() > 1 ? 8 : 4;
   Partition best;
-  for (int count = std::min(layers.size(), std::max(kFirstBlocks, stages));; count = std::min(layers.size(), 2 * count)) {
+  for (int count = std::min(layers.size(), std::max(kFirstBlocks, static_cast<int>(wanted.size()) + 1));; count = std::min(layers.size(), 2 * count)) {
     auto blocks = layers;
     blocks.keep(starts_of_blocks(order, count));
     PipedreamSolver solver(input, blocks, stages);
@@ -97,10 +105,8 @@ Partition partition_pipedream(const PartitionInput& input) {
     require_stages(input, layers.size());
     if (input.stages > workers) fail(fmt::format("a stage has a worker or more; got {} stages for {} workers, expected 0 (any number) or 1 to {}", input.stages, workers, most));
   }
-  if (input.stages != 0 || input.memory_limit == kNever) {
-    const auto best = search(input, layers, input.stages, kOperations, kNever);
-    return best.cuts.empty() ? fail_memory(input, input.stages) : best;
-  }
+  if (input.stages != 0) require_memory(input, least_memory(input, input.stages), input.stages);
+  if (input.stages != 0 || input.memory_limit == kNever) return search(input, layers, input.stages, kOperations, kNever);
   // Where the best of all partitions fits, it is the best of those that fit; else nothing can be faster than it.
   auto unlimited = input;
   unlimited.memory_limit = kNever;
@@ -108,9 +114,19 @@ Partition partition_pipedream(const PartitionInput& input) {
   if (fits(input, fastest)) return fastest;
   Partition best;
   best.largest = kNever;
-  for (int stages = 1; stages <= most && best.largest > fastest.largest; ++stages)
+  double least = kNever;
+  int least_stages = 1;
+  for (int stages = 1; stages <= most && best.largest > fastest.largest; ++stages) {
+    const double needs = least_memory(input, stages);
+    if (needs < least) {
+      least = needs;
+      least_stages = stages;
+    }
+    if (needs > input.memory_limit) continue;
     if (const auto found = search(input, layers, stages, kOperations / most, best.largest); !found.cuts.empty()) best = found;
-  return best.cuts.empty() ? fail_memory(input, most) : best;
+  }
+  require_memory(input, least, least_stages);
+  return best;
 }
 
 }  // namespace ddl
