@@ -4,7 +4,6 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
-#include <set>
 
 #include "ddl/strategy/partition/minimax.h"
 
@@ -40,16 +39,9 @@ std::vector<int> wanted_starts(const PartitionInput& input, const Intervals& lay
     return StageCost{layers.held_bytes(first, last, flying) > input.memory_limit ? never : seconds,
                      layers.own_bytes(first, last, flying) > input.memory_limit ? never : seconds};
   };
-  const auto memory = [&](int stage, int first, int last) {
-    const auto flying = in_flight[static_cast<std::size_t>(stage)];
-    return StageCost{layers.held_bytes(first, last, flying), layers.own_bytes(first, last, flying)};
-  };
-  std::set<int> wanted;
-  for (const int start : minimise_largest(layers.size(), stages, time, bytes).starts) wanted.insert(start);
-  if (input.memory_limit < std::numeric_limits<double>::infinity())
-    for (const int start : minimise_largest(layers.size(), stages, memory, bytes).starts) wanted.insert(start);
-  wanted.erase(0);
-  return {wanted.begin(), wanted.end()};
+  auto wanted = minimise_largest(layers.size(), stages, time, bytes).starts;
+  wanted.erase(wanted.begin());
+  return wanted;
 }
 
 std::vector<int> starts_of_blocks(const std::vector<int>& order, int blocks) {

@@ -45,7 +45,6 @@ struct NaiveStage {
   double seconds = 0, flops = 0, trained = 0, frozen = 0, kept = 0, received = 0, crossing = 0;
 
   NaiveStage(const LayerCosts& costs, int first, int last) {
-    std::vector<int> borrowed_from;
     for (int number = first; number < last; ++number) {
       const auto& layer = costs.layers[static_cast<std::size_t>(number)];
       seconds += layer.forward + layer.backward;

@@ -11,9 +11,11 @@ namespace ddl {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// About a tenth of a second. Rounds double the blocks until one more might cost more than that.
-constexpr std::int64_t kOperations = 20'000'000;
+// Some hundredths of a second. Rounds double the blocks until one more might cost more than that.
+constexpr std::int64_t kOperations = 10'000'000;
 constexpr int kFirstBlocks = 32;
+// Numbers of stages under a memory limit: each up to the first, then half as many again each time, up to the second.
+constexpr int kEveryNumber = 16, kMostStages = 32;
 
 [[noreturn]] void fail(const std::string& what) { throw Error(Code::invalid_argument, "[partition] pipedream: " + what); }
 
@@ -56,13 +58,21 @@ bool fits(const PartitionInput& input, const Partition& partition) {
   return true;
 }
 
+std::vector<int> numbers_to_try(int most) {
+  most = std::min(most, kMostStages);
+  std::vector<int> numbers;
+  for (int stages = 1; stages < most; stages += stages < kEveryNumber ? 1 : stages / 2) numbers.push_back(stages);
+  numbers.push_back(most);
+  return numbers;
+}
+
 /// The best that is faster than `bound`, or one without cuts.
 Partition search(const PartitionInput& input, const Intervals& layers, int stages, std::int64_t most_operations, double bound) {
   double fastest = 0;
   for (const auto& level : input.machines) fastest = std::max(fastest, level.bandwidth);
   int workers = 1;
   for (const auto& level : input.machines) workers *= level.count;
-  const auto wanted = wanted_starts(input, layers, stages == 0 ? std::min(workers, layers.size()) : stages);
+  const auto wanted = wanted_starts(input, layers, stages == 0 ? std::min({workers, layers.size(), kMostStages}) : stages);
   const auto order = merging_order(layers, fastest, wanted);
   // Runs that begin anywhere are asked for below the top: twice the blocks are eight times the work, else four times.
   const std::int64_t growth = input.machines.size() > 1 ? 8 : 4;
@@ -93,7 +103,8 @@ Partition search(const PartitionInput& input, const Intervals& layers, int stage
 /// With a number of stages q, or a limit of memory, A also counts stages, min over q' of A(…, q-q') and T(…, q'): of a stage's place depend
 /// its micro-batches in flight.
 /// Exact while the network has few layers or workers: it is solved over 32 blocks of layers, then twice as many, up to single layers, each
-/// time only for what can beat the result before, until that might take more than about 20 million operations.
+/// time only for what can beat the result before, until that might take more than about 10 million operations.
+/// With a limit and any number of stages, these are tried one by one: each number to 16, some to 32. That may take seconds.
 /// A parameter that stages share counts in each; their exchange of it is not counted.
 /// Errors:  invalid_argument for impossible machines and numbers of stages; where nothing fits into memory, with what would.
 /// Source:  Narayanan et al., PipeDream, SOSP 2019, section 3.1. Bytes of an exchange are those that one of m workers of a ring sends.
@@ -116,14 +127,15 @@ Partition partition_pipedream(const PartitionInput& input) {
   best.largest = kNever;
   double least = kNever;
   int least_stages = 1;
-  for (int stages = 1; stages <= most && best.largest > fastest.largest; ++stages) {
+  for (const int stages : numbers_to_try(most)) {
+    if (best.largest <= fastest.largest) break;
     const double needs = least_memory(input, stages);
     if (needs < least) {
       least = needs;
       least_stages = stages;
     }
     if (needs > input.memory_limit) continue;
-    if (const auto found = search(input, layers, stages, kOperations / most, best.largest); !found.cuts.empty()) best = found;
+    if (const auto found = search(input, layers, stages, kOperations / std::min(most, kEveryNumber), best.largest); !found.cuts.empty()) best = found;
   }
   require_memory(input, least, least_stages);
   return best;

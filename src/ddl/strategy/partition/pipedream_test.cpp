@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <numeric>
+#include <limits>
+#include <utility>
 
 #include <gtest/gtest.h>
 
