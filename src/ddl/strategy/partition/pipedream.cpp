@@ -42,7 +42,8 @@ double least_memory(const PartitionInput& input, int stages) {
 void require_memory(const PartitionInput& input, double least, int stages) {
   if (least <= input.memory_limit) return;
   fail(fmt::format("nothing fits into the memory of a worker; got a limit of {}, expected {} or more, which {} stages need",
-                   to_string(Bytes{static_cast<std::int64_t>(input.memory_limit)}), to_string(Bytes{static_cast<std::int64_t>(std::ceil(least))}), stages));
+                   to_string(Bytes{static_cast<std::int64_t>(input.memory_limit)}), to_string(Bytes{static_cast<std::int64_t>(std::ceil(least))}),
+                   stages));
 }
 
 bool fits(const PartitionInput& input, const Partition& partition) {
@@ -114,7 +115,8 @@ Partition partition_pipedream(const PartitionInput& input) {
   const int most = std::min(workers, layers.size());
   if (input.stages != 0) {
     require_stages(input, layers.size());
-    if (input.stages > workers) fail(fmt::format("a stage has a worker or more; got {} stages for {} workers, expected 0 (any number) or 1 to {}", input.stages, workers, most));
+    if (input.stages > workers)
+      fail(fmt::format("a stage has a worker or more; got {} stages for {} workers, expected 0 (any number) or 1 to {}", input.stages, workers, most));
   }
   if (input.stages != 0) require_memory(input, least_memory(input, input.stages), input.stages);
   if (input.stages != 0 || input.memory_limit == kNever) return search(input, layers, input.stages, kOperations, kNever);

@@ -67,7 +67,8 @@ void PipedreamSolver::find(std::size_t level, int stage, int first, int last, in
         const double edge = edges_[at(split)] / here.bandwidth;
         if (before >= limit || edge >= limit) continue;
         const double after = stage_seconds(level, stage + stages - own_stages, split, last, own, own_stages);
-        if (after < limit) best = {std::max({before, edge, after}), static_cast<std::int16_t>(split), static_cast<std::int16_t>(own), static_cast<std::int16_t>(own_stages)};
+        if (after < limit)
+          best = {std::max({before, edge, after}), static_cast<std::int16_t>(split), static_cast<std::int16_t>(own), static_cast<std::int16_t>(own_stages)};
       }
     }
 }
