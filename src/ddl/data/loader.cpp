@@ -57,6 +57,7 @@ struct Loader::Impl {
         first(first_step),
         last(std::max(first_step, last_step)),
         window(static_cast<std::int64_t>(options.threads) * options.prefetch),
+        reads(options.reads),
         taken(first_step),
         claimed(first_step),
         slots(static_cast<std::size_t>(window)),
@@ -82,6 +83,7 @@ struct Loader::Impl {
     batch->global_samples = wanted.global_samples;
     batch->global_weight = wanted.global_weight;
     batch->indices = wanted.indices;
+    if (!reads) return {std::move(batch), nullptr};
     batch->images.resize(static_cast<std::size_t>(batch->samples * pixels));
     batch->labels.resize(wanted.indices.size());
     batch->source.resize(words ? static_cast<std::size_t>(batch->samples * shape.source_length) : 0);
@@ -154,6 +156,7 @@ struct Loader::Impl {
   const Dataset& dataset;
   const std::function<Share(std::int64_t)> share;
   const std::int64_t first, last, window;
+  const bool reads;
 
   std::mutex claiming;
   std::mutex mutex;

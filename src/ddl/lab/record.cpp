@@ -200,7 +200,7 @@ Json new_record(const Experiment& experiment, const std::string& dataset_digest)
 }
 
 void complete_record(Json& record, const Experiment& experiment, const Observed& observed,
-                     const std::vector<std::string>& task_names) {
+                     const std::vector<std::vector<std::string>>& task_names) {
   record["state"] = observed.state;
   record["reason"] = observed.reason.empty() ? Json(nullptr) : Json(observed.reason);
   record["finished"] = utc_now();

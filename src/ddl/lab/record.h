@@ -30,7 +30,7 @@ Json new_record(const Experiment& experiment, const std::string& dataset_digest)
 
 /// Adds what was observed.
 void complete_record(Json& record, const Experiment& experiment, const Observed& observed,
-                     const std::vector<std::string>& task_names);
+                     const std::vector<std::vector<std::string>>& task_names);
 
 /// The time as records write it: 2026-11-21T10:15:02.123Z.
 std::string utc_now();

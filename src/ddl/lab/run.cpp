@@ -23,10 +23,12 @@
 namespace ddl {
 namespace {
 
-std::vector<std::string> task_names(const ModelGraph& graph, const Job& job) {
+/// What tasks are called, by rank.
+std::vector<std::vector<std::string>> task_names(const ModelGraph& graph, const Job& job) {
   const auto plan = plan_job(job, graph);
-  std::vector<std::string> names;
-  for (const auto& task : plan.role_of(0).tasks) names.push_back(task.label);
+  std::vector<std::vector<std::string>> names(static_cast<std::size_t>(plan.workers()));
+  for (int rank = 0; rank < plan.workers(); ++rank)
+    for (const auto& task : plan.role_of(rank).tasks) names[static_cast<std::size_t>(rank)].push_back(task.label);
   return names;
 }
 

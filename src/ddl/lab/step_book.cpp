@@ -78,20 +78,21 @@ double StepBook::overlapped_communication(int rank, std::int64_t first) const {
   return sum;
 }
 
-Json StepBook::trace(const std::vector<std::string>& names) const {
+Json StepBook::trace(const std::vector<std::vector<std::string>>& names) const {
   Json list = Json::array();
   Nanoseconds start = 0;
   for (const auto& [step, spans] : kept_)
     for (const auto& span : spans) start = start == 0 ? span.begin : std::min(start, span.begin);
   for (const auto& [step, spans] : kept_)
     for (const auto& span : spans) {
-      const bool named = span.task >= 0 && static_cast<std::size_t>(span.task) < names.size();
+      const auto rank = static_cast<std::size_t>(span.worker);
+      const bool named = span.task >= 0 && rank < names.size() && static_cast<std::size_t>(span.task) < names[rank].size();
       list.push_back({{"rank", span.worker},
                       {"step", span.step},
                       {"task", span.task},
                       {"stream", name(span.stream)},
                       {"cause", name(span.cause)},
-                      {"name", named ? names[static_cast<std::size_t>(span.task)] : std::string(name(span.cause))},
+                      {"name", named ? names[rank][static_cast<std::size_t>(span.task)] : std::string(name(span.cause))},
                       {"begin_us", static_cast<double>(span.begin - start) * 1e-3},
                       {"end_us", static_cast<double>(span.end - start) * 1e-3}});
     }

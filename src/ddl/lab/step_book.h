@@ -32,7 +32,7 @@ class StepBook {
   /// Seconds in which the communication stream worked while the compute stream went on, over the same steps.
   double overlapped_communication(int rank, std::int64_t first) const;
   /// As docs/record.md has it; `names` gives a task's label by its number.
-  Json trace(const std::vector<std::string>& names) const;
+  Json trace(const std::vector<std::vector<std::string>>& names) const;
 
  private:
   struct Rank {

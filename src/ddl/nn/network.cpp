@@ -71,6 +71,7 @@ void Network::adopt() {
   const auto here = present();
   // What a parameter starts with depends on its place in the whole network alone.
   std::uint64_t trainable = 0, fixed = 0;
+  int statistics = 0;
   for (std::size_t i = 0; i < graph_.layers.size(); ++i) {
     const auto& layer = graph_.layers[i];
     LayerTensors own;
@@ -82,7 +83,10 @@ void Network::adopt() {
         own.parameters.push_back(tensor);
       }
       for (const auto& [name, tensor] : script_->parameters(false)) frozen_.push_back(tensor);
-      for (const auto& tensor : script_->statistics()) buffers_.push_back(tensor);
+      for (const auto& tensor : script_->statistics()) {
+        buffers_.push_back(tensor);
+        buffer_numbers_.push_back(statistics++);
+      }
     } else {
       for (std::size_t p = 0; p < layer.parameters.size(); ++p) {
         const auto& spec = layer.parameters[p];
@@ -99,10 +103,13 @@ void Network::adopt() {
         own.parameters.push_back(tensors_[static_cast<std::size_t>(owner)].parameters[static_cast<std::size_t>(number)]);
       for (const auto& spec : layer.statistics) {
         own.statistics.push_back(make(spec, 0));
-        if (!layer.frozen) buffers_.push_back(own.statistics.back());
+        if (layer.frozen) continue;
+        buffers_.push_back(own.statistics.back());
+        buffer_numbers_.push_back(statistics++);
       }
       for (const auto& spec : layer.constants) own.constants.push_back(make(spec, 0));
     }
+    if (!has(i) && !layer.frozen) statistics += static_cast<int>(layer.statistics.size());
     tensors_.push_back(std::move(own));
   }
 }

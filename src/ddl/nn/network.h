@@ -78,6 +78,8 @@ class Network {
   std::vector<at::Tensor>& frozen() { return frozen_; }
   /// Running means and variances of every batch norm that learns, in order.
   std::vector<at::Tensor>& buffers() { return buffers_; }
+  /// Of each of buffers(), its number among those of a network that has all layers; ascending.
+  const std::vector<int>& buffer_numbers() const { return buffer_numbers_; }
   std::vector<std::string> parameter_names() const;
 
   /// The memory format in which images are best handed over.
@@ -96,6 +98,7 @@ class Network {
   std::vector<int> numbers_;                  ///< of parameters_
   std::vector<at::Tensor> frozen_;
   std::vector<at::Tensor> buffers_;
+  std::vector<int> buffer_numbers_;
   std::vector<LayerTensors> tensors_;         ///< of each layer
   std::vector<std::size_t> last_use_;         ///< the layer after which a value is dropped
   std::unique_ptr<ScriptModule> script_;

@@ -76,7 +76,7 @@ struct Stage {
 struct Bucket {
   std::vector<int> parameters;
   std::int64_t bytes = 0;
-  int stage = 0;          ///< whose backward completes it
+  int stage = 0;          ///< whose backward completes it; kNone: several may, and it is complete after the last of all
   bool control = false;   ///< one element more travels at its end, with what cargo `control` says
 };
 

@@ -215,7 +215,8 @@ class Run {
       const auto& task = role.tasks[t];
       for (const int other : task.after) edge(base + at(other), base + t);
       if (task.waits_for != kNone) {
-        const int backward = last_backward[at(role.buckets[at(task.waits_for)].stage)];
+        const int stage = role.buckets[at(task.waits_for)].stage;
+        const int backward = stage == kNone ? *std::max_element(last_backward.begin(), last_backward.end()) : last_backward[at(stage)];
         if (backward == kNone)
           ++open_[node_[base + t]];  // never raised
         else

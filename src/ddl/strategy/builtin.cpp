@@ -6,6 +6,8 @@ Registry<Strategy> builtin_strategies() {
   Registry<Strategy> strategies("strategy");
   strategies.add({"single", "one worker: the reference", single});
   strategies.add({"data", "synchronous data parallelism, gradients all-reduced in buckets while backward runs", data_parallel});
+  strategies.add({"model", "layers over workers, one worker computing at a time", model_parallel});
+  strategies.add({"pipeline", "layers over workers, micro-batches one behind the other: GPipe, 1F1B, interleaved and looped", pipeline});
   return strategies;
 }
 

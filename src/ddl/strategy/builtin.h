@@ -14,7 +14,7 @@ namespace ddl {
 struct StrategyInput {
   const ModelGraph& graph;
   int workers = 1;
-  std::int64_t local_batch = 1;     ///< samples of the worker that has the most
+  std::int64_t batch = 1;           ///< global: samples of a step, of all workers together
   std::int64_t element_bytes = 4;
   Spec spec;                        ///< the strategy's name and options
   /// Parameters in the order in which backward completes their gradients; empty: assume the reverse of the network's.
@@ -23,16 +23,23 @@ struct StrategyInput {
   int optimizer_tensors = 1;        ///< kept by the optimizer for each parameter
   /// Whether an update reads more of the gradient than its own bucket's: a norm to clip, a check that all is finite.
   bool whole_gradient = false;
+  /// Measured seconds of each layer for one micro-batch; empty: estimated from FLOPs.
+  std::vector<double> forward_seconds = {}, backward_seconds = {};
 };
 
 /// A pure function to a Plan. Errors: invalid_argument for unknown options and impossible numbers of workers.
 using Strategy = std::function<Plan(const StrategyInput&)>;
 
-/// single, data.
+/// Samples of the worker that has the most, where so many have a part of the batch each.
+std::int64_t local_batch(const StrategyInput& input, int shares);
+
+/// single, data, model, pipeline.
 Registry<Strategy> builtin_strategies();
 
 Plan single(const StrategyInput& input);
 Plan data_parallel(const StrategyInput& input);
+Plan model_parallel(const StrategyInput& input);
+Plan pipeline(const StrategyInput& input);
 
 /// Cuts parameters, taken in `order`, into buckets: one is closed as soon as it holds its limit, `first` bytes for the
 /// first and `cap` for the others, so that a bucket overshoots by less than one parameter. Parameters are never split.

@@ -7,13 +7,15 @@
 
 namespace ddl {
 
+std::int64_t local_batch(const StrategyInput& input, int shares) { return (input.batch + shares - 1) / shares; }
+
 std::vector<Task> compute_tasks(const StrategyInput& input) {
   if (input.micro_batches < 1)
     throw Error(Code::invalid_argument, fmt::format("[{}] micro-batches; got {}, expected 1 or more", input.spec.name, input.micro_batches));
   std::vector<Task> tasks(1);
   tasks[0].kind = TaskKind::load;
   tasks[0].label = "load";
-  const double samples = static_cast<double>(input.local_batch) / input.micro_batches;
+  const double samples = static_cast<double>(local_batch(input, input.workers)) / input.micro_batches;
   for (int micro = 0; micro < input.micro_batches; ++micro) {
     const auto suffix = input.micro_batches == 1 ? "" : fmt::format(" {}", micro);
     Task forward;
@@ -53,7 +55,7 @@ Holdings holdings(const StrategyInput& input) {
   holds.parameters = holds.gradients = parameters;
   holds.parameters += input.graph.frozen_parameters() * input.element_bytes;
   holds.optimizer = parameters * input.optimizer_tensors;
-  const std::int64_t samples = (input.local_batch + input.micro_batches - 1) / input.micro_batches;
+  const std::int64_t samples = (local_batch(input, input.workers) + input.micro_batches - 1) / input.micro_batches;
   holds.activations = input.graph.kept_elements() * samples * input.element_bytes;
   return holds;
 }

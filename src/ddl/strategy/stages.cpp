@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ddl/core/error.h"
+#include "ddl/strategy/partition/crossing.h"
 
 namespace ddl {
 namespace {
@@ -41,18 +42,6 @@ std::vector<int> parameters_used(const ModelGraph& graph, const std::vector<int>
   return used;
 }
 
-/// Whether a gradient reaches each layer's output or goes through it.
-std::vector<bool> learning(const ModelGraph& graph) {
-  std::vector<bool> learns;
-  for (const auto& layer : graph.layers) {
-    const auto trains = [](const ParameterSpec& spec) { return spec.trainable; };
-    bool own = std::any_of(layer.parameters.begin(), layer.parameters.end(), trains);
-    for (const auto& [owner, parameter] : layer.borrowed) own = own || graph.layers[at(owner)].parameters[at(parameter)].trainable;
-    learns.push_back(own || std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](int input) { return learns[at(input)]; }));
-  }
-  return learns;
-}
-
 int stage_of(const std::vector<Stage>& stages, int layer) {
   const auto found = std::find_if(stages.begin(), stages.end(), [&](const Stage& stage) { return layer >= stage.first && layer < stage.last; });
   invariant(found != stages.end(), "every layer is in a stage");
@@ -77,7 +66,7 @@ std::vector<Stage> make_stages(const ModelGraph& graph, const std::vector<int>& 
 }
 
 std::vector<Crossing> crossings(const ModelGraph& graph, const std::vector<Stage>& stages) {
-  const auto learns = learning(graph);
+  const auto learns = learning_layers(graph);
   std::map<std::pair<int, int>, std::vector<int>> read;
   const auto reads = [&](int to, int layer) {
     if (graph.layers[at(layer)].kind == LayerKind::input) return;

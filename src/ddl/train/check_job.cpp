@@ -98,15 +98,16 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
                                                                  job.transport));
   }
   if (job.batch < 1) refuse("batch", fmt::format("a batch has samples; got {}, expected 1 or more", job.batch));
-  if (samples > 0 && workers > samples)
-    refuse("workers", fmt::format("more workers than samples; got {} workers, expected at most {}, one a sample", workers, samples));
-  if (workers > job.batch)
-    refuse("workers", fmt::format("more workers than samples of a batch; got {} workers, expected at most {}, the batch", workers, job.batch));
   const auto graph = of_key("model", [&] { return make_model(job.model, shape); });
   if (job.recompute && is_script(job.model.name))
     throw JobFault("recompute", Code::unsupported, fmt::format("unsupported: a TorchScript file is one layer, with no parts to compute again; got recompute with {}, "
                                                                "expected a network of layers", job.model.name));
   const auto plan = of_key("strategy", [&] { return plan_job(job, graph); });
+  const auto shares = plan.shares();
+  if (samples > 0 && shares > samples)
+    refuse("workers", fmt::format("more workers than samples; got {} workers, expected at most {}, one a sample", shares, samples));
+  if (shares > job.batch)
+    refuse("workers", fmt::format("more workers than samples of a batch; got {} workers, expected at most {}, the batch", shares, job.batch));
   const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
   if (!findings.empty()) refuse("strategy", fmt::format("the plan of '{}' is not sound: {}", job.strategy.name, join(findings, "; ")));
 }

@@ -269,6 +269,12 @@ std::vector<int> Executor::observed_order() const {
   return order;
 }
 
+std::int64_t Executor::gradient_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto i : unbucketed_) bytes += static_cast<std::int64_t>(network_.parameters()[i].nbytes());
+  return bytes;
+}
+
 Trace Executor::take_trace() { return std::exchange(trace_, {}); }
 
 }  // namespace ddl

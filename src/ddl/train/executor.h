@@ -96,6 +96,8 @@ class Executor {
   Traffic own_traffic() const;
   const UpdateReport& updates() const { return updates_; }
   std::int64_t bucket_bytes() const { return buckets_ ? buckets_->bytes() : 0; }
+  /// Of the gradients of parameters that are in no bucket.
+  std::int64_t gradient_bytes() const;
 
  private:
   struct Step;

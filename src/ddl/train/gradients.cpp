@@ -55,6 +55,7 @@ GradientBuckets::~GradientBuckets() {
 
 void GradientBuckets::arrange(const std::vector<Bucket>& buckets) {
   buffers_.clear();
+  late_.clear();
   places_.clear();
   observed_.clear();
   const auto options = parameters_[0].options().requires_grad(false);
@@ -63,6 +64,7 @@ void GradientBuckets::arrange(const std::vector<Bucket>& buckets) {
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     offset = aligned(offset);
     const std::size_t begin = offset;
+    late_.push_back(buckets[b].stage == kNone);
     Buffer buffer{memory_.data() + begin, 0, type_};
     for (const int number : buckets[b].parameters) {
       const auto& parameter = parameters_[static_cast<std::size_t>(number)];
@@ -119,7 +121,7 @@ void GradientBuckets::take(int number) {
   gradient.reset();
   filled_[i] = true;
   if (copied_ && device_.is_host()) copied_(begin, now());
-  if (!last_pass_) return;
+  if (!last_pass_ || late_[static_cast<std::size_t>(bucket_of_[i])]) return;
   observed_.push_back(number);
   settle(number);
 }

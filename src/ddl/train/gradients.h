@@ -85,6 +85,7 @@ class GradientBuckets {
   std::vector<Place> places_;    ///< by bucket, where the device is not the host
   std::vector<at::Tensor> views_;
   std::vector<int> bucket_of_;
+  std::vector<bool> late_;       ///< by bucket: complete with the step alone
   at::Tensor control_;      ///< in the transport's memory
   at::Tensor own_control_;  ///< on the device
   Ready ready_;

@@ -10,13 +10,15 @@ namespace ddl {
 
 Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient_order) {
   const auto workers = static_cast<int>(job.workers.size());
-  StrategyInput input{graph, workers, (job.batch + workers - 1) / workers, element_bytes(job.precision), job.strategy, std::move(gradient_order)};
+  StrategyInput input{graph, workers, job.batch, element_bytes(job.precision), job.strategy, std::move(gradient_order)};
   input.micro_batches = static_cast<int>(job.accumulate);
   input.optimizer_tensors = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay})->state_tensors();
   Recipe recipe;
   recipe.precision = job.precision;
   recipe.clip = job.clip;
   input.whole_gradient = Executor::needs_whole_gradient(recipe);
+  // Strategies of stages say of each task whether it is to be computed again.
+  if (job.recompute && (job.strategy.name == "pipeline" || job.strategy.name == "model")) input.spec.options.emplace("recompute", "always");
   return builtin_strategies().at(job.strategy.name).make(input);
 }
 

@@ -9,10 +9,10 @@
 #include <ATen/Parallel.h>
 
 #include "ddl/core/error.h"
-#include "ddl/core/hash.h"
 #include "ddl/nn/model.h"
 #include "ddl/nn/script.h"
 #include "ddl/train/allocator.h"
+#include "ddl/train/assemble.h"
 #include "ddl/train/device.h"
 #include "ddl/train/evaluate.h"
 #include "ddl/train/executor.h"
@@ -35,17 +35,6 @@ std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   std::int64_t bytes = 0;
   for (const auto& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
   return bytes;
-}
-
-std::string parameters_digest(Network& network, Device& device) {
-  Hasher hasher;
-  for (const auto& parameter : network.parameters()) {
-    // Dense in whatever order: all ranks keep the same one.
-    const auto flat = parameter.detach().as_strided({parameter.numel()}, {1});
-    const auto values = fetch(device, flat);
-    hasher.add({static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
-  }
-  return hasher.digest();
 }
 
 class Worker {
@@ -81,6 +70,8 @@ class Worker {
   Control& control_;
   int ranks_;
   std::unique_ptr<Device> device_;
+  ModelGraph graph_;
+  Plan plan_;              ///< but for the order of gradients in buckets, the executor's
   Network network_;
   Nanoseconds network_built_;
   std::unique_ptr<Communicator> communicator_;
@@ -106,9 +97,13 @@ std::string option_of(const Job& job, const std::string& name, const std::string
 }
 
 /// The most samples that one worker has in one forward pass.
-std::int64_t largest_pass(const Job& job) {
+std::int64_t largest_pass(const Job& job, const Plan& plan) {
   const auto cut = [](std::int64_t all, std::int64_t parts) { return (all + parts - 1) / parts; };
-  return cut(cut(job.batch, static_cast<std::int64_t>(job.workers.size())), job.accumulate);
+  return cut(cut(job.batch, plan.shares()), plan.micro_batches);
+}
+
+NetworkOptions network_options(const Job& job, Device& device, std::vector<bool> layers = {}) {
+  return {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, device.where(), kernels(job), job.seed, std::move(layers)};
 }
 
 /// Nothing where every sample counts one.
@@ -131,31 +126,32 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       control_(control),
       ranks_(static_cast<int>(job.workers.size())),
       device_(make_device(job.workers.at(static_cast<std::size_t>(rank)).device, {.tf32 = job.precision == "tf32"})),
-      network_(make_model(job.model, data.train->shape()),
-               {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, device_->where(), kernels(job), job.seed}),
+      graph_(make_model(job.model, data.train->shape())),
+      plan_(plan_job(job, graph_)),
+      network_(StageRunner::prepare(graph_, plan_.stages), network_options(job, *device_, layers_of(plan_, rank))),
       network_built_(now()),
       communicator_(make_communicator(job, rank, control)),
       optimizer_(make_optimizer(job.optimizer, network_.parameters(), {job.momentum, job.weight_decay})),
       executor_(network_, *optimizer_, *device_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
                 {collective_of(job), option_of(job, "compress", "none"), job.seed}),
-      sampler_(data.train->size(), job.batch, ranks_, job.shuffle, job.seed, weights_of(*data.train)),
+      sampler_(data.train->size(), job.batch, plan_.shares(), job.shuffle, job.seed, weights_of(*data.train)),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()),
       learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()),
       memory_(*device_) {
-  executor_.adopt(plan_job(job_, network_.graph()));
+  executor_.adopt(plan_);
   // Whatever draws without being told by what: dropout in a TorchScript file.
   at::manual_seed(job.seed * 65'537 + static_cast<std::uint64_t>(rank));
   static_bytes_ = device_->memory().current;
 }
 
 /// Once, after the first step: buckets in the order in which gradients really come. Rank 0's order counts, since every
-/// rank must have the same.
+/// rank must have the same. Of stages, each has an order that only its workers know: theirs stays as it was planned.
 void Worker::rebuild_buckets() {
-  if (executor_.role().buckets.empty()) return;
+  if (plan_.stages.size() > 1 || executor_.role().buckets.empty()) return;
   const auto observed = executor_.observed_order();
   std::vector<std::int64_t> order(observed.begin(), observed.end());
   communicator_->broadcast({reinterpret_cast<std::byte*>(order.data()), order.size(), ElementType::int64}, 0).wait();
-  executor_.adopt(plan_job(job_, network_.graph(), {order.begin(), order.end()}));
+  executor_.adopt(plan_job(job_, graph_, {order.begin(), order.end()}));
 }
 
 bool Worker::asked_to_stop() {
@@ -185,13 +181,19 @@ bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated)
   bool stopped = false;
   tell(true);
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
-  message["parameters_digest"] = parameters_digest(network_, *device_);
+  message["parameters_digest"] = parameters_digest(plan_, rank_, network_, *device_, communicator_.get());
   if (evaluated) {
     memory_.note_training();
-    const auto result = evaluate(network_, *device_, *data_.test, communicator_.get(),
+    // Of a network in parts each worker has a whole one for the while, so that all evaluate at once.
+    std::optional<Network> whole;
+    if (plan_.stages.size() > 1) {
+      whole.emplace(graph_, network_options(job_, *device_));
+      assemble(plan_, rank_, network_, *device_, *communicator_, *whole);
+    }
+    const auto result = evaluate(whole ? *whole : network_, *device_, *data_.test, communicator_.get(),
                                  {{job_.loader_threads, job_.loader_prefetch}, job_.precision, [&] { return asked_to_stop(); },
                                   [&](std::int64_t done, std::int64_t of) { tell_phase("evaluating", done, of); },
-                                  evaluation_batch(network_.graph(), element_bytes(job_.precision), largest_pass(job_))});
+                                  evaluation_batch(graph_, element_bytes(job_.precision), largest_pass(job_, plan_))});
     memory_.note_evaluation();
     stopped = !result.complete;
     if (result.complete && !std::isfinite(result.loss))
@@ -223,8 +225,10 @@ void Worker::train() {
   memory_.reset_peaks();
   if (communicator_) communicator_->barrier().wait();
 
-  Loader loader(*data_.train, [&](std::int64_t step) { return sampler_.share(step, rank_); }, 0, last_step_,
-                {job_.loader_threads, job_.loader_prefetch});
+  const auto& stages = plan_.role_of(rank_).stages;
+  const bool reads = std::any_of(stages.begin(), stages.end(), [&](int stage) { return needs_batch(graph_, plan_.stages, stage); });
+  Loader loader(*data_.train, [&](std::int64_t step) { return sampler_.share(step, plan_.share_of(rank_)); }, 0, last_step_,
+                {reads ? job_.loader_threads : 0, job_.loader_prefetch, reads});
   const auto next_batch = [&] { return loader.next(); };
   bool stopped = false;
   for (std::int64_t step = 0; step < last_step_ && !stopped; ++step) {
@@ -256,11 +260,11 @@ Json compression_json(const std::optional<CompressionReport>& report) {
 }
 
 Json Worker::buckets_json() const {
-  const auto names = network_.parameter_names();
+  const auto specs = graph_.parameter_specs();
   Json buckets = Json::array();
   for (const auto& bucket : executor_.role().buckets) {
     Json inside = Json::array();
-    for (const int parameter : bucket.parameters) inside.push_back(names.at(static_cast<std::size_t>(parameter)));
+    for (const int parameter : bucket.parameters) inside.push_back(specs.at(static_cast<std::size_t>(parameter)).name);
     const auto asked = collective_of(job_);
     const auto taken = asked != "auto" ? asked
                                        : automatic_algorithm(job_, Goal::all_reduce, static_cast<std::size_t>(bucket.bytes), ranks_,
@@ -303,13 +307,12 @@ Shortage Worker::shortage() {
 void Worker::finish(bool stopped) {
   memory_.note_training();
   const auto held = memory_.training_peak();
-  const bool bucketed = !executor_.role().buckets.empty();
   auto traffic = communicator_ ? communicator_->transport().traffic() : Traffic{};
   traffic.sent += executor_.own_traffic().sent;
   traffic.received += executor_.own_traffic().received;
   control_.send(MessageType::done, Json{{"stopped", stopped},
-                                        {"parameters_digest", parameters_digest(network_, *device_)},
-                                        {"memory_bytes", memory_.json(holdings(held, bucketed ? 0 : bytes_of(network_.parameters())), held)},
+                                        {"parameters_digest", parameters_digest(plan_, rank_, network_, *device_, communicator_.get())},
+                                        {"memory_bytes", memory_.json(holdings(held, executor_.gradient_bytes()), held)},
                                         {"accelerator", device_->describe()},
                                         {"bytes_sent", traffic.sent},
                                         {"bytes_received", traffic.received},

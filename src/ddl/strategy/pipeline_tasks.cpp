@@ -1,0 +1,304 @@
+#include "ddl/strategy/pipeline_tasks.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "ddl/core/error.h"
+#include "ddl/strategy/stages.h"
+
+namespace ddl {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+/// What a message is of: which crossing, which micro-batch.
+struct Parcel {
+  int crossing;
+  int micro_batch;
+  bool operator==(const Parcel&) const = default;
+};
+using Route = std::tuple<int, int, Cargo>;  ///< from one place of the pipeline to another
+
+/// Writes the tasks of all workers of a pipeline.
+class Writer {
+ public:
+  Writer(const StrategyInput& input, const PipelinePlan& pipeline) : input_(input), pipeline_(pipeline), workers_(pipeline.order.workers()) {
+    plan_.strategy = input.spec.name;
+    plan_.mesh.axes = {{"pipeline", workers_}, {"data", pipeline.replicas}};
+    plan_.stages = make_stages(input.graph, pipeline.cuts);
+    plan_.micro_batches = pipeline.micro_batches;
+    plan_.groups = {{"everyone", {{0}, {1}}}, {"replicas", {{1}}}};
+    crossings_ = crossings(input.graph, plan_.stages);
+    const std::int64_t local = local_batch(input, pipeline.replicas);
+    samples_ = (local + pipeline.micro_batches - 1) / pipeline.micro_batches;
+    find_shared();
+    find_routes();
+  }
+
+  Plan write() && {
+    for (int worker = 0; worker < workers_; ++worker) write_role(worker);
+    number_meetings(plan_);
+    return std::move(plan_);
+  }
+
+ private:
+  int holder(int stage) const { return pipeline_.order.worker_of_stage[at(stage)]; }
+
+  bool brings_gradients(const Crossing& crossing) const {
+    return std::any_of(crossing.learns.begin(), crossing.learns.end(), [](bool learns) { return learns; });
+  }
+
+  /// Parameters that several places of the pipeline hold, by those places: each set of places is a group of its own.
+  void find_shared() {
+    std::map<int, std::set<int>> holders;
+    for (int stage = 0; stage < static_cast<int>(plan_.stages.size()); ++stage)
+      for (const int parameter : plan_.stages[at(stage)].parameters) holders[parameter].insert(holder(stage));
+    for (const auto& [parameter, places] : holders)
+      if (places.size() > 1) shared_[{places.begin(), places.end()}].push_back(parameter);
+    for (const auto& [places, parameters] : shared_) {
+      group_of_[places] = static_cast<int>(plan_.groups.size());
+      plan_.groups.push_back({fmt::format("tied {}", group_of_.size() - 1), {{0, places}, {1}}});
+    }
+  }
+
+  /// What each worker sends another, in the order in which it comes to be.
+  void find_routes() {
+    for (int worker = 0; worker < workers_; ++worker)
+      for (const auto& action : pipeline_.order.actions[at(worker)])
+        for (int c = 0; c < static_cast<int>(crossings_.size()); ++c) {
+          const auto& crossing = crossings_[at(c)];
+          if (holder(crossing.from) == holder(crossing.to)) continue;
+          if (is_forward(action.pass) && crossing.from == action.stage)
+            routes_[{worker, holder(crossing.to), Cargo::activations}].push_back({c, action.micro_batch});
+          if (gives_input_gradient(action.pass) && crossing.to == action.stage && brings_gradients(crossing))
+            routes_[{worker, holder(crossing.from), Cargo::activation_gradients}].push_back({c, action.micro_batch});
+        }
+  }
+
+  Task message(TaskKind kind, Cargo cargo, int peer, const Parcel& parcel) const {
+    const auto& crossing = crossings_[at(parcel.crossing)];
+    Task task;
+    task.kind = kind;
+    task.stream = Stream::communication;
+    task.cargo = cargo;
+    task.peer = peer;
+    task.stage = crossing.from;
+    task.to_stage = crossing.to;
+    task.micro_batch = parcel.micro_batch;
+    auto moved = crossing;
+    if (cargo == Cargo::activation_gradients) {
+      moved.layers.clear();
+      for (std::size_t v = 0; v < crossing.layers.size(); ++v)
+        if (crossing.learns[v]) moved.layers.push_back(crossing.layers[v]);
+    }
+    task.bytes = bytes_of(input_.graph, moved, samples_, input_.element_bytes);
+    const bool forward = cargo == Cargo::activations;
+    task.label = fmt::format("{} {}{}>{} {}", kind == TaskKind::send ? "send" : "receive", forward ? "" : "gradient ", forward ? crossing.from : crossing.to,
+                             forward ? crossing.to : crossing.from, parcel.micro_batch);
+    return task;
+  }
+
+  /// Appends what comes from another worker up to `wanted`; returns the number of its task.
+  int receive(Role& role, int worker, int from, Cargo cargo, const Parcel& wanted) {
+    const Route route{from, worker, cargo};
+    auto& [next, numbers] = received_[route];
+    const auto& parcels = routes_.at(route);
+    const auto place = static_cast<std::size_t>(std::find(parcels.begin(), parcels.end(), wanted) - parcels.begin());
+    invariant(place < parcels.size(), "what is received is sent");
+    for (; next <= place; ++next) {
+      auto task = message(TaskKind::receive, cargo, from, parcels[next]);
+      task.after = {before_last_ == kNone ? 0 : before_last_};
+      numbers.push_back(static_cast<int>(role.tasks.size()));
+      role.tasks.push_back(std::move(task));
+    }
+    return numbers[place];
+  }
+
+  void compute(Role& role, Task task) {
+    task.after.push_back(last_ == kNone ? 0 : last_);
+    before_last_ = std::exchange(last_, static_cast<int>(role.tasks.size()));
+    role.tasks.push_back(std::move(task));
+  }
+
+  void write_action(Role& role, int worker, const Action& action) {
+    const bool forward = is_forward(action.pass);
+    const auto cargo = forward ? Cargo::activations : Cargo::activation_gradients;
+    const auto flops = static_cast<double>(flops_of(input_.graph, plan_.stages[at(action.stage)])) * static_cast<double>(samples_);
+    Task task;
+    task.kind = forward                                 ? TaskKind::forward
+                : action.pass == Pass::backward         ? TaskKind::backward
+                : action.pass == Pass::backward_input   ? TaskKind::backward_input
+                                                        : TaskKind::backward_weight;
+    task.label = fmt::format("{} {} {}", name(task.kind), action.stage, action.micro_batch);
+    task.stage = action.stage;
+    task.micro_batch = action.micro_batch;
+    task.recompute = pipeline_.recompute == Recompute::always || (pipeline_.recompute == Recompute::except_last && action.micro_batch + 1 < pipeline_.micro_batches);
+    // One product for the gradient of the input, one for that of the weights.
+    task.flops = flops * (action.pass == Pass::backward ? 2 : 1) + (!forward && task.recompute ? flops : 0);
+    for (int c = 0; c < static_cast<int>(crossings_.size()); ++c) {
+      const auto& crossing = crossings_[at(c)];
+      if (holder(crossing.from) == holder(crossing.to)) continue;
+      if (forward && crossing.to == action.stage) task.after.push_back(receive(role, worker, holder(crossing.from), cargo, {c, action.micro_batch}));
+      if (gives_input_gradient(action.pass) && crossing.from == action.stage && brings_gradients(crossing))
+        task.after.push_back(receive(role, worker, holder(crossing.to), cargo, {c, action.micro_batch}));
+    }
+    compute(role, std::move(task));
+    for (int c = 0; c < static_cast<int>(crossings_.size()); ++c) {
+      const auto& crossing = crossings_[at(c)];
+      if (holder(crossing.from) == holder(crossing.to)) continue;
+      const bool leaves = forward ? crossing.from == action.stage : gives_input_gradient(action.pass) && crossing.to == action.stage && brings_gradients(crossing);
+      if (!leaves) continue;
+      auto send = message(TaskKind::send, cargo, holder(forward ? crossing.to : crossing.from), {c, action.micro_batch});
+      send.after = {last_};
+      role.tasks.push_back(std::move(send));
+    }
+  }
+
+  /// Gradients that several workers have parts of. Returns the numbers of the collectives, by bucket.
+  std::vector<int> write_exchange(Role& role, int worker) {
+    std::vector<int> groups;
+    std::set<int> elsewhere;
+    const auto specs = input_.graph.parameter_specs();
+    const auto bucket_of = [&](const std::vector<int>& parameters, int stage, int group) {
+      Bucket bucket{parameters, 0, stage};
+      for (const int parameter : parameters) bucket.bytes += specs[at(parameter)].elements() * input_.element_bytes;
+      role.buckets.push_back(std::move(bucket));
+      groups.push_back(group);
+    };
+    for (const auto& [places, parameters] : shared_) {
+      if (std::find(places.begin(), places.end(), worker) == places.end()) continue;
+      elsewhere.insert(parameters.begin(), parameters.end());
+      bucket_of(parameters, kNone, group_of_.at(places));
+    }
+    const auto tied = role.buckets.size();
+    if (pipeline_.replicas > 1)
+      for (const int stage : role.stages) {
+        std::vector<int> own;
+        const auto& all = plan_.stages[at(stage)].parameters;
+        std::copy_if(all.rbegin(), all.rend(), std::back_inserter(own), [&](int parameter) { return elsewhere.insert(parameter).second; });
+        std::vector<std::int64_t> bytes;
+        for (const auto& spec : specs) bytes.push_back(spec.elements() * input_.element_bytes);
+        for (auto& bucket : assign_buckets(bytes, own, kBucketCap, kBucketCap)) bucket_of(bucket.parameters, stage, 1);
+      }
+    std::vector<int> numbers;
+    for (std::size_t b = 0; b < role.buckets.size(); ++b) {
+      Task reduce;
+      reduce.kind = TaskKind::collective;
+      reduce.stream = Stream::communication;
+      reduce.label = fmt::format("all-reduce {}", b);
+      reduce.cargo = Cargo::gradients;
+      reduce.bucket = static_cast<int>(b);
+      reduce.bytes = role.buckets[b].bytes;
+      reduce.group = groups[b];
+      reduce.stage = role.stages.front();
+      // Several of a worker's stages may use what is tied: it is complete after the last backward of all.
+      if (b < tied)
+        reduce.after = {last_};
+      else
+        reduce.waits_for = static_cast<int>(b);
+      role.holds.buckets += reduce.bytes;
+      numbers.push_back(static_cast<int>(role.tasks.size()));
+      role.tasks.push_back(std::move(reduce));
+    }
+    return numbers;
+  }
+
+  void write_role(int worker) {
+    Role role{fmt::format("stage {}", worker), worker * pipeline_.replicas, pipeline_.replicas};
+    for (int stage = 0; stage < static_cast<int>(plan_.stages.size()); ++stage)
+      if (holder(stage) == worker) role.stages.push_back(stage);
+    if (role.stages.size() > 1) role.name = fmt::format("stages {}", fmt::join(role.stages, ", "));
+    Task load;
+    load.label = "load";
+    role.tasks.push_back(load);
+    last_ = before_last_ = kNone;
+    for (const auto& action : pipeline_.order.actions[at(worker)]) write_action(role, worker, action);
+    const int last_backward = last_;
+    const auto exchanges = write_exchange(role, worker);
+
+    int control = kNone;
+    if (plan_.workers() > 1) {
+      Task task;
+      task.kind = TaskKind::collective;
+      task.stream = Stream::communication;
+      task.label = "control";
+      task.cargo = Cargo::control;
+      task.group = 0;
+      task.bytes = 3 * sizeof(double);
+      task.after = {last_backward};
+      if (input_.whole_gradient) task.after.insert(task.after.end(), exchanges.begin(), exchanges.end());
+      control = static_cast<int>(role.tasks.size());
+      role.tasks.push_back(std::move(task));
+    }
+    std::vector<int> parameters, in_bucket;
+    for (const int stage : role.stages) parameters.insert(parameters.end(), plan_.stages[at(stage)].parameters.begin(), plan_.stages[at(stage)].parameters.end());
+    std::sort(parameters.begin(), parameters.end());
+    parameters.erase(std::unique(parameters.begin(), parameters.end()), parameters.end());
+    for (const auto& bucket : role.buckets) in_bucket.insert(in_bucket.end(), bucket.parameters.begin(), bucket.parameters.end());
+    for (int b = 0; b <= static_cast<int>(exchanges.size()); ++b) {
+      const bool rest = b == static_cast<int>(exchanges.size());
+      if (rest && in_bucket.size() == parameters.size()) continue;
+      Task update;
+      update.kind = TaskKind::update;
+      update.label = rest ? "update" : fmt::format("update {}", b);
+      update.stage = role.stages.front();
+      update.after = {last_backward};
+      if (!rest) {
+        update.bucket = b;
+        update.after.push_back(exchanges[at(b)]);
+      }
+      if (input_.whole_gradient && control != kNone) update.after.push_back(control);
+      role.tasks.push_back(std::move(update));
+    }
+    hold(role, worker, parameters);
+    plan_.roles.push_back(std::move(role));
+  }
+
+  /// Parameters once, and activations at the order's worst moment.
+  void hold(Role& role, int worker, const std::vector<int>& parameters) {
+    const auto specs = input_.graph.parameter_specs();
+    std::int64_t trains = 0;
+    for (const int parameter : parameters) trains += specs[at(parameter)].elements() * input_.element_bytes;
+    role.holds.parameters = trains;
+    for (const int stage : role.stages) role.holds.parameters += frozen_parameters_of(input_.graph, plan_.stages[at(stage)]) * input_.element_bytes;
+    role.holds.gradients = trains - role.holds.buckets;
+    role.holds.optimizer = trains * input_.optimizer_tensors;
+    std::int64_t now = 0;
+    for (const auto& action : pipeline_.order.actions[at(worker)]) {
+      std::int64_t given = 0;
+      for (const auto& crossing : crossings_)
+        if (crossing.to == action.stage) given += bytes_of(input_.graph, crossing, samples_, input_.element_bytes);
+      const std::int64_t kept = kept_elements_of(input_.graph, plan_.stages[at(action.stage)]) * samples_ * input_.element_bytes;
+      const bool again = pipeline_.recompute == Recompute::always || (pipeline_.recompute == Recompute::except_last && action.micro_batch + 1 < pipeline_.micro_batches);
+      if (is_forward(action.pass)) now += given + (again ? 0 : kept);
+      role.holds.activations = std::max(role.holds.activations, now + (again ? kept : 0));
+      if (finishes(action.pass)) now -= given + (again ? 0 : kept);
+    }
+  }
+
+  static constexpr std::int64_t kBucketCap = std::int64_t{25} << 20;
+
+  const StrategyInput& input_;
+  const PipelinePlan& pipeline_;
+  int workers_;
+  std::int64_t samples_ = 1;  ///< of a micro-batch
+  std::vector<Crossing> crossings_;
+  std::map<std::vector<int>, std::vector<int>> shared_;  ///< by places: parameters
+  std::map<std::vector<int>, int> group_of_;
+  std::map<Route, std::vector<Parcel>> routes_;
+  std::map<Route, std::pair<std::size_t, std::vector<int>>> received_;  ///< how many so far, and their tasks
+  int last_ = kNone, before_last_ = kNone;  ///< of the role's tasks that compute
+  Plan plan_;
+};
+
+}  // namespace
+
+Plan pipeline_plan(const StrategyInput& input, const PipelinePlan& pipeline) { return Writer(input, pipeline).write(); }
+
+}  // namespace ddl

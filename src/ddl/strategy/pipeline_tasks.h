@@ -1,0 +1,32 @@
+#pragma once
+
+#include <vector>
+
+#include "ddl/strategy/builtin.h"
+#include "ddl/strategy/pipeline/order.h"
+
+namespace ddl {
+
+/// Which forwards keep only what their stage was given, so that backward runs them again.
+enum class Recompute { never, always, except_last };
+
+/// A pipeline to be made a plan.
+struct PipelinePlan {
+  PipelineOrder order;
+  std::vector<int> cuts;          ///< first layer of each stage
+  int micro_batches = 1;
+  int replicas = 1;               ///< of each stage, on workers that stand together
+  Recompute recompute = Recompute::never;
+};
+
+/// The plan of one step. Axes "pipeline", with a role for each of its places, then "data".
+///
+/// A worker posts what it is to receive one task ahead of the one before it, so that the message comes while that computes, and no
+/// more than one is held early. Sends do not hold up whoever sends. Messages from one worker to another are in one order on both sides, the
+/// sender's.
+///
+/// Gradients of replicas are all-reduced in buckets as soon as the stage's last backward completes them; those of parameters that several
+/// stages use, among all of these. What everybody must know of everybody, `control`, is told in a collective of its own.
+Plan pipeline_plan(const StrategyInput& input, const PipelinePlan& pipeline);
+
+}  // namespace ddl

@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <set>
+
+#include "ddl/core/error.h"
+#include "ddl/measure/ledger.h"
+#include "ddl/train/trial_testing.h"
+
+// Strategies that cut the network into stages train as one worker does.
+namespace ddl {
+namespace {
+
+using namespace testing;
+
+const std::vector<std::string> kForms{"model",
+                                      "model[balance=count,recompute=always]",
+                                      "pipeline[schedule=gpipe,micro=3]",
+                                      "pipeline[schedule=1f1b,micro=5]",
+                                      "pipeline[schedule=1f1b,micro=4,recompute=except-last]",
+                                      "pipeline[schedule=gpipe,micro=2,recompute=always,balance=memory]",
+                                      "pipeline[schedule=interleaved-1f1b,micro=6,chunks=2]",
+                                      "pipeline[schedule=looped-bfs,micro=3,chunks=2]"};
+
+// Batches of 6 from 11 samples: the last of each epoch has 5, so that with 6 micro-batches one is empty.
+TEST(Pipeline, EqualsTheBigBatchInFp64) {
+  for (const auto* model : {"lenet", "mlp", "transformer[hidden=16,heads=2,layers=1,dropout=0.1]", "gpt[hidden=16,heads=2,layers=2,seq=8,vocab=17,dropout=0.1]"}) {
+    Trial trial{model};
+    trial.label_smoothing = 0.1;
+    const auto reference = train_rank(trial, 0, 1, nullptr);
+    for (const auto& form : kForms)
+      for (const int ranks : {1, 2, 3}) {
+        if (form.find("chunks=2") != std::string::npos && (ranks == 1 || std::string_view(model) == "mlp")) continue;
+        trial.strategy = form;
+        if (form.find("micro=6") != std::string::npos && 6 % ranks != 0) continue;
+        expect_equal(train(trial, ranks), reference, fmt::format("{} {} {}", model, form, ranks));
+      }
+  }
+}
+
+// Batch norm normalises by micro-batch: the reference is one worker that accumulates the gradients of the same ones. Shortcuts cross stages.
+TEST(Pipeline, EqualsAccumulationOfTheSameMicroBatchesWithBatchNorm) {
+  Trial trial{"resnet18", "", 4, 2};
+  trial.accumulate = 2;
+  const auto reference = train_rank(trial, 0, 1, nullptr);
+  for (const auto* form : {"pipeline[schedule=gpipe,micro=2]", "pipeline[schedule=1f1b,micro=2,recompute=always]", "pipeline[schedule=looped-bfs,micro=2,chunks=3,balance=count]"}) {
+    trial.strategy = form;
+    for (const int ranks : {2, 3}) expect_equal(train(trial, ranks), reference, fmt::format("{} {}", form, ranks));
+  }
+}
+
+TEST(Pipeline, ClipsByTheNormOfAllStagesTogether) {
+  for (const auto* model : {"lenet", "gpt[hidden=16,heads=2,layers=2,seq=8,vocab=17]"}) {
+    Trial trial{model};
+    trial.clip = 0.05;
+    const auto reference = train_rank(trial, 0, 1, nullptr);
+    EXPECT_GT(reference.updates.clipped, 0);
+    trial.strategy = "pipeline[schedule=1f1b,micro=3]";
+    const auto outcomes = train(trial, 3);
+    expect_equal(outcomes, reference, model);
+    for (const auto& outcome : outcomes) EXPECT_EQ(outcome.updates.clipped, reference.updates.clipped);
+  }
+}
+
+TEST(Pipeline, RepeatsBitByBit) {
+  Trial trial{"transformer[hidden=16,heads=2,layers=1,dropout=0.1]", "pipeline[micro=3]", 6, 4, at::kFloat, Kernels::fast};
+  const auto first = whole(train(trial, 3), "first");
+  EXPECT_TRUE(same_bits(first, whole(train(trial, 3), "second")));
+}
+
+TEST(Pipeline, EachWorkerHoldsItsStagesAlone) {
+  Trial trial{"lenet", "pipeline[micro=2]"};
+  std::set<int> held;
+  for (const auto& outcome : train(trial, 3))
+    for (const int number : outcome.numbers) EXPECT_TRUE(held.insert(number).second) << number;
+  EXPECT_EQ(held.size(), train_rank({}, 0, 1, nullptr).parameters.size());
+}
+
+TEST(Pipeline, ALossThatIsNotFiniteEndsAllWorkers) {
+  Trial trial{"lenet", "pipeline[micro=2]"};
+  trial.bright = 3;
+  trial.brightness = std::nanf("");
+  const auto outcomes = testing::run_group("inproc", 3, [&](Communicator& communicator) { train_rank(trial, communicator.rank(), 3, &communicator); }, {Seconds{60}});
+  for (const auto& outcome : outcomes) {
+    ASSERT_TRUE(outcome.has_value());
+    EXPECT_NE(std::string(outcome->what()).find("loss is not finite at step"), std::string::npos) << outcome->what();
+  }
+}
+
+// What a worker stands still for is a bubble until the message is on its way.
+TEST(Pipeline, TellsOfBubbles) {
+  Trial trial{"mlp", "model", 6, 2};
+  Trace all;
+  for (const auto& outcome : train(trial, 2)) all.insert(all.end(), outcome.trace.begin(), outcome.trace.end());
+  for (const int worker : {0, 1}) {
+    Nanoseconds begin = std::numeric_limits<Nanoseconds>::max(), end = 0;
+    for (const auto& span : all)
+      if (span.step == 1 && span.worker == worker) {
+        begin = std::min(begin, span.begin);
+        end = std::max(end, span.end);
+      }
+    std::vector<Span> step;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(step), [](const Span& span) { return span.step == 1; });
+    const auto ledger = fold(step, worker, begin, end);
+    EXPECT_GT(ledger[Cause::bubble], 0) << worker;
+    EXPECT_LT(ledger[Cause::residual], 0.2 * ledger.wall) << worker;
+  }
+}
+
+}  // namespace
+}  // namespace ddl

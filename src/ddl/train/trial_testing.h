@@ -1,0 +1,212 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "ddl/nn/builtin.h"
+#include "ddl/strategy/builtin.h"
+#include "ddl/train/assemble.h"
+#include "ddl/train/device_testing.h"
+#include "ddl/train/executor.h"
+#include "ddl/train/ranks_testing.h"
+
+// Training of a small network by any strategy, on threads of this process, held against one worker that sees the same global batches.
+namespace ddl::testing {
+
+inline constexpr std::int64_t kSamples = 11;
+inline constexpr double kRate = 0.1;
+
+/// Smooth images that depend on the class; the same for every rank. One of them may be `bright`: 300 times as bright, with the loss
+/// scaled as at the start, its gradient overflows fp16; NaN times as bright, so is its loss.
+class Waves final : public Dataset {
+ public:
+  explicit Waves(std::int64_t bright = -1, float brightness = 300) : bright_(bright), brightness_(brightness) {}
+  std::int64_t size() const override { return kSamples; }
+  SampleShape shape() const override { return {1, 28, 28, 10}; }
+  std::int64_t read(std::int64_t index, float* image) const override {
+    const float brightness = index == bright_ ? brightness_ : 1;
+    for (int i = 0; i < 784; ++i) image[i] = brightness * std::sin(0.01F * static_cast<float>((index + 1) * (i + 3)));
+    return index % 10;
+  }
+  std::string digest() const override { return "waves"; }
+
+ private:
+  std::int64_t bright_;
+  float brightness_;
+};
+
+/// Sentences of one to six words and what each is to become: samples count as many as they have words to say.
+class Phrases final : public Dataset {
+ public:
+  std::int64_t size() const override { return kSamples; }
+  SampleShape shape() const override { return {.classes = 13, .objective = Objective::translation, .source_length = 7, .target_length = 8}; }
+  std::int64_t read(std::int64_t, float*) const override { return 0; }
+  void read_words(std::int64_t index, std::int64_t* source, std::int64_t* target) const override {
+    const auto words = words_of(index);
+    std::fill_n(source, shape().source_length, SampleShape::kPadding);
+    std::fill_n(target, shape().target_length, SampleShape::kPadding);
+    target[0] = SampleShape::kBegin;
+    for (std::int64_t i = 0; i < words; ++i) {
+      source[i] = 3 + (index + i) % 10;
+      target[1 + i] = 3 + (2 * index + 3 * i) % 10;
+    }
+    source[words] = target[1 + words] = SampleShape::kEnd;
+  }
+  std::int64_t weight(std::int64_t index) const override { return words_of(index) + 1; }
+  std::string digest() const override { return "phrases"; }
+
+ private:
+  static std::int64_t words_of(std::int64_t index) { return 1 + index * 5 % 6; }
+};
+
+/// Windows of a stream of words.
+class WordStream final : public Dataset {
+ public:
+  std::int64_t size() const override { return kSamples; }
+  SampleShape shape() const override { return {.classes = 17, .objective = Objective::language, .target_length = 9}; }
+  std::int64_t read(std::int64_t, float*) const override { return 0; }
+  void read_words(std::int64_t index, std::int64_t*, std::int64_t* target) const override {
+    target[0] = SampleShape::kBegin;
+    for (std::int64_t i = 1; i < shape().target_length; ++i) target[i] = 3 + (5 * index + i * i) % 14;
+  }
+  std::int64_t weight(std::int64_t) const override { return shape().target_length - 1; }
+  std::string digest() const override { return "stream"; }
+};
+
+inline std::unique_ptr<Dataset> data_for(const std::string& model, std::int64_t bright, float brightness) {
+  if (model.starts_with("transformer")) return std::make_unique<Phrases>();
+  if (model.starts_with("gpt")) return std::make_unique<WordStream>();
+  return std::make_unique<Waves>(bright, brightness);
+}
+
+struct Trial {
+  std::string model = "lenet";
+  std::string strategy = "data";
+  std::int64_t batch = 6;
+  std::int64_t steps = 4;
+  at::ScalarType type = at::kDouble;
+  Kernels kernels = Kernels::fast;
+  int accumulate = 1;
+  std::string optimizer = "sgd";
+  std::string precision = "fp32";   ///< or a mixed one; with `type` fp32
+  double label_smoothing = 0;
+  double clip = 0;
+  bool recompute = false;
+  std::int64_t bright = -1;         ///< sample
+  float brightness = 300;           ///< of that
+  std::string device = "cpu";
+  std::string compression = "none";
+  bool aten = false;                ///< optimizers as on a GPU
+};
+
+struct Outcome {
+  std::vector<at::Tensor> parameters;   ///< that the rank holds
+  std::vector<int> numbers;             ///< of those
+  double loss = 0;  ///< summed over steps
+  UpdateReport updates;
+  Trace trace;
+  int faults = 0;                   ///< of a delayed device
+  int pinned = 0;                   ///< blocks that it was not told to unpin
+};
+
+inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator* communicator) {
+  const auto held = data_for(trial.model, trial.bright, trial.brightness);
+  const Dataset& data = *held;
+  const auto model = parse_spec(trial.model);
+  const auto device = test_device(trial.device);
+  const auto* const delayed = dynamic_cast<const DelayedDevice*>(device.get());
+  const auto graph = builtin_models().at(model.name).make(model, data.shape());
+  Recipe recipe;
+  recipe.shape = data.shape();
+  recipe.precision = trial.precision;
+  recipe.label_smoothing = trial.label_smoothing;
+  recipe.clip = trial.clip;
+  recipe.recompute = trial.recompute;
+  const auto spec = parse_spec(ranks == 1 && communicator == nullptr ? "single" : trial.strategy);
+  const auto plan_with = [&](std::vector<int> order) {
+    StrategyInput input{graph, ranks, trial.batch, 8, spec, std::move(order), trial.accumulate};
+    input.whole_gradient = Executor::needs_whole_gradient(recipe);
+    return builtin_strategies().at(spec.name).make(input);
+  };
+  const auto plan = plan_with({});
+  Network network(StageRunner::prepare(graph, plan.stages), {trial.type, device->where(), trial.kernels, 7, layers_of(plan, rank)});
+  const auto optimizer = make_optimizer(parse_spec(trial.optimizer), network.parameters(), {0.9, 0.01});
+  if (trial.aten) optimizer->use_aten();
+  auto made = std::make_unique<Executor>(network, *optimizer, *device, communicator, rank, recipe, Exchange{"auto", trial.compression});
+  auto& executor = *made;
+  executor.adopt(plan);
+  const Sampler sampler(data.size(), trial.batch, plan.shares(), true, 3, [&](std::int64_t index) { return data.weight(index); });
+  Loader loader(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, {0, 1});
+  Outcome outcome;
+  for (std::int64_t step = 0; step < trial.steps; ++step) {
+    outcome.loss += executor.step(step, [&] { return loader.next(); }, kRate, false).loss;
+    if (step == 0 && plan.stages.size() == 1 && !executor.role().buckets.empty()) {
+      auto order = executor.observed_order();
+      std::vector<std::int64_t> shared(order.begin(), order.end());
+      communicator->broadcast({reinterpret_cast<std::byte*>(shared.data()), shared.size(), ElementType::int64}, 0).wait();
+      executor.adopt(plan_with({shared.begin(), shared.end()}));
+    }
+  }
+  for (auto& parameter : network.parameters()) outcome.parameters.push_back(fetch(*device, parameter).clone());
+  outcome.numbers = network.parameter_numbers();
+  outcome.trace = executor.take_trace();
+  outcome.updates = executor.updates();
+  if (communicator) communicator->barrier().wait();
+  made.reset();
+  if (delayed != nullptr) {
+    outcome.faults = delayed->faults();
+    outcome.pinned = delayed->pinned();
+  }
+  return outcome;
+}
+
+inline std::vector<Outcome> train(const Trial& trial, int ranks) {
+  return on_ranks(ranks, [&](Communicator& communicator) { return train_rank(trial, communicator.rank(), ranks, &communicator); });
+}
+
+inline double relative_error(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]).pow(2).sum().item<double>();
+    size += b[i].pow(2).sum().item<double>();
+  }
+  return std::sqrt(difference / size);
+}
+
+inline bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!at::equal(a[i], b[i])) return false;
+  return true;
+}
+
+/// The parameters of all ranks together. Those that several hold have the same bits.
+inline std::vector<at::Tensor> whole(const std::vector<Outcome>& outcomes, const std::string& what) {
+  std::vector<at::Tensor> all;
+  for (const auto& outcome : outcomes)
+    for (std::size_t i = 0; i < outcome.numbers.size(); ++i) {
+      const auto number = static_cast<std::size_t>(outcome.numbers[i]);
+      all.resize(std::max(all.size(), number + 1));
+      if (all[number].defined())
+        EXPECT_TRUE(at::equal(all[number], outcome.parameters[i])) << what << ": parameter " << number;
+      else
+        all[number] = outcome.parameters[i];
+    }
+  return all;
+}
+
+/// The ranks end with the parameters of the reference, replicas with the same bits, and their losses add up to its own: in fp64.
+inline void expect_equal(const std::vector<Outcome>& outcomes, const Outcome& reference, const std::string& what) {
+  const auto parameters = whole(outcomes, what);
+  ASSERT_EQ(parameters.size(), reference.parameters.size()) << what;
+  EXPECT_LT(relative_error(parameters, reference.parameters), 1e-12) << what;
+  double loss = 0;
+  for (const auto& outcome : outcomes) loss += outcome.loss;
+  EXPECT_NEAR(loss, reference.loss, 1e-12 * std::abs(reference.loss)) << what;
+}
+
+}  // namespace ddl::testing
