@@ -6,6 +6,7 @@
 #include "ddl/cli/experiment_flags.h"
 #include "ddl/cli/plan.h"
 #include "ddl/core/error.h"
+#include "ddl/lab/comparable.h"
 #include "ddl/lab/signals.h"
 #include "ddl/report/report.h"
 
@@ -15,7 +16,7 @@ namespace {
 struct Options {
   Output output;
   std::string file, report, jobs = "local";
-  bool fresh = false, dry = false, predict_only = false;
+  bool fresh = false, dry = false, predict_only = false, unequal_batch = false;
   std::unique_ptr<ExperimentFlags> flags;
 };
 
@@ -47,6 +48,7 @@ Exit act(const Options& options, AgentHub* launched) {
   const SignalsHeld held;
   refuse_what_is_not_here(options);
   const auto study = read_study(find_study(options.file), options.flags->settings());
+  if (!options.unequal_batch) require_equal_batches(study.experiments);
   const auto& store = study.experiments.front().store;
   for (const auto& experiment : study.experiments) {
     if (experiment.store != store)
@@ -115,6 +117,7 @@ Command add_sweep(CLI::App& root, AgentHub* launched) {
   app->add_option("study", options->file, "Study in YAML, or the name of one that ships with ddlbench.")->type_name("STUDY")->required();
   app->add_flag("--fresh", options->fresh, "Run everything again, whatever the store holds.");
   app->add_option("--report", options->report, "Write an offline HTML page about the study.")->type_name("FILE");
+  app->add_flag("--unequal-batch", options->unequal_batch, "Compare strategies and packages although their global batches differ.");
   app->add_option("--jobs", options->jobs, "Where to run.")->type_name("local|slurm")->default_str("local");
   app->add_flag("--predict-only", options->predict_only, "Predict and run nothing (not in this version).");
   app->add_flag("--dry-run", options->dry, "Print the experiments; run nothing.");

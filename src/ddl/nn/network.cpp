@@ -1,5 +1,6 @@
 #include "ddl/nn/network.h"
 
+#include <unordered_map>
 #include <utility>
 
 #include "ddl/core/error.h"
@@ -112,6 +113,17 @@ void Network::adopt() {
     if (!has(i) && !layer.frozen) statistics += static_cast<int>(layer.statistics.size());
     tensors_.push_back(std::move(own));
   }
+}
+
+void Network::use(const std::vector<at::Tensor>& parameters) {
+  if (parameters.empty() || parameters[0].is_same(parameters_[0])) return;
+  invariant(parameters.size() == parameters_.size(), "as many parameters as there are");
+  std::unordered_map<at::TensorImpl*, std::size_t> places;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) places[parameters_[i].unsafeGetTensorImpl()] = i;
+  for (auto& layer : tensors_)
+    for (auto& tensor : layer.parameters)
+      if (const auto found = tensor.defined() ? places.find(tensor.unsafeGetTensorImpl()) : places.end(); found != places.end()) tensor = parameters[found->second];
+  parameters_ = parameters;
 }
 
 std::vector<std::string> Network::parameter_names() const {

@@ -72,6 +72,8 @@ class Network {
   std::vector<at::Tensor>& parameters() { return parameters_; }
   /// Of each of parameters(), its number in graph().parameter_specs(); ascending.
   const std::vector<int>& parameter_numbers() const { return numbers_; }
+  /// Computes with other tensors of the same shapes in the place of parameters(), which this then gives; none: as it is.
+  void use(const std::vector<at::Tensor>& parameters);
   /// Of floating-point tensors.
   at::TensorOptions tensor_options() const { return at::TensorOptions(options_.type).device(options_.device); }
   /// Those that do not train, in the order of graph().frozen_specs().

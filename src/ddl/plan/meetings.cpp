@@ -7,7 +7,24 @@ namespace {
 
 bool valid_role(const Plan& plan, int role) { return role >= 0 && role < static_cast<int>(plan.roles.size()); }
 
+/// The place in `theirs` of what is `own`'s k-th.
+std::size_t counterpart(const Role& sender, const std::vector<int>& own, std::size_t k, const Role& receiver, const std::vector<int>& theirs, bool in_order) {
+  if (in_order) return k;
+  const auto& task = sender.tasks[static_cast<std::size_t>(own[k])];
+  const auto found = std::find_if(theirs.begin(), theirs.end(), [&](int number) {
+    const auto& other = receiver.tasks[static_cast<std::size_t>(number)];
+    return other.stage == task.stage && other.to_stage == task.to_stage && other.micro_batch == task.micro_batch;
+  });
+  return static_cast<std::size_t>(found - theirs.begin());
+}
+
 }  // namespace
+
+int depth(const Role& role) {
+  int most = 0;
+  for (const auto& task : role.tasks) most = std::max(most, task.ahead);
+  return most;
+}
 
 Queues communication_queues(const Role& role) {
   Queues queues;
@@ -46,6 +63,7 @@ std::vector<std::vector<int>> meetings(const Plan& plan) {
   }
   const auto number_of = [&](int role, int task) -> int& { return numbers[static_cast<std::size_t>(role)][static_cast<std::size_t>(task)]; };
   int next = 0;
+  const bool in_order = !plan.asynchronous();
   std::vector<std::vector<bool>> numbered(plan.groups.size(), std::vector<bool>(plan.roles.size()));
   for (int r = 0; r < static_cast<int>(plan.roles.size()); ++r)
     for (const auto& [key, tasks] : queues[static_cast<std::size_t>(r)]) {
@@ -54,8 +72,11 @@ std::vector<std::vector<int>> meetings(const Plan& plan) {
         const auto& theirs = queues[static_cast<std::size_t>(key.peer)];
         const auto found = theirs.find({kNone, r, false, key.cargo});
         if (found == theirs.end()) continue;
+        const auto& sender = plan.roles[static_cast<std::size_t>(r)];
+        const auto& receiver = plan.roles[static_cast<std::size_t>(key.peer)];
         for (std::size_t k = 0; k < std::min(tasks.size(), found->second.size()); ++k)
-          number_of(r, tasks[k]) = number_of(key.peer, found->second[k]) = next++;
+          if (const auto place = counterpart(sender, tasks, k, receiver, found->second, in_order); place < found->second.size())
+            number_of(r, tasks[k]) = number_of(key.peer, found->second[place]) = next++;
         continue;
       }
       if (key.group < 0 || key.group >= static_cast<int>(plan.groups.size())) continue;

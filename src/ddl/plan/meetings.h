@@ -25,10 +25,14 @@ constexpr bool communicates(const Task& task) { return is_transfer(task) || task
 
 Queues communication_queues(const Role& role);
 
+/// How many batches ahead of the present one a role's workers are, at most.
+int depth(const Role& role);
+
 /// The roles of a group's members, that of the role's first worker among them; ascending.
 std::vector<int> roles_of_group(const Plan& plan, int group, int role);
 
-/// By role and task: the number of its meeting, or kNone.
+/// By role and task: the number of its meeting, or kNone. In asynchronous plans sender and receiver of a message may be in different places of their
+/// steps: those are matched by what they are of.
 std::vector<std::vector<int>> meetings(const Plan& plan);
 
 }  // namespace ddl

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "ddl/core/error.h"
+#include "ddl/plan/meetings.h"
 
 namespace ddl {
 
@@ -32,6 +33,10 @@ Cause cause_of(TaskKind kind) {
     case TaskKind::release: return Cause::update;
   }
   return Cause::residual;
+}
+
+bool Plan::asynchronous() const {
+  return std::any_of(roles.begin(), roles.end(), [](const Role& role) { return depth(role) > 0; });
 }
 
 int Plan::role_number(int worker) const {

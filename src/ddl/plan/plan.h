@@ -63,6 +63,9 @@ struct Task {
   double flops = 0;
   /// The same in all roles that take part in the same message or collective (number_meetings()).
   int meeting = kNone;
+  /// Of asynchronous plans: in step t it is done on batch t + ahead, where there is one. Steps before the first, of which nothing else is done, come
+  /// before step 0.
+  int ahead = 0;
 };
 
 /// Layers [first, last) of the network, run as one piece.
@@ -89,6 +92,8 @@ struct Role {
   Holdings holds;
   std::vector<int> stages = {};      ///< that its workers hold
   std::vector<Bucket> buckets = {};
+  /// Of asynchronous plans: batch b is computed with the weights that b - staleness updates made, or with the first.
+  int staleness = 0;
 };
 
 /// One training step of one strategy. Executed, verified, later priced and simulated.
@@ -106,7 +111,13 @@ struct Plan {
   /// The part of the batch that a worker sees, and how many there are.
   int share_of(int worker) const { return mesh.coordinate("data", worker); }
   int shares() const { return mesh.size("data"); }
+  /// Whether some task is done on a batch of a later step.
+  bool asynchronous() const;
 };
+
+/// `steps` steps of an asynchronous plan one after the other, with the forwards that come before the first, as one: nothing is ahead, micro-batch i of
+/// batch b is number b * micro_batches + i, and labels tell the step. To be verified, or drawn; not to be executed.
+Plan unroll(const Plan& plan, int steps);
 
 /// Gives tasks of several roles that are one event the same Task::meeting: the n-th collective of a group, the n-th message of a cargo from one role
 /// to another. What has no counterpart keeps kNone; verify() tells of it.
@@ -118,6 +129,7 @@ void number_meetings(Plan& plan);
 ///  - collectives that roles join in different orders or with different sizes, sends without their receive;
 ///  - parameters (of `parameters`) that no stage uses, buckets that repeat one, or that no update reads;
 ///  - more memory than `memory_limit` bytes on a worker (0: no limit).
+/// Of an asynchronous plan as many steps are run as it takes until all is in flight, and once more.
 /// Takes time in proportion to the tasks of all roles.
 std::vector<std::string> verify(const Plan& plan, int parameters, std::int64_t memory_limit = 0);
 

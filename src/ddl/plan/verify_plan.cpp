@@ -245,9 +245,12 @@ std::vector<std::string> verify(const Plan& plan, int parameters, std::int64_t m
   for (const auto& role : plan.roles) check_tasks(plan, role, findings);
   check_parameters(plan, parameters, findings);
   if (findings.empty()) {
-    const auto numbers = meetings(plan);
-    check_meetings(plan, numbers, findings);
-    Run(plan, numbers).go(findings);
+    int deepest = 0;
+    for (const auto& role : plan.roles) deepest = std::max(deepest, depth(role));
+    const auto run = deepest > 0 ? unroll(plan, 2 * deepest + 1) : plan;
+    const auto numbers = meetings(run);
+    check_meetings(run, numbers, findings);
+    Run(run, numbers).go(findings);
   }
   for (const auto& role : plan.roles)
     if (memory_limit > 0 && role.holds.total() > memory_limit)

@@ -60,6 +60,7 @@ int usual_micro_batches(const StrategyInput& input, std::int64_t local) {
 }  // namespace
 
 /// Layers over workers; the batch goes through in micro-batches, in the order of `schedule`.
+/// Asynchronous orders (pipedream, pipedream-2bw) train with weights that are some updates old, each worker with its own (Role::staleness).
 /// Options: schedule=1f1b, micro=4 a worker, chunks=1 (2 of those that need two), stages=3/5/2 or balance=time|flops|count|memory,
 /// recompute=never|always|except-last.
 /// Errors: invalid_argument for numbers that do not go together, with those that would.
@@ -69,10 +70,9 @@ Plan pipeline(const StrategyInput& input) {
   const auto word = text_option(input.spec, "schedule", "1f1b");
   const auto schedules = builtin_pipeline_schedules();
   const auto& schedule = schedules.at(word).make;
-  if (!schedule.synchronous) throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: asynchronous pipelines are not in this version; got schedule={}", word));
   const auto local = local_batch(input, 1);
   PipelineShape shape{input.workers};
-  shape.micro_batches = count_option(input.spec, "micro", usual_micro_batches(input, local), 1 << 20);
+  shape.micro_batches = count_option(input.spec, "micro", word == "pipedream" ? 1 : usual_micro_batches(input, local), 1 << 20);
   shape.chunks = count_option(input.spec, "chunks", schedule.least_chunks, 1 << 10);
   if (shape.micro_batches > local)
     throw Error(Code::invalid_argument, fmt::format("[pipeline] micro-batches have a sample or more; got micro={} of a batch of {}, expected at most {}", shape.micro_batches,
@@ -81,6 +81,15 @@ Plan pipeline(const StrategyInput& input) {
   plan.order = schedule.order(shape);
   plan.micro_batches = shape.micro_batches;
   plan.recompute = recompute_option(input.spec);
+  if (!schedule.synchronous) {
+    if (input.whole_gradient)
+      throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: asynchronous stages never see the whole gradient, which clipping and fp16 need; got schedule={}, expected "
+                                                 "clip 0 and another precision, or a synchronous schedule", word));
+    for (int worker = 0; worker < input.workers; ++worker) {
+      plan.staleness.push_back(schedule.staleness(shape, worker));
+      plan.weight_versions.push_back(schedule.weight_versions(shape, worker));
+    }
+  }
   const auto samples = (local + shape.micro_batches - 1) / shape.micro_batches;
   plan.cuts = cut(input, shape.stages(), samples, [&](int stage, int) {
     return static_cast<double>(schedule.in_flight(shape, plan.order.worker_of_stage[static_cast<std::size_t>(stage)])) / shape.chunks;

@@ -21,7 +21,8 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 struct Parcel {
   int crossing;
   int micro_batch;
-  bool operator==(const Parcel&) const = default;
+  int ahead;  ///< of whoever has it: not what tells parcels apart
+  bool operator==(const Parcel& other) const { return crossing == other.crossing && micro_batch == other.micro_batch; }
 };
 using Route = std::tuple<int, int, Cargo>;  ///< from one place of the pipeline to another
 
@@ -38,6 +39,11 @@ class Writer {
     const std::int64_t local = local_batch(input, pipeline.replicas);
     samples_ = (local + pipeline.micro_batches - 1) / pipeline.micro_batches;
     find_shared();
+    if (!pipeline.staleness.empty() && !shared_.empty()) {
+      const auto name = input.graph.parameter_specs()[at(shared_.begin()->second.front())].name;
+      throw Error(Code::unsupported, fmt::format("[{}] unsupported: asynchronous stages cannot share a weight; got {} on workers {}, expected a network without tied weights, "
+                                                 "or a synchronous schedule", input.spec.name, name, fmt::join(shared_.begin()->first, ", ")));
+    }
     find_routes();
   }
 
@@ -49,6 +55,10 @@ class Writer {
 
  private:
   int holder(int stage) const { return pipeline_.order.worker_of_stage[at(stage)]; }
+
+  bool recomputes(int micro_batch) const {
+    return pipeline_.recompute == Recompute::always || (pipeline_.recompute == Recompute::except_last && micro_batch + 1 < pipeline_.micro_batches);
+  }
 
   bool brings_gradients(const Crossing& crossing) const {
     return std::any_of(crossing.learns.begin(), crossing.learns.end(), [](bool learns) { return learns; });
@@ -75,9 +85,9 @@ class Writer {
           const auto& crossing = crossings_[at(c)];
           if (holder(crossing.from) == holder(crossing.to)) continue;
           if (is_forward(action.pass) && crossing.from == action.stage)
-            routes_[{worker, holder(crossing.to), Cargo::activations}].push_back({c, action.micro_batch});
+            routes_[{worker, holder(crossing.to), Cargo::activations}].push_back({c, action.micro_batch, action.ahead});
           if (gives_input_gradient(action.pass) && crossing.to == action.stage && brings_gradients(crossing))
-            routes_[{worker, holder(crossing.from), Cargo::activation_gradients}].push_back({c, action.micro_batch});
+            routes_[{worker, holder(crossing.from), Cargo::activation_gradients}].push_back({c, action.micro_batch, action.ahead});
         }
   }
 
@@ -91,6 +101,7 @@ class Writer {
     task.stage = crossing.from;
     task.to_stage = crossing.to;
     task.micro_batch = parcel.micro_batch;
+    task.ahead = parcel.ahead;
     auto moved = crossing;
     if (cargo == Cargo::activation_gradients) {
       moved.layers.clear();
@@ -108,6 +119,13 @@ class Writer {
   int receive(Role& role, int worker, int from, Cargo cargo, const Parcel& wanted) {
     const Route route{from, worker, cargo};
     auto& [next, numbers] = received_[route];
+    if (!pipeline_.staleness.empty()) {
+      // Step by step sender and receiver are in different places of one and the same order.
+      auto task = message(TaskKind::receive, cargo, from, wanted);
+      task.after = {before_last_ == kNone ? 0 : before_last_};
+      role.tasks.push_back(std::move(task));
+      return static_cast<int>(role.tasks.size()) - 1;
+    }
     const auto& parcels = routes_.at(route);
     const auto place = static_cast<std::size_t>(std::find(parcels.begin(), parcels.end(), wanted) - parcels.begin());
     invariant(place < parcels.size(), "what is received is sent");
@@ -138,15 +156,16 @@ class Writer {
     task.label = fmt::format("{} {} {}", name(task.kind), action.stage, action.micro_batch);
     task.stage = action.stage;
     task.micro_batch = action.micro_batch;
-    task.recompute = pipeline_.recompute == Recompute::always || (pipeline_.recompute == Recompute::except_last && action.micro_batch + 1 < pipeline_.micro_batches);
+    task.ahead = action.ahead;
+    task.recompute = recomputes(action.micro_batch);
     // One product for the gradient of the input, one for that of the weights.
     task.flops = flops * (action.pass == Pass::backward ? 2 : 1) + (!forward && task.recompute ? flops : 0);
     for (int c = 0; c < static_cast<int>(crossings_.size()); ++c) {
       const auto& crossing = crossings_[at(c)];
       if (holder(crossing.from) == holder(crossing.to)) continue;
-      if (forward && crossing.to == action.stage) task.after.push_back(receive(role, worker, holder(crossing.from), cargo, {c, action.micro_batch}));
+      if (forward && crossing.to == action.stage) task.after.push_back(receive(role, worker, holder(crossing.from), cargo, {c, action.micro_batch, action.ahead}));
       if (gives_input_gradient(action.pass) && crossing.from == action.stage && brings_gradients(crossing))
-        task.after.push_back(receive(role, worker, holder(crossing.to), cargo, {c, action.micro_batch}));
+        task.after.push_back(receive(role, worker, holder(crossing.to), cargo, {c, action.micro_batch, action.ahead}));
     }
     compute(role, std::move(task));
     for (int c = 0; c < static_cast<int>(crossings_.size()); ++c) {
@@ -154,7 +173,7 @@ class Writer {
       if (holder(crossing.from) == holder(crossing.to)) continue;
       const bool leaves = forward ? crossing.from == action.stage : gives_input_gradient(action.pass) && crossing.to == action.stage && brings_gradients(crossing);
       if (!leaves) continue;
-      auto send = message(TaskKind::send, cargo, holder(forward ? crossing.to : crossing.from), {c, action.micro_batch});
+      auto send = message(TaskKind::send, cargo, holder(forward ? crossing.to : crossing.from), {c, action.micro_batch, action.ahead});
       send.after = {last_};
       role.tasks.push_back(std::move(send));
     }
@@ -213,6 +232,7 @@ class Writer {
     Role role{fmt::format("stage {}", worker), worker * pipeline_.replicas, pipeline_.replicas};
     for (int stage = 0; stage < static_cast<int>(plan_.stages.size()); ++stage)
       if (holder(stage) == worker) role.stages.push_back(stage);
+    if (!pipeline_.staleness.empty()) role.staleness = pipeline_.staleness[at(worker)];
     if (role.stages.size() > 1) role.name = fmt::format("stages {}", fmt::join(role.stages, ", "));
     Task load;
     load.label = "load";
@@ -265,20 +285,33 @@ class Writer {
     const auto specs = input_.graph.parameter_specs();
     std::int64_t trains = 0;
     for (const int parameter : parameters) trains += specs[at(parameter)].elements() * input_.element_bytes;
-    role.holds.parameters = trains;
+    role.holds.parameters = trains * (pipeline_.weight_versions.empty() ? 1 : pipeline_.weight_versions[at(worker)]);
     for (const int stage : role.stages) role.holds.parameters += frozen_parameters_of(input_.graph, plan_.stages[at(stage)]) * input_.element_bytes;
     role.holds.gradients = trains - role.holds.buckets;
     role.holds.optimizer = trains * input_.optimizer_tensors;
+    struct Kept {
+      std::int64_t given, made;
+      bool again;  ///< what it made is dropped, and made again
+    };
+    const auto kept = [&](const Action& action) {
+      Kept bytes{0, kept_elements_of(input_.graph, plan_.stages[at(action.stage)]) * samples_ * input_.element_bytes, recomputes(action.micro_batch)};
+      for (const auto& crossing : crossings_)
+        if (crossing.to == action.stage) bytes.given += bytes_of(input_.graph, crossing, samples_, input_.element_bytes);
+      return bytes;
+    };
+    // Of an asynchronous order what steps before left in flight is there when a step begins.
     std::int64_t now = 0;
     for (const auto& action : pipeline_.order.actions[at(worker)]) {
-      std::int64_t given = 0;
-      for (const auto& crossing : crossings_)
-        if (crossing.to == action.stage) given += bytes_of(input_.graph, crossing, samples_, input_.element_bytes);
-      const std::int64_t kept = kept_elements_of(input_.graph, plan_.stages[at(action.stage)]) * samples_ * input_.element_bytes;
-      const bool again = pipeline_.recompute == Recompute::always || (pipeline_.recompute == Recompute::except_last && action.micro_batch + 1 < pipeline_.micro_batches);
-      if (is_forward(action.pass)) now += given + (again ? 0 : kept);
-      role.holds.activations = std::max(role.holds.activations, now + (again ? kept : 0));
-      if (finishes(action.pass)) now -= given + (again ? 0 : kept);
+      const auto bytes = kept(action);
+      if (is_forward(action.pass)) now += action.ahead * (bytes.given + (bytes.again ? 0 : bytes.made));
+    }
+    role.holds.activations = now;
+    for (const auto& action : pipeline_.order.actions[at(worker)]) {
+      const auto bytes = kept(action);
+      const auto held = bytes.given + (bytes.again ? 0 : bytes.made);
+      if (is_forward(action.pass)) now += held;
+      role.holds.activations = std::max(role.holds.activations, now + (bytes.again ? bytes.made : 0));
+      if (finishes(action.pass)) now -= held;
     }
   }
 

@@ -17,6 +17,8 @@ struct PipelinePlan {
   int micro_batches = 1;
   int replicas = 1;               ///< of each stage, on workers that stand together
   Recompute recompute = Recompute::never;
+  std::vector<int> staleness = {};  ///< of asynchronous orders, by worker
+  std::vector<int> weight_versions = {};  ///< that each worker keeps at once
 };
 
 /// The plan of one step. Axes "pipeline", with a role for each of its places, then "data".
@@ -26,7 +28,7 @@ struct PipelinePlan {
 /// sender's.
 ///
 /// Gradients of replicas are all-reduced in buckets as soon as the stage's last backward completes them; those of parameters that several
-/// stages use, among all of these. What everybody must know of everybody, `control`, is told in a collective of its own.
+/// stages use, among all of these. Of asynchronous orders neither may be: a copy of a weight is another version of it. What everybody must know of everybody, `control`, is told in a collective of its own.
 Plan pipeline_plan(const StrategyInput& input, const PipelinePlan& pipeline);
 
 }  // namespace ddl

@@ -9,7 +9,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/plan/meetings.h"
-#include "ddl/train/executor_step.h"
+#include "ddl/train/executor_asynchronous.h"
 #include "ddl/train/precision.h"
 
 namespace ddl {
@@ -52,6 +52,7 @@ void Executor::adopt(Plan plan) {
   if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_);
   if (!channels_) channels_ = std::make_unique<Channels>(plan_, worker_, communicator_);
   adopt_buckets();
+  if (plan_.asynchronous() && !asynchronous_) asynchronous_ = std::make_unique<Asynchronous>(plan_, worker_, network_, optimizer_);
 }
 
 void Executor::adopt_buckets() {
@@ -132,7 +133,8 @@ Traffic Executor::own_traffic() const {
 }
 
 Span Executor::span(std::int64_t step, int task, Cause cause, Nanoseconds begin, Nanoseconds end) const {
-  return {begin, end, static_cast<std::int32_t>(step), task, static_cast<std::int16_t>(worker_), Stream::compute, cause};
+  // What comes before the first step is counted in it.
+  return {begin, end, static_cast<std::int32_t>(std::max<std::int64_t>(0, step)), task, static_cast<std::int16_t>(worker_), Stream::compute, cause};
 }
 
 void Executor::record(Step& step, const Moment& begin, const Moment& end, Span span) {
@@ -162,8 +164,7 @@ double Executor::read_loss(Step& step) {
   return 0;
 }
 
-StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop) {
-  Step step{number, next_batch, learning_rate, ask_to_stop, role().tasks};
+void Executor::prepare(Step& step) {
   step.done.assign(step.tasks.size(), false);
   step.started.assign(step.tasks.size(), false);
   step.handles.resize(step.tasks.size());
@@ -171,6 +172,23 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
   step.raised.assign(role().buckets.size(), false);
   step.there.resize(role().buckets.size());
   for (auto& queue : queues_) queue.next = 0;
+}
+
+void Executor::run_tasks(Step& step) {
+  for (const int task : compute_tasks_) {
+    if (step.done[static_cast<std::size_t>(task)]) continue;
+    for (const int other : step.tasks[static_cast<std::size_t>(task)].after) complete(step, other);
+    run(step, task);
+    step.done[static_cast<std::size_t>(task)] = true;
+    drop_sent(step);
+    start_ready(step);
+  }
+}
+
+StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop) {
+  if (asynchronous_) return step_asynchronous(number, next_batch, learning_rate, ask_to_stop);
+  Step step{number, next_batch, learning_rate, ask_to_stop, role().tasks};
+  prepare(step);
   runner_->begin_step();
   if (!device_.is_host()) device_.synchronize();
   if (buckets_) {
@@ -183,17 +201,10 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
         },
         [&](Nanoseconds begin, Nanoseconds end) { trace_.push_back(span(step.number, kNone, Cause::copy, begin, end)); });
   }
-
-  for (const int task : compute_tasks_) {
-    for (const int other : step.tasks[static_cast<std::size_t>(task)].after) complete(step, other);
-    run(step, task);
-    step.done[static_cast<std::size_t>(task)] = true;
-    drop_sent(step);
-    start_ready(step);
-  }
+  run_tasks(step);
   for (const int task : communication_tasks_) {
     complete(step, task);
-    tell_communication(step, task);
+    tell(communication_span(step, task), step.handles[static_cast<std::size_t>(task)]);
   }
 
   StepResult result;
@@ -226,20 +237,29 @@ void Executor::run(Step& step, int number) {
       break;
     case TaskKind::forward: forward(step, task); break;
     case TaskKind::backward: backward(step, number); break;
-    case TaskKind::update: update(step, task); break;
+    case TaskKind::update:
+      if (asynchronous_) asynchronous_->versions.before_update(step.number, runner_->in_flight());
+      update(step, task);
+      break;
     default: throw Error(Code::unsupported, fmt::format("[executor] unsupported: task '{}' is a {}", task.label, name(task.kind)));
   }
   record(step, begin, device_.mark(), span(step.number, number, cause_of(task.kind)));
 }
 
+const Batch& Executor::batch_of(const Step& step, const Task& task) const {
+  return asynchronous_ ? *asynchronous_->batches.at(task.micro_batch / plan_.micro_batches) : *step.batch;
+}
+
 Range Executor::samples_of(const Step& step, const Task& task) const {
-  return part_of(static_cast<std::size_t>(step.batch->samples), plan_.micro_batches, task.micro_batch);
+  return part_of(static_cast<std::size_t>(batch_of(step, task).samples), plan_.micro_batches, task.micro_batch % plan_.micro_batches);
 }
 
 void Executor::forward(Step& step, const Task& task) {
   const auto mine = samples_of(step, task);
   if (mine.begin == mine.end) return;
-  runner_->forward(task, *step.batch, static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end));
+  if (asynchronous_) asynchronous_->versions.use_for(task.micro_batch / plan_.micro_batches);
+  runner_->forward(task, batch_of(step, task), static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end));
+  if (asynchronous_) asynchronous_->versions.use_newest();
   record(step, runner_->copied().first, runner_->copied().second, span(step.number, kNone, Cause::copy));
 }
 
@@ -256,7 +276,7 @@ void Executor::backward(Step& step, int number) {
     }
     // The loss is a sum; dividing its gradient by what the samples of all workers count makes the sum over workers and
     // micro-batches the gradient of the mean over the global batch, however unequal their shares are.
-    runner_->backward(task, (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(step.batch->global_weight));
+    runner_->backward(task, (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(batch_of(step, task).global_weight));
   }
   const auto is_backward = [&](int other) { return step.tasks[static_cast<std::size_t>(other)].kind == TaskKind::backward; };
   if (buckets_ && number == *std::find_if(compute_tasks_.rbegin(), compute_tasks_.rend(), is_backward)) buckets_->complete_step();

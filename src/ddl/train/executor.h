@@ -101,6 +101,7 @@ class Executor {
 
  private:
   struct Step;
+  struct Asynchronous;
   /// Tasks that run one after the other on a thread of their own.
   struct Queue {
     std::vector<int> tasks;
@@ -109,6 +110,8 @@ class Executor {
 
   void adopt_buckets();
   void adopt_compression();
+  void prepare(Step& step);
+  void run_tasks(Step& step);
   void run(Step& step, int number);
   Range samples_of(const Step& step, const Task& task) const;
   void forward(Step& step, const Task& task);
@@ -127,8 +130,19 @@ class Executor {
   void complete(Step& step, int number);
   void arrive(Step& step, int number);
   void drop_sent(Step& step);
-  void tell_communication(Step& step, int number);
 
+  // Of asynchronous plans.
+  StepResult step_asynchronous(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop);
+  std::vector<Task> tasks_of_step(std::int64_t number) const;
+  void load_ahead(Step& step, std::int64_t batch);
+  void leave(Step& step);
+  void settle_sent(bool all);
+  void start_late_control(Step& step, int number);
+
+  std::array<double, 3> control_of(Step& step);
+  Span communication_span(const Step& step, int number) const;
+  void tell(Span span, const std::vector<Handle>& handles);
+  const Batch& batch_of(const Step& step, const Task& task) const;
   Span span(std::int64_t step, int task, Cause cause, Nanoseconds begin = 0, Nanoseconds end = 0) const;
   std::uint32_t meeting_of(const Task& task) const;
   /// A span between two moments; told of at once where they have passed, else when the step is over.
@@ -161,6 +175,7 @@ class Executor {
   std::unique_ptr<Communicator> compressed_group_;
   std::unique_ptr<CompressedAllReduce> compressed_;
   std::vector<BucketLayout> layouts_;   ///< of the buckets, for the compression
+  std::unique_ptr<Asynchronous> asynchronous_;
   Trace trace_;
 };
 

@@ -1,11 +1,12 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include <ATen/ATen.h>
 
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
-#include "ddl/train/executor_step.h"
+#include "ddl/train/executor_asynchronous.h"
 
 namespace ddl {
 namespace {
@@ -49,6 +50,7 @@ void Executor::start_ready(Step& step) {
   for (auto& queue : queues_)
     for (; queue.next < queue.tasks.size(); ++queue.next) {
       const int number = queue.tasks[queue.next];
+      if (step.done[static_cast<std::size_t>(number)]) continue;
       if (!may_start(step, step.tasks[static_cast<std::size_t>(number)])) break;
       start(step, number);
     }
@@ -59,7 +61,7 @@ void Executor::start(Step& step, int number) {
   if (is_transfer(task))
     start_transfer(step, number);
   else if (task.cargo == Cargo::control)
-    start_control(step, number);
+    asynchronous_ ? start_late_control(step, number) : start_control(step, number);
   else
     start_collective(step, number);
   step.started[static_cast<std::size_t>(number)] = true;
@@ -95,10 +97,15 @@ void Executor::start_collective(Step& step, int number) {
                   : channels_->of_collective(task).all_reduce(buckets_->buffer(task.bucket), ReduceOp::sum, exchange_.collective, Start::now, std::move(ready)));
 }
 
-/// What everybody must know of everybody before the step is over, where no bucket of gradients goes to all.
+/// What everybody must know of everybody, where no bucket of gradients goes to all.
+std::array<double, 3> Executor::control_of(Step& step) {
+  std::array<double, 3> values{step.ask_to_stop ? 1.0 : 0.0, 0, needs_whole_gradient(recipe_) ? squares_of_gradient(true) : 0};
+  if (step.loss_sum.defined() && !std::isfinite(fetch(device_, step.loss_sum).item<double>())) values[1] = std::numeric_limits<double>::quiet_NaN();
+  return values;
+}
+
 void Executor::start_control(Step& step, int number) {
-  control_ = {step.ask_to_stop ? 1.0 : 0.0, 0, needs_whole_gradient(recipe_) ? squares_of_gradient(true) : 0};
-  if (step.loss_sum.defined() && !std::isfinite(fetch(device_, step.loss_sum).item<double>())) control_[1] = std::numeric_limits<double>::quiet_NaN();
+  control_ = control_of(step);
   step.handles[static_cast<std::size_t>(number)].push_back(channels_->of_collective(step.tasks[static_cast<std::size_t>(number)])
                                                                .all_reduce({reinterpret_cast<std::byte*>(control_.data()), control_.size(), ElementType::fp64}, ReduceOp::sum));
 }
@@ -116,6 +123,10 @@ void Executor::complete(Step& step, int number) {
     if (std::find(queue.tasks.begin(), queue.tasks.end(), number) == queue.tasks.end()) continue;
     while (!step.started[i]) {
       const int next = queue.tasks[queue.next];
+      if (step.done[static_cast<std::size_t>(next)]) {
+        ++queue.next;
+        continue;
+      }
       const auto& first = step.tasks[static_cast<std::size_t>(next)];
       for (const int other : first.after) complete(step, other);
       invariant(first.waits_for == kNone || step.raised[static_cast<std::size_t>(first.waits_for)], "every collective of a sound plan can be started");
@@ -154,18 +165,23 @@ void Executor::drop_sent(Step& step) {
   });
 }
 
-void Executor::tell_communication(Step& step, int number) {
-  const auto& task = step.tasks[static_cast<std::size_t>(number)];
+Span Executor::communication_span(const Step& step, int number) const {
   auto communication = span(step.number, number, Cause::communication);
   communication.stream = Stream::communication;
-  communication.meeting = meeting_of(task);
-  bool any = false;
-  for (const auto& handle : step.handles[static_cast<std::size_t>(number)]) {
-    communication.begin = any ? std::min(communication.begin, handle.began()) : handle.began();
-    communication.end = any ? std::max(communication.end, handle.ended()) : handle.ended();
-    any = true;
+  communication.meeting = meeting_of(step.tasks[static_cast<std::size_t>(number)]);
+  return communication;
+}
+
+/// A task's span is from when its first part was taken up until its last was over; without parts there was nothing to do.
+void Executor::tell(Span span, const std::vector<Handle>& handles) {
+  if (handles.empty()) return;
+  span.begin = handles.front().began();
+  span.end = handles.front().ended();
+  for (const auto& handle : handles) {
+    span.begin = std::min(span.begin, handle.began());
+    span.end = std::max(span.end, handle.ended());
   }
-  if (any) trace_.push_back(communication);
+  trace_.push_back(span);
 }
 
 }  // namespace ddl

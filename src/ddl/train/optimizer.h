@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -30,6 +31,9 @@ class Optimizer {
   void update(std::size_t parameter, const at::Tensor& gradient, double learning_rate, double gradient_scale = 1) {
     update(std::vector{parameter}, {gradient}, learning_rate, gradient_scale);
   }
+
+  /// Updates other tensors of the same shapes from now on; its state goes with them.
+  void use(std::vector<at::Tensor> parameters) { parameters_ = std::move(parameters); }
 
   /// Leaves CPU tensors to ATen, too: for tests, and to see what the kernels gain.
   void use_aten() { aten_ = true; }

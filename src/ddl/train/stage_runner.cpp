@@ -34,10 +34,24 @@ class KeptStatistics {
   std::vector<at::Tensor> values_;
 };
 
+/// Gradients that came of older weights are for the newest.
+void take_gradients(const std::vector<at::Tensor>& from, const std::vector<at::Tensor>& to) {
+  const c10::NoGradGuard guard;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (from[i].is_same(to[i]) || !from[i].grad().defined()) continue;
+    auto& sum = to[i].mutable_grad();
+    if (sum.defined())
+      sum.add_(from[i].grad());
+    else
+      sum = from[i].grad();
+    from[i].mutable_grad().reset();
+  }
+}
+
 }  // namespace
 
 StageRunner::StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan)
-    : network_(network), device_(device), recipe_(recipe), stages_(plan.stages), crossings_(crossings(network.graph(), plan.stages)) {
+    : network_(network), device_(device), recipe_(recipe), asynchronous_(plan.asynchronous()), stages_(plan.stages), crossings_(crossings(network.graph(), plan.stages)) {
   for (const auto& stage : stages_) inputs_.push_back(inputs_of(network.graph(), stage));
   if (recipe.recompute && stages_.size() == 1) cuts_ = recompute_cuts(network);
 }
@@ -72,6 +86,7 @@ int StageRunner::crossing_of(const Task& task) const {
 StageRunner::Flight StageRunner::begin(const Task& task, const Batch& batch, std::int64_t first, std::int64_t last) {
   Flight flight;
   flight.recompute = task.recompute;
+  if (asynchronous_) flight.weights = network_.parameters();
   if (needs_batch(network_.graph(), stages_, task.stage)) {
     const auto before = device_.mark();
     // On the processor autograd reads the loader's memory; the batch is kept until the step is over.
@@ -154,6 +169,8 @@ void StageRunner::backward(const Task& task, double scale) {
   if (found == flights_.end()) return;  // no samples
   auto flight = std::move(found->second);
   flights_.erase(found);
+  const auto newest = asynchronous_ ? network_.parameters() : std::vector<at::Tensor>{};
+  network_.use(flight.weights);
   // Statistics are put back once backward is over: batch norm's holds on to them.
   std::optional<KeptStatistics> statistics;
   if (flight.recompute) {
@@ -178,6 +195,8 @@ void StageRunner::backward(const Task& task, double scale) {
   flight.left.clear();
   if (!roots.empty()) torch::autograd::Engine::get_default_engine().execute(roots, weights, false, false, true);
   if (statistics) statistics->put_back();
+  network_.use(newest);
+  take_gradients(flight.weights, newest);
   for (auto& [place, leaf] : flight.given) {
     auto& of_crossing = gradients_[{place.crossing, task.micro_batch}];
     of_crossing.resize(crossings_[at(place.crossing)].layers.size());

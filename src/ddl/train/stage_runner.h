@@ -29,7 +29,10 @@ class StageRunner {
   /// `graph` with what a network of `stages` must not do: write over a value that came from another stage.
   static ModelGraph prepare(ModelGraph graph, const std::vector<Stage>& stages);
 
-  /// Forgets what a step left, one that failed included.
+  /// Whether some micro-batch has its backward to come.
+  bool in_flight() const { return !flights_.empty(); }
+
+  /// Forgets what a step left, one that failed included. Asynchronous plans do not call it between their steps.
   void begin_step();
 
   /// Samples [begin, end) of the batch. What other stages made must be there. Tells of the time that copies to the device took.
@@ -60,6 +63,7 @@ class StageRunner {
     std::vector<std::pair<Place, torch::autograd::Edge>> left = {};    ///< where the gradients of what left come in
     at::Tensor loss = {};
     bool recompute = false;
+    std::vector<at::Tensor> weights = {};  ///< that its forward was computed with
   };
   using Key = std::pair<int, int>;  ///< crossing or stage, and micro-batch
   using Values = std::map<Key, std::vector<at::Tensor>>;
@@ -74,6 +78,7 @@ class StageRunner {
   Network& network_;
   Device& device_;
   const Recipe& recipe_;
+  bool asynchronous_;
   std::vector<Stage> stages_;
   std::vector<Crossing> crossings_;
   std::vector<std::vector<int>> inputs_;    ///< input layers that each stage reads
