@@ -17,6 +17,7 @@ struct PipelinePlan {
   int micro_batches = 1;
   int replicas = 1;               ///< of each stage, on workers that stand together
   Recompute recompute = Recompute::never;
+  bool deferred_statistics = false;  ///< Plan's
 };
 
 /// The plan of one step. Axes "pipeline", with a role for each of its places, then "data".
