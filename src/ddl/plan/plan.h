@@ -104,6 +104,8 @@ struct Plan {
   std::vector<Group> groups;
   std::vector<Role> roles;           ///< in the order of their workers
   int micro_batches = 1;             ///< that a worker's part of the batch is cut into
+  /// Whether running statistics of batch norm are updated once a step, with those of all of a worker's micro-batches together; else with each.
+  bool deferred_statistics = false;
 
   int workers() const { return mesh.workers(); }
   int role_number(int worker) const;

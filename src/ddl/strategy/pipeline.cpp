@@ -30,6 +30,13 @@ Recompute recompute_option(const Spec& spec) {
   throw Error(Code::invalid_argument, fmt::format("[{}] recompute; got '{}', expected never, always or except-last", spec.name, word));
 }
 
+/// Whether running statistics are those of the batch; else they are updated with each micro-batch.
+bool deferred_option(const Spec& spec) {
+  const auto word = text_option(spec, "batch-norm", "micro");
+  if (word == "micro" || word == "deferred") return word == "deferred";
+  throw Error(Code::invalid_argument, fmt::format("[{}] batch-norm; got '{}', expected micro or deferred", spec.name, word));
+}
+
 /// Stages as the options say: `stages=3/5/2` outright, or so many by `balance`.
 std::vector<int> cut(const StrategyInput& input, int stages, std::int64_t samples, InFlight in_flight) {
   CostOptions options;
@@ -62,11 +69,11 @@ int usual_micro_batches(const StrategyInput& input, std::int64_t local) {
 /// Layers over workers; the batch goes through in micro-batches, in the order of `schedule`.
 /// Asynchronous orders (pipedream, pipedream-2bw) train with weights that are some updates old, each worker with its own (Role::staleness).
 /// Options: schedule=1f1b, micro=4 a worker, chunks=1 (2 of those that need two), stages=3/5/2 or balance=time|flops|count|memory,
-/// recompute=never|always|except-last.
+/// recompute=never|always|except-last, batch-norm=micro|deferred.
 /// Errors: invalid_argument for numbers that do not go together, with those that would.
 /// Source:  of each order, strategy/pipeline/.
 Plan pipeline(const StrategyInput& input) {
-  require_options(input.spec, {"schedule", "micro", "chunks", "stages", "balance", "recompute"});
+  require_options(input.spec, {"schedule", "micro", "chunks", "stages", "balance", "recompute", "batch-norm"});
   const auto word = text_option(input.spec, "schedule", "1f1b");
   const auto schedules = builtin_pipeline_schedules();
   const auto& schedule = schedules.at(word).make;
@@ -81,10 +88,13 @@ Plan pipeline(const StrategyInput& input) {
   plan.order = schedule.order(shape);
   plan.micro_batches = shape.micro_batches;
   plan.recompute = recompute_option(input.spec);
+  plan.deferred_statistics = deferred_option(input.spec);
   if (!schedule.synchronous) {
     if (input.whole_gradient)
       throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: asynchronous stages never see the whole gradient, which clipping and fp16 need; got schedule={}, expected "
                                                  "clip 0 and another precision, or a synchronous schedule", word));
+    if (plan.deferred_statistics)
+      throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: forwards of several steps mix; got schedule={} with batch-norm=deferred, expected batch-norm=micro", word));
     for (int worker = 0; worker < input.workers; ++worker) {
       plan.staleness.push_back(schedule.staleness(shape, worker));
       plan.weight_versions.push_back(schedule.weight_versions(shape, worker));

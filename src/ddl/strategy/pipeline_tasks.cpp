@@ -34,6 +34,7 @@ class Writer {
     plan_.mesh.axes = {{"pipeline", workers_}, {"data", pipeline.replicas}};
     plan_.stages = make_stages(input.graph, pipeline.cuts);
     plan_.micro_batches = pipeline.micro_batches;
+    plan_.deferred_statistics = pipeline.deferred_statistics;
     plan_.groups = {{"everyone", {{0}, {1}}}, {"replicas", {{1}}}};
     crossings_ = crossings(input.graph, plan_.stages);
     const std::int64_t local = local_batch(input, pipeline.replicas);
@@ -158,8 +159,13 @@ class Writer {
     task.micro_batch = action.micro_batch;
     task.ahead = action.ahead;
     task.recompute = recomputes(action.micro_batch);
-    // One product for the gradient of the input, one for that of the weights.
-    task.flops = flops * (action.pass == Pass::backward ? 2 : 1) + (!forward && task.recompute ? flops : 0);
+    // One product for the gradient of the input, one for that of the weights. Where nothing that the stage was given learns its backward is of weights
+    // alone, however it is divided; what is run again is run in the first part that there is.
+    const bool split = action.pass == Pass::backward_input || action.pass == Pass::backward_weight;
+    const bool learns = std::any_of(crossings_.begin(), crossings_.end(), [&](const Crossing& crossing) { return crossing.to == action.stage && brings_gradients(crossing); });
+    const bool idle = action.pass == Pass::backward_input && !learns;
+    const bool again = task.recompute && !forward && !idle && (action.pass != Pass::backward_weight || !learns);
+    task.flops = flops * ((idle ? 0 : split && learns ? 1 : forward ? 1 : 2) + (again ? 1 : 0));
     for (int c = 0; c < static_cast<int>(crossings_.size()); ++c) {
       const auto& crossing = crossings_[at(c)];
       if (holder(crossing.from) == holder(crossing.to)) continue;
@@ -194,6 +200,15 @@ class Writer {
       if (std::find(places.begin(), places.end(), worker) == places.end()) continue;
       elsewhere.insert(parameters.begin(), parameters.end());
       bucket_of(parameters, kNone, group_of_.at(places));
+    }
+    if (pipeline_.replicas > 1) {
+      std::map<int, int> users;
+      for (const int stage : role.stages)
+        for (const int parameter : plan_.stages[at(stage)].parameters) ++users[parameter];
+      std::vector<int> several;
+      for (const auto& [parameter, stages] : users)
+        if (stages > 1 && elsewhere.insert(parameter).second) several.push_back(parameter);
+      if (!several.empty()) bucket_of(several, kNone, 1);
     }
     const auto tied = role.buckets.size();
     if (pipeline_.replicas > 1)
@@ -308,10 +323,12 @@ class Writer {
     role.holds.activations = now;
     for (const auto& action : pipeline_.order.actions[at(worker)]) {
       const auto bytes = kept(action);
-      const auto held = bytes.given + (bytes.again ? 0 : bytes.made);
-      if (is_forward(action.pass)) now += held;
-      role.holds.activations = std::max(role.holds.activations, now + (bytes.again ? bytes.made : 0));
-      if (finishes(action.pass)) now -= held;
+      // Between its two parts a backward holds what products were fed and the gradients of what they made: about as much as was kept before it.
+      const bool first = action.pass == Pass::backward_input, second = action.pass == Pass::backward_weight;
+      if (is_forward(action.pass)) now += bytes.given + (bytes.again ? 0 : bytes.made);
+      if (first && bytes.again) now += bytes.made;
+      role.holds.activations = std::max(role.holds.activations, now + (bytes.again && !first && !second ? bytes.made : 0));
+      if (finishes(action.pass)) now -= bytes.given + (bytes.again && !second ? 0 : bytes.made);
     }
   }
 

@@ -19,6 +19,7 @@ struct PipelinePlan {
   Recompute recompute = Recompute::never;
   std::vector<int> staleness = {};  ///< of asynchronous orders, by worker
   std::vector<int> weight_versions = {};  ///< that each worker keeps at once
+  bool deferred_statistics = false;  ///< Plan's
 };
 
 /// The plan of one step. Axes "pipeline", with a role for each of its places, then "data".

@@ -33,14 +33,15 @@ int layers_of(const ModelGraph& graph) {
 // Every strategy, on every network, at several sizes: what it plans is sound, and what it refuses is more stages than layers.
 TEST(StrategyConformance, PlansAreSound) {
   auto forms = builtin_strategies().names();
-  for (const auto* form : {"pipeline[schedule=gpipe,recompute=always]", "pipeline[schedule=interleaved-1f1b]", "pipeline[schedule=looped-bfs,chunks=3,balance=count]"}) forms.emplace_back(form);
+  for (const auto* form : {"pipeline[schedule=gpipe,recompute=always]", "pipeline[schedule=interleaved-1f1b]", "pipeline[schedule=looped-bfs,chunks=3,balance=count]",
+                           "pipeline[schedule=zb-h1,recompute=except-last]", "pipeline[schedule=zbv]", "pipeline[schedule=dualpipev,batch-norm=deferred]"}) forms.emplace_back(form);
   for (const auto& form : forms)
     for (const auto& network : builtin_models().entries()) {
       const auto graph = network.make({network.name, {}}, natural_shape(network.name));
       const auto spec = parse_spec(form);
       for (const int workers : {1, 2, 3, 7, 64, 4096}) {
         if (form == "single" && workers != 1) continue;
-        const int chunks = form.find("chunks=3") != std::string::npos ? 3 : form.find("interleaved") != std::string::npos ? 2 : 1;
+        const int chunks = form.find("chunks=3") != std::string::npos ? 3 : form.find("interleaved") != std::string::npos || form.find("v,") != std::string::npos || form.find("v]") != std::string::npos ? 2 : 1;
         if (form.starts_with("data") || form == "single" || workers * chunks <= layers_of(graph)) {
           const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 4096, 4, spec, {}});
           const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
@@ -56,6 +57,33 @@ TEST(StrategyConformance, PlansAreSound) {
         }
       }
     }
+}
+
+// The two parts of backward do together what it does whole; where nothing that was given learns, the second does it all.
+TEST(Pipeline, DividesTheWorkOfBackward) {
+  const auto graph = model("resnet18");
+  for (const auto* again : {"never", "always", "except-last"}) {
+    const auto plan = [&](const char* schedule) {
+      StrategyInput input{graph, 3, 12, 4, parse_spec(fmt::format("pipeline[schedule={},micro=6,recompute={}]", schedule, again)), {}};
+      return pipeline(input);
+    };
+    const auto whole = plan("1f1b"), split = plan("zb-h1");
+    ASSERT_EQ(whole.stages.size(), split.stages.size());
+    for (std::size_t r = 0; r < split.roles.size(); ++r) {
+      const auto flops = [&](const Plan& of, TaskKind kind) {
+        double sum = 0;
+        for (const auto& task : of.roles[r].tasks) sum += task.kind == kind ? task.flops : 0;
+        return sum;
+      };
+      EXPECT_EQ(flops(split, TaskKind::backward), 0);
+      EXPECT_EQ(flops(split, TaskKind::forward), flops(whole, TaskKind::forward));
+      EXPECT_EQ(flops(split, TaskKind::backward_input) + flops(split, TaskKind::backward_weight), flops(whole, TaskKind::backward)) << again << " " << r;
+      EXPECT_EQ(flops(split, TaskKind::backward_input) == 0, r == 0);
+      if (r > 0) {
+        EXPECT_EQ(flops(split, TaskKind::backward_weight), flops(split, TaskKind::forward));
+      }
+    }
+  }
 }
 
 TEST(Single, RefusesMoreThanOneWorker) {

@@ -13,6 +13,12 @@
 #include "ddl/train/precision.h"
 
 namespace ddl {
+namespace {
+
+/// Of parameters.
+constexpr bool completes_gradients(TaskKind kind) { return kind == TaskKind::backward || kind == TaskKind::backward_weight; }
+
+}  // namespace
 
 Executor::Executor(Network& network, Optimizer& optimizer, Device& device, Communicator* communicator, int worker, Recipe recipe, Exchange exchange)
     : network_(network),
@@ -207,6 +213,7 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
     tell(communication_span(step, task), step.handles[static_cast<std::size_t>(task)]);
   }
 
+  runner_->end_step();
   StepResult result;
   if (has_loss_) result.samples = step.batch->samples;
   result.loss = read_loss(step);
@@ -232,11 +239,13 @@ void Executor::run(Step& step, int number) {
       // A micro-batch of a small batch may be empty: then another one's backward is the stage's last.
       step.last_backward.assign(plan_.stages.size(), kNone);
       for (const int other : compute_tasks_)
-        if (const auto& each = step.tasks[static_cast<std::size_t>(other)]; each.kind == TaskKind::backward && samples_of(step, each).size() > 0)
+        if (const auto& each = step.tasks[static_cast<std::size_t>(other)]; completes_gradients(each.kind) && samples_of(step, each).size() > 0)
           step.last_backward[static_cast<std::size_t>(each.stage)] = other;
       break;
     case TaskKind::forward: forward(step, task); break;
-    case TaskKind::backward: backward(step, number); break;
+    case TaskKind::backward:
+    case TaskKind::backward_input:
+    case TaskKind::backward_weight: backward(step, number); break;
     case TaskKind::update:
       if (asynchronous_) asynchronous_->versions.before_update(step.number, runner_->in_flight());
       update(step, task);
@@ -267,8 +276,8 @@ void Executor::backward(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
   const auto mine = samples_of(step, task);
   if (mine.begin < mine.end) {
-    if (buckets_) buckets_->begin_pass(step.last_backward[static_cast<std::size_t>(task.stage)] == number);
-    if (const auto lost = runner_->loss(task); lost.defined()) {
+    if (buckets_ && completes_gradients(task.kind)) buckets_->begin_pass(step.last_backward[static_cast<std::size_t>(task.stage)] == number);
+    if (const auto lost = runner_->loss(task); lost.defined() && task.kind != TaskKind::backward_weight) {
       const auto loss = lost.to(at::kDouble);
       // Of a loss that is not finite, 0 times that is NaN, and so is the sum that all workers get.
       if (buckets_ && buckets_->has_control()) buckets_->add_to_control(loss * 0);
@@ -276,9 +285,14 @@ void Executor::backward(Step& step, int number) {
     }
     // The loss is a sum; dividing its gradient by what the samples of all workers count makes the sum over workers and
     // micro-batches the gradient of the mean over the global batch, however unequal their shares are.
-    runner_->backward(task, (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(batch_of(step, task).global_weight));
+    const double scale = (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(batch_of(step, task).global_weight);
+    switch (task.kind) {
+      case TaskKind::backward_input: runner_->backward_input(task, scale); break;
+      case TaskKind::backward_weight: runner_->backward_weight(task, scale); break;
+      default: runner_->backward(task, scale);
+    }
   }
-  const auto is_backward = [&](int other) { return step.tasks[static_cast<std::size_t>(other)].kind == TaskKind::backward; };
+  const auto is_backward = [&](int other) { return completes_gradients(step.tasks[static_cast<std::size_t>(other)].kind); };
   if (buckets_ && number == *std::find_if(compute_tasks_.rbegin(), compute_tasks_.rend(), is_backward)) buckets_->complete_step();
 }
 

@@ -1,7 +1,6 @@
 #include "ddl/train/stage_runner.h"
 
 #include <algorithm>
-#include <optional>
 
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/engine.h>
@@ -12,21 +11,26 @@
 #include "ddl/train/autocast.h"
 #include "ddl/train/objective.h"
 #include "ddl/train/recompute.h"
+#include "ddl/train/value_types.h"
 
 namespace ddl {
 namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-/// Running statistics are updated once a micro-batch, also where its forward runs twice.
+/// While it lives running statistics may change: then they are as they were. Of what is run again, they were updated the first time.
 class KeptStatistics {
  public:
-  explicit KeptStatistics(Network& network) : network_(network) {
+  KeptStatistics(Network& network, bool keeps) : network_(network) {
+    if (!keeps) return;
     for (const auto& buffer : network_.buffers()) values_.push_back(buffer.clone());
   }
-  void put_back() {
+  KeptStatistics(const KeptStatistics&) = delete;
+  KeptStatistics& operator=(const KeptStatistics&) = delete;
+  /// Not as a new version of them: autograd has kept them of other micro-batches, although training does not read them.
+  ~KeptStatistics() {
     const c10::NoGradGuard guard;
-    for (std::size_t i = 0; i < values_.size(); ++i) network_.buffers()[i].copy_(values_[i]);
+    for (std::size_t i = 0; i < values_.size(); ++i) network_.buffers()[i].variable_data().copy_(values_[i]);
   }
 
  private:
@@ -54,6 +58,8 @@ StageRunner::StageRunner(Network& network, Device& device, const Recipe& recipe,
     : network_(network), device_(device), recipe_(recipe), asynchronous_(plan.asynchronous()), stages_(plan.stages), crossings_(crossings(network.graph(), plan.stages)) {
   for (const auto& stage : stages_) inputs_.push_back(inputs_of(network.graph(), stage));
   if (recipe.recompute && stages_.size() == 1) cuts_ = recompute_cuts(network);
+  if (!crossings_.empty()) types_ = value_types(network.graph(), network.tensor_options(), recipe.precision);
+  if (plan.deferred_statistics) deferred_.emplace(network);
 }
 
 ModelGraph StageRunner::prepare(ModelGraph graph, const std::vector<Stage>& stages) {
@@ -67,9 +73,15 @@ ModelGraph StageRunner::prepare(ModelGraph graph, const std::vector<Stage>& stag
 
 void StageRunner::begin_step() {
   flights_.clear();
+  late_.clear();
   losses_.clear();
   activations_.clear();
   gradients_.clear();
+  if (deferred_) deferred_->begin_step();
+}
+
+void StageRunner::end_step() {
+  if (deferred_) deferred_->end_step();
 }
 
 /// Messages are of values that lie densely, images as the network likes them.
@@ -146,6 +158,7 @@ void StageRunner::forward(const Task& task, const Batch& batch, std::int64_t fir
     // Where backward will run it again, too, with gradients wanted: some operators take other kernels, with other bits, where none are.
     keep(task.stage, flight, run(task.stage, flight), &activations_, task.micro_batch);
   }
+  if (deferred_) deferred_->take(stages_[at(task.stage)].first, stages_[at(task.stage)].last, last - first);
   if (flight.loss.defined()) losses_[task.micro_batch] = flight.loss.detach();
   if (flight.recompute) {
     flight.left.clear();
@@ -164,39 +177,28 @@ at::Tensor StageRunner::loss(const Task& task) const {
   return task.stage + 1 < static_cast<int>(stages_.size()) || found == losses_.end() ? at::Tensor() : found->second;
 }
 
-void StageRunner::backward(const Task& task, double scale) {
-  const auto found = flights_.find({task.stage, task.micro_batch});
-  if (found == flights_.end()) return;  // no samples
-  auto flight = std::move(found->second);
-  flights_.erase(found);
-  const auto newest = asynchronous_ ? network_.parameters() : std::vector<at::Tensor>{};
-  network_.use(flight.weights);
-  // Statistics are put back once backward is over: batch norm's holds on to them.
-  std::optional<KeptStatistics> statistics;
-  if (flight.recompute) {
-    statistics.emplace(network_);
-    run_again(task.stage, flight);
-  }
-  torch::autograd::edge_list roots;
-  torch::autograd::variable_list weights;
+/// Where a backward pass begins, and with what.
+LateGradients StageRunner::roots(const Task& task, Flight& flight, double scale) {
+  LateGradients roots;
   if (flight.loss.defined()) {
-    roots.push_back(torch::autograd::impl::gradient_edge(flight.loss));
-    weights.push_back(at::full({}, scale, flight.loss.options().requires_grad(false)));
+    roots.edges.push_back(torch::autograd::impl::gradient_edge(flight.loss));
+    roots.gradients.push_back(at::full({}, scale, flight.loss.options().requires_grad(false)));
     flight.loss.reset();
   }
   for (auto& [place, edge] : flight.left) {
     const auto gradient = gradients_.find({place.crossing, task.micro_batch});
     invariant(gradient != gradients_.end(), "gradients of what left a stage are there before it goes backward");
-    roots.push_back(std::move(edge));
-    weights.push_back(std::move(gradient->second[place.value]));
+    roots.edges.push_back(std::move(edge));
+    roots.gradients.push_back(std::move(gradient->second[place.value]));
   }
   for (std::size_t c = 0; c < crossings_.size(); ++c)
     if (crossings_[c].from == task.stage) gradients_.erase({static_cast<int>(c), task.micro_batch});
   flight.left.clear();
-  if (!roots.empty()) torch::autograd::Engine::get_default_engine().execute(roots, weights, false, false, true);
-  if (statistics) statistics->put_back();
-  network_.use(newest);
-  take_gradients(flight.weights, newest);
+  return roots;
+}
+
+/// The gradients of what a stage was given are on their way.
+void StageRunner::hand_back(const Task& task, Flight& flight) {
   for (auto& [place, leaf] : flight.given) {
     auto& of_crossing = gradients_[{place.crossing, task.micro_batch}];
     of_crossing.resize(crossings_[at(place.crossing)].layers.size());
@@ -205,6 +207,49 @@ void StageRunner::backward(const Task& task, double scale) {
     gradient = std::move(leaf.mutable_grad());
     if (!gradient.defined()) gradient = at::zeros_like(leaf);
   }
+}
+
+void StageRunner::backward(const Task& task, double scale) {
+  const auto found = flights_.find({task.stage, task.micro_batch});
+  if (found == flights_.end()) return;  // no samples
+  auto flight = std::move(found->second);
+  flights_.erase(found);
+  const auto newest = asynchronous_ ? network_.parameters() : std::vector<at::Tensor>{};
+  network_.use(flight.weights);
+  const KeptStatistics statistics(network_, flight.recompute);
+  if (flight.recompute) run_again(task.stage, flight);
+  {
+    const auto from = roots(task, flight, scale);
+    if (!from.edges.empty()) torch::autograd::Engine::get_default_engine().execute(from.edges, from.gradients, false, false, true);
+  }
+  network_.use(newest);
+  take_gradients(flight.weights, newest);
+  hand_back(task, flight);
+}
+
+void StageRunner::backward_input(const Task& task, double scale) {
+  const auto found = flights_.find({task.stage, task.micro_batch});
+  if (found == flights_.end()) return;
+  std::vector<at::Tensor> given;
+  // What is run again is run when it is wanted.
+  if (std::none_of(found->second.given.begin(), found->second.given.end(), [](const auto& each) { return each.second.requires_grad(); })) return;
+  auto flight = std::move(found->second);
+  flights_.erase(found);
+  const KeptStatistics statistics(network_, flight.recompute);
+  if (flight.recompute) run_again(task.stage, flight);
+  for (const auto& [place, leaf] : flight.given)
+    if (leaf.requires_grad()) given.push_back(leaf);
+  auto from = roots(task, flight, scale);
+  late_[{task.stage, task.micro_batch}] = ddl::backward_input(std::move(from.edges), std::move(from.gradients), given);
+  hand_back(task, flight);
+}
+
+void StageRunner::backward_weight(const Task& task, double scale) {
+  const auto found = late_.find({task.stage, task.micro_batch});
+  if (found == late_.end()) return backward(task, scale);
+  auto late = std::move(found->second);
+  late_.erase(found);
+  ddl::backward_weight(std::move(late));
 }
 
 std::vector<at::Tensor> StageRunner::leaving(const Task& task) {
@@ -229,7 +274,7 @@ std::vector<at::Tensor> StageRunner::arriving(const Task& task, std::int64_t sam
     auto shape = network_.graph().layers[at(crossing.layers[v])].shape;
     shape.insert(shape.begin(), samples);
     const auto format = shape.size() == 4 ? network_.memory_format() : at::MemoryFormat::Contiguous;
-    values[v] = at::empty(shape, network_.tensor_options().memory_format(format));
+    values[v] = at::empty(shape, network_.tensor_options().dtype(types_[at(crossing.layers[v])]).memory_format(format));
     messages.push_back(values[v]);
   }
   return messages;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,8 +13,10 @@
 #include "ddl/nn/network.h"
 #include "ddl/plan/plan.h"
 #include "ddl/strategy/stages.h"
+#include "ddl/train/deferred_statistics.h"
 #include "ddl/train/device.h"
 #include "ddl/train/recipe.h"
+#include "ddl/train/split_backward.h"
 
 namespace ddl {
 
@@ -34,6 +37,8 @@ class StageRunner {
 
   /// Forgets what a step left, one that failed included. Asynchronous plans do not call it between their steps.
   void begin_step();
+  /// Once all forwards are done: batch statistics that were deferred are up to date.
+  void end_step();
 
   /// Samples [begin, end) of the batch. What other stages made must be there. Tells of the time that copies to the device took.
   void forward(const Task& task, const Batch& batch, std::int64_t begin, std::int64_t end);
@@ -41,6 +46,10 @@ class StageRunner {
   at::Tensor loss(const Task& task) const;
   /// Adds to the gradients of parameters. The loss's own counts `scale`. What other stages found must be there.
   void backward(const Task& task, double scale);
+  /// The same in two parts (split_backward.h): the gradients of what the stage was given, then those of parameters. Where nothing that it was given
+  /// learns, the second does all.
+  void backward_input(const Task& task, double scale);
+  void backward_weight(const Task& task, double scale);
 
   /// What a send task sends: dense tensors, taken out of here.
   std::vector<at::Tensor> leaving(const Task& task);
@@ -73,6 +82,8 @@ class StageRunner {
   std::vector<at::Tensor> run(int stage, Flight& flight);
   void keep(int stage, Flight& flight, const std::vector<at::Tensor>& values, Values* outputs, int micro_batch);
   void run_again(int stage, Flight& flight);
+  LateGradients roots(const Task& task, Flight& flight, double scale);
+  void hand_back(const Task& task, Flight& flight);
   at::Tensor dense(const at::Tensor& value) const;
 
   Network& network_;
@@ -82,8 +93,11 @@ class StageRunner {
   std::vector<Stage> stages_;
   std::vector<Crossing> crossings_;
   std::vector<std::vector<int>> inputs_;    ///< input layers that each stage reads
+  std::vector<at::ScalarType> types_;       ///< of each layer's value; empty where nothing crosses
+  std::optional<DeferredStatistics> deferred_;
   std::vector<std::size_t> cuts_;           ///< where recomputed segments of a single stage begin and end; empty: none
   std::map<Key, Flight> flights_;           ///< by stage
+  std::map<Key, LateGradients> late_;       ///< by stage: between the two parts of backward
   std::map<int, at::Tensor> losses_;        ///< by micro-batch, detached
   Values activations_, gradients_;          ///< by crossing: on their way
   std::pair<Moment, Moment> copied_;

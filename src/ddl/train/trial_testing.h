@@ -102,6 +102,8 @@ struct Trial {
   std::string device = "cpu";
   std::string compression = "none";
   bool aten = false;                ///< optimizers as on a GPU
+  double rate = kRate;
+  Strategy make = {};               ///< instead of the one that `strategy` names
 };
 
 struct Outcome {
@@ -112,6 +114,8 @@ struct Outcome {
   Trace trace;
   int faults = 0;                   ///< of a delayed device
   int pinned = 0;                   ///< blocks that it was not told to unpin
+  std::vector<at::Tensor> buffers = {};      ///< running statistics that the rank holds
+  std::vector<int> buffer_numbers = {};
 };
 
 inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator* communicator) {
@@ -131,7 +135,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   const auto plan_with = [&](std::vector<int> order) {
     StrategyInput input{graph, ranks, trial.batch, 8, spec, std::move(order), trial.accumulate};
     input.whole_gradient = Executor::needs_whole_gradient(recipe);
-    return builtin_strategies().at(spec.name).make(input);
+    return (trial.make && spec.name != "single" ? trial.make : builtin_strategies().at(spec.name).make)(input);
   };
   const auto plan = plan_with({});
   Network network(StageRunner::prepare(graph, plan.stages), {trial.type, device->where(), trial.kernels, 7, layers_of(plan, rank)});
@@ -144,7 +148,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   Loader loader(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, {0, 1});
   Outcome outcome;
   for (std::int64_t step = 0; step < trial.steps; ++step) {
-    outcome.loss += executor.step(step, [&] { return loader.next(); }, kRate, false).loss;
+    outcome.loss += executor.step(step, [&] { return loader.next(); }, trial.rate, false).loss;
     if (step == 0 && plan.stages.size() == 1 && !executor.role().buckets.empty()) {
       auto order = executor.observed_order();
       std::vector<std::int64_t> shared(order.begin(), order.end());
@@ -154,6 +158,8 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   }
   for (auto& parameter : network.parameters()) outcome.parameters.push_back(fetch(*device, parameter).clone());
   outcome.numbers = network.parameter_numbers();
+  for (auto& buffer : network.buffers()) outcome.buffers.push_back(fetch(*device, buffer).clone());
+  outcome.buffer_numbers = network.buffer_numbers();
   outcome.trace = executor.take_trace();
   outcome.updates = executor.updates();
   if (communicator) communicator->barrier().wait();
