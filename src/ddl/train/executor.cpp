@@ -14,14 +14,15 @@
 
 namespace ddl {
 
-Executor::Executor(Network& network, Optimizer& optimizer, Device& device, Communicator* communicator, int worker, Recipe recipe, Exchange exchange)
+Executor::Executor(Network& network, Optimizer& optimizer, Device& device, Communicator* communicator, int worker, Recipe recipe, Exchange exchange, ParameterShards* shards)
     : network_(network),
       optimizer_(optimizer),
       device_(device),
       communicator_(communicator),
       worker_(worker),
       recipe_(std::move(recipe)),
-      exchange_(std::move(exchange)) {
+      exchange_(std::move(exchange)),
+      shards_(shards) {
   if (!scales_loss(recipe_.precision)) return;
   loss_scale_.emplace(LossScale::Rule{});
   updates_.loss_scale = loss_scale_->value();
@@ -78,6 +79,7 @@ void Executor::adopt_buckets() {
     if (std::find_if(plan_.roles.begin(), plan_.roles.end(), holds)->first == worker_) owned_.push_back(i);
   }
   if (own.buckets.empty()) return;
+  if (shards_ != nullptr) return adopt_shards();
   invariant(communicator_ != nullptr, "a plan with buckets has a communicator");
   auto buckets = own.buckets;
   for (auto& bucket : buckets)
@@ -168,7 +170,7 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
   step.started.assign(step.tasks.size(), false);
   step.handles.resize(step.tasks.size());
   step.messages.resize(step.tasks.size());
-  step.raised.assign(role().buckets.size(), false);
+  step.raised.assign(role().buckets.size(), 0);
   step.there.resize(role().buckets.size());
   for (auto& queue : queues_) queue.next = 0;
   runner_->begin_step();
@@ -177,12 +179,15 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
     if (buckets_->has_control()) buckets_->set_control(ask_to_stop ? 1 : 0);
     buckets_->begin_step(
         [&](int bucket, const Moment& there) {
-          step.raised[static_cast<std::size_t>(bucket)] = true;
+          ++step.raised[static_cast<std::size_t>(bucket)];
           step.there[static_cast<std::size_t>(bucket)] = there;
           start_ready(step);
         },
         [&](Nanoseconds begin, Nanoseconds end) { trace_.push_back(span(step.number, kNone, Cause::copy, begin, end)); });
   }
+
+  if (gradient_shards_) begin_shards(step);
+  start_ready(step);
 
   for (const int task : compute_tasks_) {
     for (const int other : step.tasks[static_cast<std::size_t>(task)].after) complete(step, other);
@@ -227,6 +232,7 @@ void Executor::run(Step& step, int number) {
     case TaskKind::forward: forward(step, task); break;
     case TaskKind::backward: backward(step, number); break;
     case TaskKind::update: update(step, task); break;
+    case TaskKind::release: shards_->release(task.bucket); break;
     default: throw Error(Code::unsupported, fmt::format("[executor] unsupported: task '{}' is a {}", task.label, name(task.kind)));
   }
   record(step, begin, device_.mark(), span(step.number, number, cause_of(task.kind)));
@@ -247,7 +253,9 @@ void Executor::backward(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
   const auto mine = samples_of(step, task);
   if (mine.begin < mine.end) {
-    if (buckets_) buckets_->begin_pass(step.last_backward[static_cast<std::size_t>(task.stage)] == number);
+    const bool last = step.last_backward[static_cast<std::size_t>(task.stage)] == number;
+    if (buckets_) buckets_->begin_pass(last);
+    if (gradient_shards_) gradient_shards_->begin_pass(last);
     if (const auto lost = runner_->loss(task); lost.defined()) {
       const auto loss = lost.to(at::kDouble);
       // Of a loss that is not finite, 0 times that is NaN, and so is the sum that all workers get.
@@ -259,7 +267,10 @@ void Executor::backward(Step& step, int number) {
     runner_->backward(task, (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(step.batch->global_weight));
   }
   const auto is_backward = [&](int other) { return step.tasks[static_cast<std::size_t>(other)].kind == TaskKind::backward; };
-  if (buckets_ && number == *std::find_if(compute_tasks_.rbegin(), compute_tasks_.rend(), is_backward)) buckets_->complete_step();
+  const bool over = number == *std::find_if(compute_tasks_.rbegin(), compute_tasks_.rend(), is_backward);
+  if (buckets_ && over) buckets_->complete_step();
+  if (gradient_shards_) gradient_shards_->complete_pass(task.stage);
+  if (gradient_shards_ && over) gradient_shards_->complete_step();
 }
 
 std::vector<int> Executor::observed_order() const {
@@ -270,7 +281,7 @@ std::vector<int> Executor::observed_order() const {
 }
 
 std::int64_t Executor::gradient_bytes() const {
-  std::int64_t bytes = 0;
+  std::int64_t bytes = gradient_shards_ ? gradient_shards_->own_bytes() : 0;
   for (const auto i : unbucketed_) bytes += static_cast<std::int64_t>(network_.parameters()[i].nbytes());
   return bytes;
 }
