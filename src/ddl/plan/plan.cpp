@@ -15,7 +15,7 @@ std::string_view name(TaskKind kind) {
 }
 
 std::string_view name(Cargo cargo) {
-  constexpr std::array<std::string_view, 6> kNames{"none", "activations", "activation gradients", "gradients", "parameters", "control"};
+  constexpr std::array<std::string_view, 7> kNames{"none", "activations", "activation gradients", "gradients", "parameters", "control", "norms"};
   return kNames[static_cast<std::size_t>(cargo)];
 }
 

@@ -36,6 +36,7 @@ enum class Cargo : std::uint8_t {
   gradients,             ///< of `bucket`
   parameters,            ///< of `bucket`
   control,               ///< a few numbers: whether to stop, whether all is finite, the norm of the gradient
+  norms,                 ///< of each parameter, where a worker has but a part of it: sums of squares that its update depends on
 };
 
 std::string_view name(Cargo cargo);
@@ -81,6 +82,8 @@ struct Bucket {
   std::int64_t bytes = 0;
   int stage = 0;          ///< whose backward completes it; kNone: several may, and it is complete after the last of all
   bool control = false;   ///< one element more travels at its end, with what cargo `control` says
+  /// Complete after the stage's backward of each micro-batch: its event is that of the waiting task's micro-batch. Else after the last.
+  bool every_pass = false;
 };
 
 /// `count` workers that do the same: a plan for 4,096 of them is as small as one for two.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <unordered_set>
 
@@ -208,15 +209,20 @@ class Run {
       for (std::size_t k = 1; k < queue.size(); ++k) edge(base + at(queue[k - 1]), base + at(queue[k]));
     // Backward raises its events while it runs: one counts once the last backward of its stage may have run.
     std::vector<int> last_backward(plan_.stages.size(), kNone);
+    std::map<std::pair<int, int>, int> backwards;  // by stage and micro-batch
     for (std::size_t t = 0; t < role.tasks.size(); ++t)
       if (role.tasks[t].kind == TaskKind::backward || role.tasks[t].kind == TaskKind::backward_weight)
-        last_backward[at(role.tasks[t].stage)] = static_cast<int>(t);
+        last_backward[at(role.tasks[t].stage)] = backwards[{role.tasks[t].stage, role.tasks[t].micro_batch}] = static_cast<int>(t);
     for (std::size_t t = 0; t < role.tasks.size(); ++t) {
       const auto& task = role.tasks[t];
       for (const int other : task.after) edge(base + at(other), base + t);
       if (task.waits_for != kNone) {
         const int stage = role.buckets[at(task.waits_for)].stage;
-        const int backward = stage == kNone ? *std::max_element(last_backward.begin(), last_backward.end()) : last_backward[at(stage)];
+        const auto pass = std::pair(stage, task.micro_batch);
+        const int backward = stage == kNone                                     ? *std::max_element(last_backward.begin(), last_backward.end())
+                             : !role.buckets[at(task.waits_for)].every_pass     ? last_backward[at(stage)]
+                             : backwards.count(pass) > 0                        ? backwards.at(pass)
+                                                                                : kNone;
         if (backward == kNone)
           ++open_[node_[base + t]];  // never raised
         else

@@ -34,7 +34,9 @@ int layers_of(const ModelGraph& graph) {
 TEST(StrategyConformance, PlansAreSound) {
   auto forms = builtin_strategies().names();
   for (const auto* form : {"pipeline[schedule=gpipe,recompute=always]", "pipeline[schedule=interleaved-1f1b]", "pipeline[schedule=looped-bfs,chunks=3,balance=count]",
-                           "pipeline[schedule=zb-h1,recompute=except-last]", "pipeline[schedule=zbv]", "pipeline[schedule=dualpipev,batch-norm=deferred]"}) forms.emplace_back(form);
+                           "pipeline[schedule=zb-h1,recompute=except-last]", "pipeline[schedule=zbv]", "pipeline[schedule=dualpipev,batch-norm=deferred]", "sharded[level=1]", "sharded[level=2]",
+                           "sharded[unit=1]", "sharded[unit=1MiB,prefetch=2]", "sharded[reshard=off]"})
+    forms.emplace_back(form);
   for (const auto& form : forms)
     for (const auto& network : builtin_models().entries()) {
       const auto graph = network.make({network.name, {}}, natural_shape(network.name));
@@ -42,7 +44,7 @@ TEST(StrategyConformance, PlansAreSound) {
       for (const int workers : {1, 2, 3, 7, 64, 4096}) {
         if (form == "single" && workers != 1) continue;
         const int chunks = form.find("chunks=3") != std::string::npos ? 3 : form.find("interleaved") != std::string::npos || form.find("v,") != std::string::npos || form.find("v]") != std::string::npos ? 2 : 1;
-        if (form.starts_with("data") || form == "single" || workers * chunks <= layers_of(graph)) {
+        if (form.starts_with("data") || form.starts_with("sharded") || form == "single" || workers * chunks <= layers_of(graph)) {
           const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 4096, 4, spec, {}});
           const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
           EXPECT_TRUE(findings.empty()) << form << " " << network.name << " " << workers << ": " << join(findings, "; ");
@@ -118,6 +120,101 @@ TEST(DataParallel, RefusesOptionsThatDoNotFit) {
   const auto graph = model("lenet");
   for (const auto* bad : {"data[buckt=1MiB]", "data[bucket=25]", "data[bucket=0]", "data[overlap=maybe]"})
     EXPECT_THROW(data_parallel({graph, 2, 32, 4, parse_spec(bad), {}}), Error) << bad;
+}
+
+Plan shards(const ModelGraph& graph, const std::string& spec, int workers, int micro_batches = 1) {
+  StrategyInput input{graph, workers, 4096, 4, parse_spec(spec)};
+  input.optimizer_tensors = 2;
+  input.micro_batches = micro_batches;
+  input.whole_gradient = true;
+  return sharded(input);
+}
+
+// ZeRO's figure 1: what each level keeps in parts falls with the workers, what it keeps whole does not.
+TEST(Sharded, MemoryFallsWithWorkers) {
+  const auto graph = model("resnet50");
+  const std::int64_t all = graph.parameters() * 4;
+  const auto own = [](const Plan& plan) { return plan.roles[0].holds; };
+  for (const int workers : {2, 16, 256, 4096}) {
+    const auto one = own(shards(graph, "sharded[level=1]", workers)), two = own(shards(graph, "sharded[level=2]", workers)), three = own(shards(graph, "sharded", workers));
+    const double slack = 4.0 * 4 * static_cast<double>(graph.parameter_specs().size());  // parts are rounded up, in each bucket
+    for (const auto& holds : {one, two, three}) EXPECT_NEAR(static_cast<double>(holds.optimizer), 2.0 * static_cast<double>(all) / workers, 2 * slack);
+    EXPECT_EQ(one.parameters, all);
+    EXPECT_EQ(two.parameters, all);
+    EXPECT_EQ(one.buckets, all);
+    EXPECT_LT(two.buckets, 70 << 20);
+    // Its part, and two units of a sixteenth or of the largest layer.
+    EXPECT_NEAR(static_cast<double>(three.parameters), static_cast<double>(all) / workers + static_cast<double>(own(shards(graph, "sharded", 4096)).parameters), slack + 1e5);
+    EXPECT_LT(three.buckets, all / 4);
+  }
+  EXPECT_LT(own(shards(graph, "sharded", 4096)).parameters, all / 4);
+}
+
+TEST(Sharded, GathersAheadAndReleasesBehind) {
+  const auto graph = model("resnet18");
+  for (const int prefetch : {0, 1, 3})
+    for (const int micro_batches : {1, 2}) {
+      const auto plan = shards(graph, fmt::format("sharded[unit=1,prefetch={}]", prefetch), 4, micro_batches);
+      const auto& tasks = plan.roles[0].tasks;
+      int gathered = 0, released = 0;
+      for (const auto& task : tasks) {
+        gathered += task.cargo == Cargo::parameters ? 1 : 0;
+        released += task.kind == TaskKind::release ? 1 : 0;
+        EXPECT_LE(gathered - released, prefetch + 1);
+      }
+      // Each unit forward and backward, but the last one's backward and the next micro-batch's first forward use what is there.
+      const int units = static_cast<int>(plan.roles[0].buckets.size());
+      EXPECT_EQ(gathered, micro_batches * (2 * units - 1) - (micro_batches - 1));
+      EXPECT_EQ(gathered, released);
+    }
+  const auto kept = shards(graph, "sharded[unit=1,reshard=off]", 4, 3);
+  EXPECT_EQ(std::count_if(kept.roles[0].tasks.begin(), kept.roles[0].tasks.end(), [](const Task& task) { return task.cargo == Cargo::parameters; }),
+            static_cast<std::ptrdiff_t>(kept.roles[0].buckets.size()));
+}
+
+TEST(Sharded, UnitsAreOfAboutEqualBytes) {
+  for (const auto* name : {"resnet50", "vgg16", "transformer", "gpt"}) {
+    const auto graph = builtin_models().at(name).make({name, {}}, natural_shape(name));
+    const auto plan = shards(graph, "sharded", 4);
+    std::int64_t largest = 0, all = 0;
+    for (const auto& spec : graph.parameter_specs()) {
+      all += spec.elements() * 4;
+      largest = std::max(largest, spec.elements() * 4);
+    }
+    int units = 0;
+    for (const auto& bucket : plan.roles[0].buckets) {
+      if (bucket.stage == kNone) continue;
+      ++units;
+      EXPECT_LE(bucket.bytes, std::max(all / 16, 2 * largest)) << name << " " << bucket.stage;
+    }
+    EXPECT_GE(units, 6) << name;
+  }
+}
+
+TEST(Sharded, WhatSeveralUnitsUseIsGatheredOnce) {
+  const auto graph = builtin_models().at("gpt").make({"gpt", {}}, natural_shape("gpt"));
+  const auto plan = shards(graph, "sharded", 4, 2);
+  const auto tied = std::find_if(plan.roles[0].buckets.begin(), plan.roles[0].buckets.end(), [](const Bucket& bucket) { return bucket.stage == kNone; });
+  ASSERT_NE(tied, plan.roles[0].buckets.end());
+  const int number = static_cast<int>(tied - plan.roles[0].buckets.begin());
+  EXPECT_EQ(tied->parameters.size(), 1U);
+  for (const auto goal : {Goal::all_gather, Goal::reduce_scatter})
+    EXPECT_EQ(std::count_if(plan.roles[0].tasks.begin(), plan.roles[0].tasks.end(), [&](const Task& task) { return task.bucket == number && task.kind == TaskKind::collective && task.goal == goal; }), 1);
+}
+
+TEST(Sharded, RefusesOptionsThatDoNotFit) {
+  const auto graph = model("lenet");
+  const std::vector<std::pair<const char*, const char*>> bad{{"sharded[level=4]", "1 to 3"},      {"sharded[level=1.5]", "1 to 3"},        {"sharded[bucket=1MiB]", "level=1 and level=2"},
+                                                             {"sharded[level=2,unit=1]", "level=3"}, {"sharded[unit=0]", "1"},              {"sharded[unit=0MiB]", "positive"},
+                                                             {"sharded[prefetch=-1]", "0"},       {"sharded[level=1,reshard=off]", "level=3"}, {"sharded[overlap=off]", "level=1"},
+                                                             {"sharded[levle=1]", "levle"}};
+  for (const auto& [spec, expected] : bad) try {
+      shards(graph, spec, 2);
+      ADD_FAILURE() << spec;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
+    }
 }
 
 }  // namespace

@@ -27,12 +27,13 @@ void for_each_parameter(const Plan& plan, int worker, Network& part, Device& dev
   const auto specs = part.graph().parameter_specs();
   const auto holders = first_holders(plan, static_cast<int>(specs.size()));
   const auto& numbers = part.parameter_numbers();
+  const bool in_parts = is_in_parts(plan);
   std::size_t next = 0;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const bool has = next < numbers.size() && numbers[next] == static_cast<int>(i);
     const auto own = has ? part.parameters()[next++] : at::Tensor();
     at::Tensor values;
-    if (plan.stages.size() == 1) {
+    if (!in_parts) {
       values = fetch(device, flat(own));
     } else {
       values = holders[i] == worker ? fetch(device, flat(own)) : at::empty({specs[i].elements()}, part.tensor_options().device(at::kCPU));
@@ -44,8 +45,12 @@ void for_each_parameter(const Plan& plan, int worker, Network& part, Device& dev
 
 }  // namespace
 
+bool is_in_parts(const Plan& plan) {
+  return std::any_of(plan.roles.begin(), plan.roles.end(), [&](const Role& role) { return role.stages.size() < plan.stages.size(); });
+}
+
 std::vector<bool> layers_of(const Plan& plan, int worker) {
-  if (plan.stages.size() == 1) return {};
+  if (!is_in_parts(plan)) return {};
   std::vector<bool> layers(static_cast<std::size_t>(plan.stages.back().last));
   for (const int stage : plan.role_of(worker).stages) {
     const auto& held = plan.stages[static_cast<std::size_t>(stage)];

@@ -43,6 +43,12 @@ void check_collective(const Job& job, const std::string& word) {
 
 [[noreturn]] void refuse(const char* key, const std::string& message) { throw JobFault(key, Code::invalid_argument, message); }
 
+/// What reduce-scatters and all-gathers, too.
+void check_collective_of_parts(const std::string& word) {
+  if (word != "auto" && word != "ring" && word != "direct")
+    throw Error(Code::invalid_argument, fmt::format("parts are reduce-scattered and all-gathered; got {}, expected auto, ring or direct", word));
+}
+
 /// How gradients come about and what becomes of them.
 void check_training(const Job& job) {
   of_key("precision", [&] { return element_bytes(job.precision); });
@@ -67,6 +73,10 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
   of_key("collective", [&] { check_collective(job, job.collective); });
   if (const auto own = job.strategy.options.find("collective"); own != job.strategy.options.end())
     of_key("strategy", [&] { check_collective(job, own->second); });
+  if (job.strategy.name == "sharded") {
+    const auto own = job.strategy.options.find("collective");
+    own == job.strategy.options.end() ? of_key("collective", [&] { check_collective_of_parts(job.collective); }) : of_key("strategy", [&] { check_collective_of_parts(own->second); });
+  }
   if (const auto own = job.strategy.options.find("compress"); own != job.strategy.options.end())
     of_key("strategy", [&] { return choose_compression(own->second); });
   if (!job.fabric.empty()) {

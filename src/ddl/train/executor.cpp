@@ -20,14 +20,15 @@ constexpr bool completes_gradients(TaskKind kind) { return kind == TaskKind::bac
 
 }  // namespace
 
-Executor::Executor(Network& network, Optimizer& optimizer, Device& device, Communicator* communicator, int worker, Recipe recipe, Exchange exchange)
+Executor::Executor(Network& network, Optimizer& optimizer, Device& device, Communicator* communicator, int worker, Recipe recipe, Exchange exchange, ParameterShards* shards)
     : network_(network),
       optimizer_(optimizer),
       device_(device),
       communicator_(communicator),
       worker_(worker),
       recipe_(std::move(recipe)),
-      exchange_(std::move(exchange)) {
+      exchange_(std::move(exchange)),
+      shards_(shards) {
   if (!scales_loss(recipe_.precision)) return;
   loss_scale_.emplace(LossScale::Rule{});
   updates_.loss_scale = loss_scale_->value();
@@ -85,6 +86,7 @@ void Executor::adopt_buckets() {
     if (std::find_if(plan_.roles.begin(), plan_.roles.end(), holds)->first == worker_) owned_.push_back(i);
   }
   if (own.buckets.empty()) return;
+  if (shards_ != nullptr) return adopt_shards();
   invariant(communicator_ != nullptr, "a plan with buckets has a communicator");
   auto buckets = own.buckets;
   for (auto& bucket : buckets)
@@ -175,7 +177,7 @@ void Executor::prepare(Step& step) {
   step.started.assign(step.tasks.size(), false);
   step.handles.resize(step.tasks.size());
   step.messages.resize(step.tasks.size());
-  step.raised.assign(role().buckets.size(), false);
+  step.raised.assign(role().buckets.size(), 0);
   step.there.resize(role().buckets.size());
   for (auto& queue : queues_) queue.next = 0;
 }
@@ -201,12 +203,14 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
     if (buckets_->has_control()) buckets_->set_control(ask_to_stop ? 1 : 0);
     buckets_->begin_step(
         [&](int bucket, const Moment& there) {
-          step.raised[static_cast<std::size_t>(bucket)] = true;
+          ++step.raised[static_cast<std::size_t>(bucket)];
           step.there[static_cast<std::size_t>(bucket)] = there;
           start_ready(step);
         },
         [&](Nanoseconds begin, Nanoseconds end) { trace_.push_back(span(step.number, kNone, Cause::copy, begin, end)); });
   }
+  if (gradient_shards_) begin_shards(step);
+  start_ready(step);
   run_tasks(step);
   for (const int task : communication_tasks_) {
     complete(step, task);
@@ -250,6 +254,7 @@ void Executor::run(Step& step, int number) {
       if (asynchronous_) asynchronous_->versions.before_update(step.number, runner_->in_flight());
       update(step, task);
       break;
+    case TaskKind::release: shards_->release(task.bucket); break;
     default: throw Error(Code::unsupported, fmt::format("[executor] unsupported: task '{}' is a {}", task.label, name(task.kind)));
   }
   record(step, begin, device_.mark(), span(step.number, number, cause_of(task.kind)));
@@ -276,7 +281,11 @@ void Executor::backward(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
   const auto mine = samples_of(step, task);
   if (mine.begin < mine.end) {
-    if (buckets_ && completes_gradients(task.kind)) buckets_->begin_pass(step.last_backward[static_cast<std::size_t>(task.stage)] == number);
+    if (completes_gradients(task.kind)) {
+      const bool last = step.last_backward[static_cast<std::size_t>(task.stage)] == number;
+      if (buckets_) buckets_->begin_pass(last);
+      if (gradient_shards_) gradient_shards_->begin_pass(last);
+    }
     if (const auto lost = runner_->loss(task); lost.defined() && task.kind != TaskKind::backward_weight) {
       const auto loss = lost.to(at::kDouble);
       // Of a loss that is not finite, 0 times that is NaN, and so is the sum that all workers get.
@@ -293,7 +302,10 @@ void Executor::backward(Step& step, int number) {
     }
   }
   const auto is_backward = [&](int other) { return completes_gradients(step.tasks[static_cast<std::size_t>(other)].kind); };
-  if (buckets_ && number == *std::find_if(compute_tasks_.rbegin(), compute_tasks_.rend(), is_backward)) buckets_->complete_step();
+  const bool over = number == *std::find_if(compute_tasks_.rbegin(), compute_tasks_.rend(), is_backward);
+  if (buckets_ && over) buckets_->complete_step();
+  if (gradient_shards_) gradient_shards_->complete_pass(task.stage);
+  if (gradient_shards_ && over) gradient_shards_->complete_step();
 }
 
 std::vector<int> Executor::observed_order() const {
@@ -304,7 +316,7 @@ std::vector<int> Executor::observed_order() const {
 }
 
 std::int64_t Executor::gradient_bytes() const {
-  std::int64_t bytes = 0;
+  std::int64_t bytes = gradient_shards_ ? gradient_shards_->own_bytes() : 0;
   for (const auto i : unbucketed_) bytes += static_cast<std::int64_t>(network_.parameters()[i].nbytes());
   return bytes;
 }

@@ -18,9 +18,11 @@
 #include "ddl/plan/plan.h"
 #include "ddl/train/channels.h"
 #include "ddl/train/device.h"
+#include "ddl/train/gradient_shards.h"
 #include "ddl/train/gradients.h"
 #include "ddl/train/loss_scale.h"
 #include "ddl/train/optimizer.h"
+#include "ddl/train/parameter_shards.h"
 #include "ddl/train/recipe.h"
 #include "ddl/train/stage_runner.h"
 
@@ -66,8 +68,10 @@ class Executor {
   using NextBatch = std::function<std::shared_ptr<const Batch>()>;
 
   /// `communicator` may be null where the plan has neither collectives nor messages. The network has the layers of the worker's stages, on
-  /// `device`. All are kept by reference and outlive this object.
-  Executor(Network& network, Optimizer& optimizer, Device& device, Communicator* communicator, int worker, Recipe recipe, Exchange exchange);
+  /// `device`. All are kept by reference and outlive this object. `shards`: of plans that need them (ParameterShards::needed()); the optimizer
+  /// is then of shards->own().
+  Executor(Network& network, Optimizer& optimizer, Device& device, Communicator* communicator, int worker, Recipe recipe, Exchange exchange,
+           ParameterShards* shards = nullptr);
   ~Executor();
 
   /// Takes a plan, and lays the gradient buckets out as it says. A later one may differ in its buckets alone.
@@ -95,8 +99,8 @@ class Executor {
   /// Of the groups that it works in, beside the communicator's own.
   Traffic own_traffic() const;
   const UpdateReport& updates() const { return updates_; }
-  std::int64_t bucket_bytes() const { return buckets_ ? buckets_->bytes() : 0; }
-  /// Of the gradients of parameters that are in no bucket.
+  std::int64_t bucket_bytes() const { return buckets_ ? buckets_->bytes() : gradient_shards_ ? gradient_shards_->slot_bytes() : 0; }
+  /// Of the gradients of parameters that are in no bucket, or of the worker's parts of them.
   std::int64_t gradient_bytes() const;
 
  private:
@@ -127,6 +131,14 @@ class Executor {
   void start_transfer(Step& step, int number);
   void start_collective(Step& step, int number);
   void start_control(Step& step, int number);
+  bool is_raised(const Step& step, const Task& task) const;
+
+  void adopt_shards();
+  void begin_shards(Step& step);
+  bool make_room(Step& step, int bucket);
+  void start_sharded(Step& step, int number);
+  void start_norms(Step& step, int number);
+  void update_shard(Step& step, const Task& task);
   void complete(Step& step, int number);
   void arrive(Step& step, int number);
   void drop_sent(Step& step);
@@ -176,6 +188,10 @@ class Executor {
   std::unique_ptr<CompressedAllReduce> compressed_;
   std::vector<BucketLayout> layouts_;   ///< of the buckets, for the compression
   std::unique_ptr<Asynchronous> asynchronous_;
+  ParameterShards* shards_;
+  std::unique_ptr<GradientShards> gradient_shards_;
+  NormsOfParts* part_norms_ = nullptr;  ///< the optimizer, if it reads norms of whole parameters
+  std::vector<double> norms_;           ///< by parameter two, of all workers once they are exchanged
   Trace trace_;
 };
 

@@ -43,7 +43,13 @@ bool Executor::is_done(const Step& step, int number) const {
 bool Executor::may_start(const Step& step, const Task& task) const {
   for (const int other : task.after)
     if (!is_done(step, other)) return false;
-  return task.waits_for == kNone || step.raised[static_cast<std::size_t>(task.waits_for)];
+  return is_raised(step, task);
+}
+
+bool Executor::is_raised(const Step& step, const Task& task) const {
+  if (task.waits_for == kNone) return true;
+  const auto bucket = static_cast<std::size_t>(task.waits_for);
+  return step.raised[bucket] > (role().buckets[bucket].every_pass ? task.micro_batch : 0);
 }
 
 void Executor::start_ready(Step& step) {
@@ -62,6 +68,8 @@ void Executor::start(Step& step, int number) {
     start_transfer(step, number);
   else if (task.cargo == Cargo::control)
     asynchronous_ ? start_late_control(step, number) : start_control(step, number);
+  else if (gradient_shards_)
+    start_sharded(step, number);
   else
     start_collective(step, number);
   step.started[static_cast<std::size_t>(number)] = true;
@@ -105,6 +113,9 @@ std::array<double, 3> Executor::control_of(Step& step) {
 }
 
 void Executor::start_control(Step& step, int number) {
+  // Each part of the gradient is to be where it is counted.
+  if (gradient_shards_)
+    for (const int other : step.tasks[static_cast<std::size_t>(number)].after) complete(step, other);
   control_ = control_of(step);
   step.handles[static_cast<std::size_t>(number)].push_back(channels_->of_collective(step.tasks[static_cast<std::size_t>(number)])
                                                                .all_reduce({reinterpret_cast<std::byte*>(control_.data()), control_.size(), ElementType::fp64}, ReduceOp::sum));
@@ -129,7 +140,7 @@ void Executor::complete(Step& step, int number) {
       }
       const auto& first = step.tasks[static_cast<std::size_t>(next)];
       for (const int other : first.after) complete(step, other);
-      invariant(first.waits_for == kNone || step.raised[static_cast<std::size_t>(first.waits_for)], "every collective of a sound plan can be started");
+      invariant(is_raised(step, first), "every collective of a sound plan can be started");
       start(step, next);
       ++queue.next;
     }
@@ -153,7 +164,10 @@ void Executor::arrive(Step& step, int number) {
   if (task.kind == TaskKind::receive && !device_.is_host())
     for (auto& message : messages) device_.upload_into(message.device, message.host);
   messages.clear();
-  if (task.kind == TaskKind::collective && task.cargo == Cargo::gradients) buckets_->receive(task.bucket);
+  if (task.kind != TaskKind::collective) return;
+  if (gradient_shards_ && task.cargo == Cargo::gradients) return gradient_shards_->take_reduced(task.bucket);
+  if (gradient_shards_ && task.cargo == Cargo::parameters) return shards_->attach(task.bucket);
+  if (task.cargo == Cargo::gradients) buckets_->receive(task.bucket);
 }
 
 /// Memory of what was sent is wanted for what comes next.

@@ -22,7 +22,7 @@ struct Executor::Step {
   bool skipped = false;
   double gradient_scale = 1;              ///< what makes of the gradients that came those that count
   std::vector<bool> done = {};            ///< by task
-  std::vector<bool> raised = {};          ///< by bucket
+  std::vector<int> raised = {};           ///< by bucket: how often its gradients were complete
   std::vector<Moment> there = {};         ///< by bucket: when its gradients are where the collective reads them
   struct Message {
     at::Tensor host;                      ///< sent or received

@@ -16,6 +16,7 @@ constexpr double kLeastLossScale = 1e-6;
 
 /// `own_alone`: of parameters that no worker before this one has, so that the sum over workers counts each once.
 double Executor::squares_of_gradient(bool own_alone) {
+  if (gradient_shards_) return sum_of_squares(gradient_shards_->own(), device_);
   std::vector<at::Tensor> gradients;
   const auto counts = [&](std::size_t i) { return !own_alone || std::binary_search(owned_.begin(), owned_.end(), i); };
   for (std::size_t b = 0; b < bucketed_.size(); ++b)
@@ -53,6 +54,7 @@ void Executor::judge_gradient(Step& step) {
 
 void Executor::update(Step& step, const Task& task) {
   if (!step.judged) judge_gradient(step);
+  if (gradient_shards_) return update_shard(step, task);
   std::vector<std::size_t> numbers;
   std::vector<at::Tensor> gradients;
   if (task.bucket != kNone) {

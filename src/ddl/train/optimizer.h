@@ -73,12 +73,29 @@ class Optimizer {
     return state(which, parameter).template data_ptr<T>();
   }
   std::size_t count() const { return parameters_.size(); }
+  at::Tensor& parameter(std::size_t number) { return parameters_[number]; }
 
  private:
   std::string name_;
   std::vector<at::Tensor> parameters_;
   std::vector<std::vector<at::Tensor>> states_;
   bool aten_ = false;
+};
+
+/// What a rule is that scales each parameter's step by norms of the whole parameter, where a worker has but a part of it: an update in two halves,
+/// with sums over workers between them. On the CPU.
+class NormsOfParts {
+ public:
+  virtual ~NormsOfParts() = default;
+  /// Sums of squares.
+  struct Squares {
+    double parameter = 0;
+    double step = 0;       ///< of the gradient, as it counts, or of the direction
+  };
+  /// Of the part; the first half of Optimizer::update().
+  virtual Squares measure(std::size_t parameter, const at::Tensor& gradient, double gradient_scale) = 0;
+  /// The second, with those of the whole.
+  virtual void apply_measured(std::size_t parameter, const at::Tensor& gradient, double learning_rate, double gradient_scale, const Squares& whole) = 0;
 };
 
 /// `body(T{})` with the element type of a tensor of fp32 or fp64.

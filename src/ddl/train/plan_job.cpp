@@ -12,13 +12,16 @@ Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient
   const auto workers = static_cast<int>(job.workers.size());
   StrategyInput input{graph, workers, job.batch, element_bytes(job.precision), job.strategy, std::move(gradient_order)};
   input.micro_batches = static_cast<int>(job.accumulate);
-  input.optimizer_tensors = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay})->state_tensors();
+  const auto optimizer = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay});
+  input.optimizer_tensors = optimizer->state_tensors();
+  input.parameter_norms = dynamic_cast<const NormsOfParts*>(optimizer.get()) != nullptr;
   Recipe recipe;
   recipe.precision = job.precision;
   recipe.clip = job.clip;
   input.whole_gradient = Executor::needs_whole_gradient(recipe);
   // Strategies of stages say of each task whether it is to be computed again.
   if (job.recompute && (job.strategy.name == "pipeline" || job.strategy.name == "model")) input.spec.options.emplace("recompute", "always");
+  if (job.recompute && job.strategy.name == "sharded") input.spec.options.emplace("recompute", "on");
   return builtin_strategies().at(job.strategy.name).make(input);
 }
 

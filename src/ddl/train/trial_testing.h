@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -135,13 +136,16 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   const auto plan_with = [&](std::vector<int> order) {
     StrategyInput input{graph, ranks, trial.batch, 8, spec, std::move(order), trial.accumulate};
     input.whole_gradient = Executor::needs_whole_gradient(recipe);
+    input.parameter_norms = dynamic_cast<NormsOfParts*>(make_optimizer(parse_spec(trial.optimizer), {}, {0.9, 0.01}).get()) != nullptr;
     return (trial.make && spec.name != "single" ? trial.make : builtin_strategies().at(spec.name).make)(input);
   };
   const auto plan = plan_with({});
   Network network(StageRunner::prepare(graph, plan.stages), {trial.type, device->where(), trial.kernels, 7, layers_of(plan, rank)});
-  const auto optimizer = make_optimizer(parse_spec(trial.optimizer), network.parameters(), {0.9, 0.01});
+  std::unique_ptr<ParameterShards> shards;
+  if (ParameterShards::needed(plan)) shards = std::make_unique<ParameterShards>(plan, rank, network, communicator->transport(), *device, true);
+  const auto optimizer = make_optimizer(parse_spec(trial.optimizer), shards ? shards->own() : network.parameters(), {0.9, 0.01});
   if (trial.aten) optimizer->use_aten();
-  auto made = std::make_unique<Executor>(network, *optimizer, *device, communicator, rank, recipe, Exchange{"auto", trial.compression});
+  auto made = std::make_unique<Executor>(network, *optimizer, *device, communicator, rank, recipe, Exchange{"auto", trial.compression}, shards.get());
   auto& executor = *made;
   executor.adopt(plan);
   const Sampler sampler(data.size(), trial.batch, plan.shares(), true, 3, [&](std::int64_t index) { return data.weight(index); });
@@ -149,13 +153,14 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   Outcome outcome;
   for (std::int64_t step = 0; step < trial.steps; ++step) {
     outcome.loss += executor.step(step, [&] { return loader.next(); }, trial.rate, false).loss;
-    if (step == 0 && plan.stages.size() == 1 && !executor.role().buckets.empty()) {
+    if (step == 0 && !shards && plan.stages.size() == 1 && !executor.role().buckets.empty()) {
       auto order = executor.observed_order();
       std::vector<std::int64_t> shared(order.begin(), order.end());
       communicator->broadcast({reinterpret_cast<std::byte*>(shared.data()), shared.size(), ElementType::int64}, 0).wait();
       executor.adopt(plan_with({shared.begin(), shared.end()}));
     }
   }
+  std::optional<WholeParameters> gathered(std::in_place, shards.get(), communicator);
   for (auto& parameter : network.parameters()) outcome.parameters.push_back(fetch(*device, parameter).clone());
   outcome.numbers = network.parameter_numbers();
   for (auto& buffer : network.buffers()) outcome.buffers.push_back(fetch(*device, buffer).clone());
@@ -163,6 +168,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   outcome.trace = executor.take_trace();
   outcome.updates = executor.updates();
   if (communicator) communicator->barrier().wait();
+  gathered.reset();
   made.reset();
   if (delayed != nullptr) {
     outcome.faults = delayed->faults();

@@ -20,6 +20,7 @@
 #include "ddl/train/learning_rate.h"
 #include "ddl/train/make_communicator.h"
 #include "ddl/train/memory_ledger.h"
+#include "ddl/train/parameter_shards.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
 
@@ -75,6 +76,7 @@ class Worker {
   Network network_;
   Nanoseconds network_built_;
   std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<ParameterShards> shards_;  ///< where the plan needs them
   std::unique_ptr<Optimizer> optimizer_;
   Executor executor_;
   Sampler sampler_;
@@ -131,9 +133,10 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       network_(StageRunner::prepare(graph_, plan_.stages), network_options(job, *device_, layers_of(plan_, rank))),
       network_built_(now()),
       communicator_(make_communicator(job, rank, control)),
-      optimizer_(make_optimizer(job.optimizer, network_.parameters(), {job.momentum, job.weight_decay})),
+      shards_(ParameterShards::needed(plan_) ? std::make_unique<ParameterShards>(plan_, rank, network_, communicator_->transport(), *device_) : nullptr),
+      optimizer_(make_optimizer(job.optimizer, shards_ ? shards_->own() : network_.parameters(), {job.momentum, job.weight_decay})),
       executor_(network_, *optimizer_, *device_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
-                {collective_of(job), option_of(job, "compress", "none"), job.seed}),
+                {collective_of(job), option_of(job, "compress", "none"), job.seed}, shards_.get()),
       sampler_(data.train->size(), job.batch, plan_.shares(), job.shuffle, job.seed, weights_of(*data.train)),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()),
       learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()),
@@ -145,9 +148,10 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
 }
 
 /// Once, after the first step: buckets in the order in which gradients really come. Rank 0's order counts, since every
-/// rank must have the same. Of stages, each has an order that only its workers know: theirs stays as it was planned.
+/// rank must have the same. Of stages, each has an order that only its workers know: theirs stays as it was planned; so does that of
+/// buckets whose parts have an owner.
 void Worker::rebuild_buckets() {
-  if (plan_.stages.size() > 1 || executor_.role().buckets.empty()) return;
+  if (shards_ || plan_.stages.size() > 1 || executor_.role().buckets.empty()) return;
   const auto observed = executor_.observed_order();
   std::vector<std::int64_t> order(observed.begin(), observed.end());
   communicator_->broadcast({reinterpret_cast<std::byte*>(order.data()), order.size(), ElementType::int64}, 0).wait();
@@ -180,13 +184,14 @@ void Worker::flush() noexcept {
 bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated) {
   bool stopped = false;
   tell(true);
+  memory_.note_training();
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
+  const WholeParameters gathered(shards_.get(), communicator_.get());
   message["parameters_digest"] = parameters_digest(plan_, rank_, network_, *device_, communicator_.get());
   if (evaluated) {
-    memory_.note_training();
     // Of a network in parts each worker has a whole one for the while, so that all evaluate at once.
     std::optional<Network> whole;
-    if (plan_.stages.size() > 1) {
+    if (is_in_parts(plan_)) {
       whole.emplace(graph_, network_options(job_, *device_));
       assemble(plan_, rank_, network_, *device_, *communicator_, *whole);
     }
@@ -267,7 +272,7 @@ Json Worker::buckets_json() const {
     for (const int parameter : bucket.parameters) inside.push_back(specs.at(static_cast<std::size_t>(parameter)).name);
     const auto asked = collective_of(job_);
     const auto taken = asked != "auto" ? asked
-                                       : automatic_algorithm(job_, Goal::all_reduce, static_cast<std::size_t>(bucket.bytes), ranks_,
+                                       : automatic_algorithm(job_, shards_ ? Goal::reduce_scatter : Goal::all_reduce, static_cast<std::size_t>(bucket.bytes), ranks_,
                                                              communicator_->transport().shares_memory());
     buckets.push_back({{"bytes", bucket.bytes}, {"algorithm", taken}, {"parameters", inside}});
   }
@@ -293,8 +298,10 @@ std::int64_t Worker::gradient_bytes() {
 }
 
 Holdings Worker::holdings(std::int64_t held, std::int64_t gradients) {
-  return {bytes_of(network_.parameters()) + bytes_of(network_.frozen()) + bytes_of(network_.buffers()), gradients, optimizer_->state_bytes(),
-          executor_.bucket_bytes(), std::max<std::int64_t>(0, held - static_bytes_ - gradients)};
+  // Parts of gradients were there from the beginning.
+  const auto fresh = shards_ ? 0 : gradients;
+  return {(shards_ ? shards_->bytes() : bytes_of(network_.parameters())) + bytes_of(network_.frozen()) + bytes_of(network_.buffers()), gradients, optimizer_->state_bytes(),
+          executor_.bucket_bytes(), std::max<std::int64_t>(0, held - static_bytes_ - fresh)};
 }
 
 Shortage Worker::shortage() {
@@ -310,6 +317,7 @@ void Worker::finish(bool stopped) {
   auto traffic = communicator_ ? communicator_->transport().traffic() : Traffic{};
   traffic.sent += executor_.own_traffic().sent;
   traffic.received += executor_.own_traffic().received;
+  const WholeParameters gathered(shards_.get(), communicator_.get());
   control_.send(MessageType::done, Json{{"stopped", stopped},
                                         {"parameters_digest", parameters_digest(plan_, rank_, network_, *device_, communicator_.get())},
                                         {"memory_bytes", memory_.json(holdings(held, executor_.gradient_bytes()), held)},

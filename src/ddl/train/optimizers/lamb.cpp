@@ -18,25 +18,39 @@ struct Options {
 /// with the first.
 /// Source:  You et al., Large Batch Optimization for Deep Learning: Training BERT in 76 minutes, ICLR 2020, algorithm 2,
 ///          with phi the identity.
-class Lamb final : public Optimizer {
+class Lamb final : public Optimizer, public NormsOfParts {
  public:
   Lamb(std::vector<at::Tensor> parameters, Options options)
       : Optimizer("lamb", std::move(parameters), 2), options_(options), steps_(count()) {}
 
  private:
-  void apply(const Update& u) override {
-    const auto t = static_cast<double>(++steps_[u.number]);
-    const double correction = 1 / (1 - std::pow(options_.beta1, t));
-    const double root = 1 / std::sqrt(1 - std::pow(options_.beta2, t));
-    with_type(u.parameter, [&](auto zero) {
+  void apply(const Update& u) override { apply_measured(u.number, u.gradient, u.learning_rate, u.scale, measure(u.number, u.gradient, u.scale)); }
+
+  template <typename T>
+  LambStep<T> step_of(std::size_t number, double scale) const {
+    const auto t = static_cast<double>(steps_[number]);
+    return {static_cast<T>(options_.beta1), static_cast<T>(options_.beta2), static_cast<T>(options_.epsilon), static_cast<T>(options_.weight_decay), static_cast<T>(scale),
+            static_cast<T>(1 / (1 - std::pow(options_.beta1, t))), static_cast<T>(1 / std::sqrt(1 - std::pow(options_.beta2, t)))};
+  }
+
+  Squares measure(std::size_t number, const at::Tensor& gradient, double scale) override {
+    ++steps_[number];
+    LambNorms norms{};
+    with_type(parameter(number), [&](auto zero) {
       using T = decltype(zero);
-      const LambStep<T> step{static_cast<T>(options_.beta1), static_cast<T>(options_.beta2), static_cast<T>(options_.epsilon),
-                             static_cast<T>(options_.weight_decay), static_cast<T>(u.scale), static_cast<T>(correction), static_cast<T>(root)};
-      const auto n = static_cast<std::size_t>(u.parameter.numel());
-      auto* const p = u.parameter.data_ptr<T>();
-      auto *const m = state_data<T>(0, u.number), *const v = state_data<T>(1, u.number);
-      const auto norms = lamb_moments(p, m, v, u.gradient.const_data_ptr<T>(), n, step);
-      lamb_apply(p, m, v, n, static_cast<T>(rate(u, norms)), step);
+      norms = lamb_moments(parameter(number).template data_ptr<T>(), state_data<T>(0, number), state_data<T>(1, number), gradient.const_data_ptr<T>(),
+                           static_cast<std::size_t>(parameter(number).numel()), step_of<T>(number, scale));
+    });
+    return {norms.parameter, norms.direction};
+  }
+
+  void apply_measured(std::size_t number, const at::Tensor&, double learning_rate, double scale, const Squares& whole) override {
+    const bool some = whole.parameter > 0 && whole.step > 0;
+    const double rate = learning_rate * (some ? std::sqrt(whole.parameter) / std::sqrt(whole.step) : 1);
+    with_type(parameter(number), [&](auto zero) {
+      using T = decltype(zero);
+      lamb_apply(parameter(number).template data_ptr<T>(), state_data<T>(0, number), state_data<T>(1, number), static_cast<std::size_t>(parameter(number).numel()), static_cast<T>(rate),
+                 step_of<T>(number, scale));
     });
   }
 
@@ -51,11 +65,6 @@ class Lamb final : public Optimizer {
       auto direction = m.mul(correction).div_(v.sqrt().mul_(root).add_(options_.epsilon)).add_(p, options_.weight_decay);
       p.sub_(direction.mul_(ratio_of_norms(p, direction)), u.learning_rate);
     }
-  }
-
-  static double rate(const Update& u, const LambNorms& norms) {
-    const bool some = norms.parameter > 0 && norms.direction > 0;
-    return u.learning_rate * (some ? std::sqrt(norms.parameter) / std::sqrt(norms.direction) : 1);
   }
 
   Options options_;

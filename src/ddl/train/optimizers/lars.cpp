@@ -18,23 +18,30 @@ struct Options {
 /// Vectors (biases, scales and shifts of batch norm) are left out, r = 1 and no decay, unless vectors=on: a bias that
 /// starts at 0 has no norm to follow (as MLPerf's rules have it; the paper says nothing of them).
 /// Source:  You, Gitman & Ginsburg, Large Batch Training of Convolutional Networks, 2017, algorithm 1.
-class Lars final : public Optimizer {
+class Lars final : public Optimizer, public NormsOfParts {
  public:
   Lars(std::vector<at::Tensor> parameters, Options options) : Optimizer("lars", std::move(parameters), 1), options_(options) {}
 
  private:
-  void apply(const Update& u) override {
-    const bool adapted = options_.vectors || u.parameter.dim() > 1;
-    const double decay = adapted ? options_.weight_decay : 0;
-    double rate = u.learning_rate;
-    if (adapted) {
-      const double p = std::sqrt(sum_of_squares(u.parameter)), g = std::sqrt(sum_of_squares(u.gradient)) * u.scale;
-      if (p > 0 && g > 0) rate *= options_.trust * p / (g + decay * p);
-    }
-    with_type(u.parameter, [&](auto zero) {
+  void apply(const Update& u) override { apply_measured(u.number, u.gradient, u.learning_rate, u.scale, measure(u.number, u.gradient, u.scale)); }
+
+  bool adapts(std::size_t number) { return options_.vectors || parameter(number).dim() > 1; }
+
+  Squares measure(std::size_t number, const at::Tensor& gradient, double scale) override {
+    if (!adapts(number)) return {};
+    return {sum_of_squares(parameter(number)), sum_of_squares(gradient) * scale * scale};
+  }
+
+  void apply_measured(std::size_t number, const at::Tensor& gradient, double learning_rate, double scale, const Squares& whole) override {
+    auto& own = parameter(number);
+    const double decay = adapts(number) ? options_.weight_decay : 0;
+    double rate = learning_rate;
+    const double p = std::sqrt(whole.parameter), g = std::sqrt(whole.step);
+    if (p > 0 && g > 0) rate *= options_.trust * p / (g + decay * p);
+    with_type(own, [&](auto zero) {
       using T = decltype(zero);
-      lars_step(u.parameter.data_ptr<T>(), state_data<T>(0, u.number), u.gradient.const_data_ptr<T>(), static_cast<std::size_t>(u.parameter.numel()),
-                LarsStep<T>{static_cast<T>(rate), static_cast<T>(options_.momentum), static_cast<T>(decay), static_cast<T>(u.scale)});
+      lars_step(own.data_ptr<T>(), state_data<T>(0, number), gradient.const_data_ptr<T>(), static_cast<std::size_t>(own.numel()),
+                LarsStep<T>{static_cast<T>(rate), static_cast<T>(options_.momentum), static_cast<T>(decay), static_cast<T>(scale)});
     });
   }
 

@@ -1,0 +1,394 @@
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "ddl/core/error.h"
+#include "ddl/core/options.h"
+#include "ddl/core/units.h"
+#include "ddl/strategy/builtin.h"
+#include "ddl/strategy/common.h"
+#include "ddl/strategy/sharded_units.h"
+#include "ddl/strategy/stages.h"
+
+namespace ddl {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+struct Options {
+  int level = 3;
+  bool overlap = true;
+  std::int64_t bucket = std::int64_t{25} << 20;  ///< PyTorch's cap, as for `data`
+  std::optional<UnitSize> unit;
+  int prefetch = 1;
+  bool reshard = true;
+  bool recompute = false;
+};
+
+int count_option(const Spec& spec, const std::string& key, int otherwise, int least, int most) {
+  const double number = number_option(spec, key, otherwise, least, most);
+  if (number != static_cast<int>(number)) throw Error(Code::invalid_argument, fmt::format("[sharded] {} is a whole number; got {}, expected {} to {}", key, number, least, most));
+  return static_cast<int>(number);
+}
+
+std::int64_t size_of(const std::string& key, const std::string& text) {
+  const auto bytes = parse_bytes(text).value;
+  if (bytes <= 0) throw Error(Code::invalid_argument, fmt::format("[sharded] {} must be positive; got '{}'", key, text));
+  return bytes;
+}
+
+Options parse(const Spec& spec) {
+  require_options(spec, {"level", "overlap", "bucket", "unit", "prefetch", "reshard", "recompute", "collective"});
+  Options options;
+  options.level = count_option(spec, "level", options.level, 1, 3);
+  const auto belongs = [&](const char* key, bool fits, const char* levels) {
+    if (spec.options.count(key) > 0 && !fits)
+      throw Error(Code::invalid_argument, fmt::format("[sharded] {} is an option of {}; got it with level={}", key, levels, options.level));
+  };
+  belongs("bucket", options.level < 3, "level=1 and level=2");
+  belongs("overlap", options.level < 3, "level=1 and level=2");
+  for (const auto* key : {"unit", "prefetch", "reshard"}) belongs(key, options.level == 3, "level=3");
+  options.overlap = switch_option(spec, "overlap", options.overlap);
+  if (const auto found = spec.options.find("bucket"); found != spec.options.end()) options.bucket = size_of("bucket", found->second);
+  if (const auto found = spec.options.find("unit"); found != spec.options.end()) {
+    const bool number = found->second.find_first_not_of("0123456789") == std::string::npos;
+    options.unit = number ? UnitSize{0, count_option(spec, "unit", 1, 1, 1 << 20)} : UnitSize{size_of("unit", found->second), 0};
+  }
+  options.prefetch = count_option(spec, "prefetch", options.prefetch, 0, 64);
+  options.reshard = switch_option(spec, "reshard", options.reshard);
+  options.recompute = switch_option(spec, "recompute", false);
+  return options;
+}
+
+/// Writes the tasks of the one role that all workers are in.
+class Writer {
+ public:
+  Writer(const StrategyInput& input, const Options& options) : input_(input), options_(options) {
+    for (const auto& spec : input.graph.parameter_specs()) bytes_.push_back(spec.elements() * input.element_bytes);
+  }
+
+  Plan write() && {
+    plan_ = replicas(input_);
+    plan_.groups = {{"data", {{0}}}};
+    role_ = &plan_.roles[0];
+    role_->holds.gradients = bytes_.empty() ? 0 : *std::max_element(bytes_.begin(), bytes_.end());  // autograd's own, until it is copied
+    options_.level == 3 ? write_units() : write_whole();
+    number_meetings(plan_);
+    return std::move(plan_);
+  }
+
+ private:
+  int count() const { return static_cast<int>(role_->tasks.size()); }
+  int add(Task task) {
+    role_->tasks.push_back(std::move(task));
+    return count() - 1;
+  }
+
+  Task collective(Goal goal, Cargo cargo, int bucket, std::string label) const {
+    Task task;
+    task.kind = TaskKind::collective;
+    task.stream = Stream::communication;
+    task.label = std::move(label);
+    task.goal = goal;
+    task.cargo = cargo;
+    task.group = 0;
+    task.bucket = bucket;
+    if (bucket != kNone) task.bytes = role_->buckets[at(bucket)].bytes;
+    return task;
+  }
+
+  /// The worker with the longest part.
+  std::int64_t part(std::int64_t bytes) const {
+    const auto elements = bytes / input_.element_bytes;
+    return (elements + input_.workers - 1) / input_.workers * input_.element_bytes;
+  }
+  std::int64_t parts() const {
+    std::int64_t sum = 0;
+    for (const auto& bucket : role_->buckets) sum += part(bucket.bytes);
+    return sum;
+  }
+
+  void reduce_scatter(int bucket, int micro_batch, std::string label) {
+    auto task = collective(Goal::reduce_scatter, Cargo::gradients, bucket, std::move(label));
+    task.micro_batch = micro_batch;
+    task.stage = std::max(0, role_->buckets[at(bucket)].stage);
+    task.waits_for = bucket;
+    scatters_.resize(role_->buckets.size());
+    scatters_[at(bucket)].push_back(add(std::move(task)));
+  }
+
+  /// Two slots, in turn: one bucket is filled while the one before is reduced.
+  std::int64_t slots(const std::vector<std::int64_t>& in_turn, int count) const {
+    std::vector<std::int64_t> size(at(count));
+    for (std::size_t i = 0; i < in_turn.size(); ++i) size[i % size.size()] = std::max(size[i % size.size()], in_turn[i]);
+    return std::accumulate(size.begin(), size.end(), std::int64_t{0});
+  }
+
+  void write_whole() {
+    auto order = input_.gradient_order;
+    if (order.empty()) {
+      order.resize(bytes_.size());
+      std::iota(order.rbegin(), order.rend(), 0);
+    }
+    role_->buckets = assign_buckets(bytes_, order, std::min(options_.bucket, std::int64_t{1} << 20), options_.bucket);
+    const bool each = options_.level == 2;
+    std::vector<int> backward;  // by micro-batch
+    for (int t = 0; t < count(); ++t)
+      if (role_->tasks[at(t)].kind == TaskKind::backward) backward.push_back(t);
+    for (auto& bucket : role_->buckets) bucket.every_pass = each;
+    const int buckets = static_cast<int>(role_->buckets.size());
+    for (int micro = each ? 0 : input_.micro_batches - 1; micro < input_.micro_batches; ++micro)
+      for (int b = 0; b < buckets; ++b) {
+        reduce_scatter(b, each ? micro : 0, each && input_.micro_batches > 1 ? fmt::format("reduce-scatter {} {}", b, micro) : fmt::format("reduce-scatter {}", b));
+        if (!options_.overlap) role_->tasks.back().after = {backward[at(micro)]};
+      }
+    write_updates(backward.back());
+    for (int b = 0; b < buckets; ++b) {
+      auto gather = collective(Goal::all_gather, Cargo::parameters, b, fmt::format("all-gather {}", b));
+      gather.after = {updates_[at(b)]};
+      add(std::move(gather));
+    }
+    auto& holds = role_->holds;
+    std::vector<std::int64_t> sizes;
+    for (const auto& bucket : role_->buckets) sizes.push_back(bucket.bytes);
+    holds.buckets = each ? slots(sizes, 2) : std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+    if (each) holds.gradients += parts();
+    holds.optimizer = parts() * input_.optimizer_tensors;
+  }
+
+  /// A unit's parameters from the first task that reads them to the last.
+  struct Stay {
+    int unit, first, last;
+  };
+  struct Pass {
+    int unit, micro_batch;
+    bool forward;
+  };
+
+  std::vector<Pass> passes() const {
+    std::vector<Pass> all;
+    const int units = static_cast<int>(plan_.stages.size());
+    for (int micro = 0; micro < input_.micro_batches; ++micro) {
+      for (int unit = 0; unit < units; ++unit) all.push_back({unit, micro, true});
+      for (int unit = units; unit-- > 0;) all.push_back({unit, micro, false});
+    }
+    return all;
+  }
+
+  /// In the order in which they begin, which is that in which they end. The last unit stays for its own backward, and the first for the next
+  /// micro-batch's forward.
+  std::vector<Stay> stays(const std::vector<Pass>& passes) const {
+    std::vector<Stay> all;
+    for (int p = 0; p < static_cast<int>(passes.size()); ++p) {
+      const int unit = passes[at(p)].unit;
+      if (bucket_of_unit_[at(unit)] == kNone) continue;
+      const auto same = options_.reshard ? (all.empty() || all.back().unit != unit ? all.end() : std::prev(all.end()))
+                                         : std::find_if(all.begin(), all.end(), [&](const Stay& stay) { return stay.unit == unit; });
+      if (same == all.end())
+        all.push_back({unit, p, p});
+      else
+        same->last = p;
+    }
+    return all;
+  }
+
+  void cut() {
+    auto untied = bytes_;
+    const auto all = std::accumulate(bytes_.begin(), bytes_.end(), std::int64_t{0});
+    const auto blocks = network_blocks(input_.graph);
+    for (const int parameter : tied_parameters(input_.graph, blocks)) untied[at(parameter)] = 0;
+    const auto cuts = cut_units(input_.graph, untied, options_.unit.value_or(UnitSize{usual_unit_bytes(all), 0}));
+    plan_.stages = make_stages(input_.graph, cuts);
+    role_->stages.resize(plan_.stages.size());
+    std::iota(role_->stages.begin(), role_->stages.end(), 0);
+    const auto tied = tied_parameters(input_.graph, cuts);
+    for (int unit = 0; unit < static_cast<int>(plan_.stages.size()); ++unit) {
+      Bucket bucket{{}, 0, unit};
+      bucket.every_pass = true;
+      for (const int parameter : plan_.stages[at(unit)].parameters)
+        if (!std::binary_search(tied.begin(), tied.end(), parameter)) bucket.parameters.push_back(parameter);
+      bucket_of_unit_.push_back(bucket.parameters.empty() ? kNone : static_cast<int>(role_->buckets.size()));
+      if (!bucket.parameters.empty()) role_->buckets.push_back(std::move(bucket));
+    }
+    if (!tied.empty()) {
+      tied_ = static_cast<int>(role_->buckets.size());
+      role_->buckets.push_back({tied, 0, kNone});
+    }
+    for (auto& bucket : role_->buckets)
+      for (const int parameter : bucket.parameters) bucket.bytes += bytes_[at(parameter)];
+  }
+
+  bool reads_tied(int unit) const {
+    if (tied_ == kNone) return false;
+    const auto& tied = role_->buckets[at(tied_)].parameters;
+    const auto& all = plan_.stages[at(unit)].parameters;
+    return std::any_of(tied.begin(), tied.end(), [&](int parameter) { return std::binary_search(all.begin(), all.end(), parameter); });
+  }
+
+  Task computation(const Pass& pass) const {
+    const bool several = input_.micro_batches > 1;
+    const double samples = static_cast<double>(local_batch(input_, input_.workers)) / input_.micro_batches;
+    Task task;
+    task.kind = pass.forward ? TaskKind::forward : TaskKind::backward;
+    task.stage = pass.unit;
+    task.micro_batch = pass.micro_batch;
+    task.label = fmt::format("{} {}{}", name(task.kind), pass.unit, several ? fmt::format(" {}", pass.micro_batch) : "");
+    // One stage alone is run again in the segments that the executor finds in it.
+    task.recompute = options_.recompute && plan_.stages.size() > 1;
+    const double once = static_cast<double>(flops_of(input_.graph, plan_.stages[at(pass.unit)])) * samples;
+    // One product for the gradient of the input, one for that of the weights.
+    task.flops = pass.forward ? once : once * (task.recompute ? 3 : 2);
+    return task;
+  }
+
+  void write_units() {
+    cut();
+    role_->tasks.resize(1);  // the load
+    const auto order = passes();
+    const auto all = stays(order);
+    const int together = options_.reshard ? std::min(options_.prefetch + 1, static_cast<int>(all.size())) : static_cast<int>(all.size());
+    std::vector<int> gathers;  // tasks, by stay
+    const auto gather = [&](std::vector<int> after) {
+      const auto number = gathers.size();
+      if (number == all.size()) return;
+      auto task = collective(Goal::all_gather, Cargo::parameters, bucket_of_unit_[at(all[number].unit)], fmt::format("all-gather {} ({})", all[number].unit, number));
+      task.stage = all[number].unit;
+      task.after = std::move(after);
+      gathers.push_back(add(std::move(task)));
+    };
+    int tied_gather = kNone, last = 0, tied_last = kNone;
+    if (tied_ != kNone) tied_gather = add(collective(Goal::all_gather, Cargo::parameters, tied_, "all-gather tied"));
+    for (int i = 0; i < together; ++i) gather({});
+    std::size_t stay = 0;  // the next that begins
+    for (int p = 0; p < static_cast<int>(order.size()); ++p) {
+      const auto& pass = order[at(p)];
+      auto task = computation(pass);
+      task.after = {last};
+      if (stay < all.size() && all[stay].first == p) task.after.push_back(gathers[stay++]);
+      if (reads_tied(pass.unit)) task.after.push_back(tied_gather);
+      last = add(std::move(task));
+      if (reads_tied(pass.unit)) tied_last = last;
+      for (std::size_t s = 0; s < all.size(); ++s) {
+        if (all[s].last != p) continue;
+        // What is next wanted is gathered before what was just found is reduced.
+        const int dropped = release(bucket_of_unit_[at(pass.unit)], fmt::format("release {} ({})", pass.unit, s), last);
+        gather({dropped});
+      }
+      const int bucket = bucket_of_unit_[at(pass.unit)];
+      if (!pass.forward && bucket != kNone)
+        reduce_scatter(bucket, pass.micro_batch, fmt::format("reduce-scatter {}{}", pass.unit, input_.micro_batches > 1 ? fmt::format(" {}", pass.micro_batch) : ""));
+    }
+    if (tied_ != kNone) {
+      release(tied_, "release tied", tied_last);
+      reduce_scatter(tied_, 0, "reduce-scatter tied");
+    }
+    write_updates(last);
+    hold(all, together);
+  }
+
+  int release(int bucket, std::string label, int after) {
+    Task task;
+    task.kind = TaskKind::release;
+    task.label = std::move(label);
+    task.bucket = bucket;
+    task.stage = std::max(0, role_->buckets[at(bucket)].stage);
+    task.after = {after};
+    return add(std::move(task));
+  }
+
+  void hold(const std::vector<Stay>& stays, int together) {
+    auto& holds = role_->holds;
+    std::vector<std::int64_t> gathered, reduced;
+    for (const auto& stay : stays) gathered.push_back(role_->buckets[at(bucket_of_unit_[at(stay.unit)])].bytes);
+    for (const auto& bucket : role_->buckets)
+      if (bucket.every_pass) reduced.push_back(bucket.bytes);
+    const auto tied = tied_ == kNone ? 0 : role_->buckets[at(tied_)].bytes;
+    const auto own = parts();
+    holds.parameters = own + (gathered.empty() ? 0 : slots(gathered, together)) + tied + input_.graph.frozen_parameters() * input_.element_bytes;
+    holds.gradients += own - part(tied);
+    holds.buckets = slots(reduced, 2) + tied;
+    holds.optimizer = own * input_.optimizer_tensors;
+    if (options_.recompute) hold_recomputed();
+  }
+
+  /// What crosses, and one unit's inside.
+  void hold_recomputed() {
+    const auto samples = (local_batch(input_, input_.workers) + input_.micro_batches - 1) / input_.micro_batches;
+    std::int64_t given = 0, inside = 0;
+    for (const auto& crossing : crossings(input_.graph, plan_.stages)) given += bytes_of(input_.graph, crossing, samples, input_.element_bytes);
+    for (const auto& stage : plan_.stages) inside = std::max(inside, kept_elements_of(input_.graph, stage) * samples * input_.element_bytes);
+    role_->holds.activations = given + inside;
+  }
+
+  /// What everybody must know of everybody, then each its own parts.
+  void write_updates(int last_backward) {
+    std::vector<int> all;
+    for (const auto& each : scatters_) all.insert(all.end(), each.begin(), each.end());
+    std::sort(all.begin(), all.end());
+    auto control = collective(Goal::all_reduce, Cargo::control, kNone, "control");
+    control.bytes = 3 * sizeof(double);
+    control.after = {last_backward};
+    if (input_.whole_gradient) control.after.insert(control.after.end(), all.begin(), all.end());
+    int judged = add(std::move(control));
+    if (input_.parameter_norms) {
+      auto norms = collective(Goal::all_reduce, Cargo::norms, kNone, "norms");
+      norms.bytes = static_cast<std::int64_t>(2 * bytes_.size() * sizeof(double));
+      norms.after = all;
+      norms.after.insert(norms.after.begin(), {last_backward, judged});
+      judged = add(std::move(norms));
+    }
+    for (int b = 0; b < static_cast<int>(role_->buckets.size()); ++b) {
+      Task update;
+      update.kind = TaskKind::update;
+      update.label = fmt::format("update {}", b);
+      update.bucket = b;
+      update.after = {last_backward};
+      update.after.insert(update.after.end(), scatters_[at(b)].begin(), scatters_[at(b)].end());
+      if (input_.whole_gradient || input_.parameter_norms) update.after.push_back(judged);
+      updates_.push_back(add(std::move(update)));
+    }
+  }
+
+  const StrategyInput& input_;
+  const Options& options_;
+  std::vector<std::int64_t> bytes_;        ///< by parameter
+  Plan plan_;
+  Role* role_ = nullptr;
+  std::vector<std::vector<int>> scatters_; ///< tasks, by bucket
+  std::vector<int> updates_;               ///< tasks, by bucket
+  std::vector<int> bucket_of_unit_;
+  int tied_ = kNone;                       ///< bucket
+};
+
+}  // namespace
+
+/// Every worker has a part of the batch, as with `data`, and keeps its own part of what a parameter needs: of the optimizer's state (level=1), of its
+/// gradients too (2), of the parameters themselves too (3). Buckets are flat; worker r's part of each is part_of(elements, P, r).
+///
+/// Level 1 reduce-scatters whole gradients, once a step, and all-gathers what was updated: 2(P-1)/P of the parameters' bytes, as one all-reduce
+/// moves; an all-reduce before the gather would move 3(P-1)/P. Level 2 moves as much for each micro-batch's gradients, since it keeps
+/// none of others': two slots of memory serve all buckets in turn. Level 3 has units of layers, whose parameters are gathered before they are used,
+/// forward and again backward, `prefetch` units ahead, and dropped after (reshard=off: kept from their first forward to the step's last
+/// backward). What layers of several units use (tied words) is gathered for the whole step, its gradient reduced once.
+///
+/// Options: level=3; bucket=25MiB, overlap=on|off (levels 1, 2); unit=BLOCKS or unit=8MiB (a sixteenth of the parameters, 1 MiB at least),
+/// prefetch=1, reshard=on|off, recompute=on|off (level 3).
+/// Errors:  invalid_argument for options that do not go together, with those that would.
+/// Source:  Rajbhandari et al., ZeRO, SC20; Zhao et al., PyTorch FSDP, VLDB 2023.
+Plan sharded(const StrategyInput& input) {
+  const auto options = parse(input.spec);
+  if (input.graph.parameter_specs().empty())
+    throw Error(Code::invalid_argument, fmt::format("[sharded] parameters are what is kept in parts; got {}, which has none, expected strategy data", input.graph.name));
+  if (input.workers == 1) {
+    // Nobody to share with: what is left is one worker's step.
+    auto one = input;
+    one.spec = {"single", {}};
+    auto alone = single(one);
+    alone.strategy = "sharded";
+    return alone;
+  }
+  return Writer(input, options).write();
+}
+
+}  // namespace ddl

@@ -1,0 +1,82 @@
+#include "ddl/strategy/sharded_units.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ddl/strategy/stages.h"
+
+namespace ddl {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+/// By layer: how many values, but inputs, cross from before it to it or later.
+std::vector<int> crossing_values(const ModelGraph& graph) {
+  const int layers = static_cast<int>(graph.layers.size());
+  std::vector<int> last(at(layers), -1);
+  for (int layer = 0; layer < layers; ++layer)
+    for (const int input : graph.layers[at(layer)].inputs) last[at(input)] = layer;
+  if (graph.auxiliary >= 0) last[at(graph.auxiliary)] = layers;
+  std::vector<int> values(at(layers) + 1);
+  for (int layer = 0; layer < layers; ++layer) {
+    if (graph.layers[at(layer)].kind == LayerKind::input) continue;
+    ++values[at(layer) + 1];
+    if (last[at(layer)] >= 0 && last[at(layer)] < layers) --values[at(last[at(layer)]) + 1];
+  }
+  for (int layer = 1; layer <= layers; ++layer) values[at(layer)] += values[at(layer) - 1];
+  values.pop_back();
+  return values;
+}
+
+}  // namespace
+
+std::vector<int> network_blocks(const ModelGraph& graph) {
+  const auto values = crossing_values(graph);
+  const int layers = static_cast<int>(values.size());
+  // Runs of places where as many values cross: a run is taken where both runs beside it are higher.
+  std::vector<int> blocks{0};
+  for (int first = 0; first < layers;) {
+    int end = first;
+    while (end < layers && values[at(end)] == values[at(first)]) ++end;
+    const bool low_before = first == 0 || values[at(first) - 1] > values[at(first)] || values[at(first) - 1] == 0;
+    const bool low_after = end == layers || values[at(end)] > values[at(first)];
+    if (values[at(first)] > 0 && low_before && low_after)
+      for (int layer = first; layer < end; ++layer) blocks.push_back(layer);
+    first = end;
+  }
+  return blocks;
+}
+
+std::vector<int> cut_units(const ModelGraph& graph, const std::vector<std::int64_t>& bytes, const UnitSize& size) {
+  const auto blocks = make_stages(graph, network_blocks(graph));
+  std::vector<int> cuts{0};
+  std::int64_t held = 0;
+  int count = 0;
+  for (const auto& block : blocks) {
+    std::int64_t more = 0;
+    for (const int parameter : block.parameters) more += bytes[at(parameter)];
+    const bool full = size.bytes > 0 ? held + more > size.bytes : count >= size.blocks;
+    if (more > 0 && held > 0 && full) {
+      cuts.push_back(block.first);
+      held = 0;
+      count = 0;
+    }
+    held += more;
+    count += more > 0 ? 1 : 0;
+  }
+  return cuts;
+}
+
+std::vector<int> tied_parameters(const ModelGraph& graph, const std::vector<int>& cuts) {
+  std::map<int, int> users;
+  for (const auto& stage : make_stages(graph, cuts))
+    for (const int parameter : stage.parameters) ++users[parameter];
+  std::vector<int> tied;
+  for (const auto& [parameter, count] : users)
+    if (count > 1) tied.push_back(parameter);
+  return tied;
+}
+
+std::int64_t usual_unit_bytes(std::int64_t all) { return std::max(std::int64_t{1} << 20, all / 16); }
+
+}  // namespace ddl
