@@ -52,6 +52,8 @@ void Executor::judge_gradient(Step& step) {
 }
 
 void Executor::update(Step& step, const Task& task) {
+  // No samples of its own, no step: neither momentum nor decay moves a worker that saw nothing.
+  if (step.local && step.batch->samples == 0) return;
   if (!step.judged) judge_gradient(step);
   std::vector<std::size_t> numbers;
   std::vector<at::Tensor> gradients;
