@@ -82,6 +82,7 @@ struct Loader::Impl {
     batch->samples = static_cast<std::int64_t>(wanted.indices.size());
     batch->global_samples = wanted.global_samples;
     batch->global_weight = wanted.global_weight;
+    batch->weight = wanted.weight;
     batch->indices = wanted.indices;
     if (!reads) return {std::move(batch), nullptr};
     batch->images.resize(static_cast<std::size_t>(batch->samples * pixels));

@@ -14,6 +14,7 @@ struct Share {
   std::vector<std::int64_t> indices;
   std::int64_t global_samples = 0;
   std::int64_t global_weight = 0;  ///< sum of Dataset::weight() over the global batch
+  std::int64_t weight = 0;         ///< over the worker's own samples
 };
 
 /// One global order per epoch, cut into global batches, each cut among the workers.
@@ -53,6 +54,7 @@ struct Batch {
   std::int64_t samples = 0;
   std::int64_t global_samples = 0;
   std::int64_t global_weight = 0;
+  std::int64_t weight = 0;  ///< of its own samples
   std::vector<std::int64_t> indices;  ///< which samples of the data set these are
   std::vector<float> images;
   std::vector<std::int64_t> labels;

@@ -58,12 +58,16 @@ Share Sampler::share(std::int64_t step, int worker) const {
   const std::int64_t each = batch / workers_, extra = batch % workers_;
   const std::int64_t begin = first + worker * each + std::min<std::int64_t>(worker, extra);
   const std::int64_t end = begin + each + (worker < extra ? 1 : 0);
-  std::int64_t global_weight = batch;
+  std::int64_t global_weight = batch, weight = end - begin;
   if (weight_) {
-    global_weight = 0;
-    for (auto i = first; i < first + batch; ++i) global_weight += weight_((*order_now)[static_cast<std::size_t>(i)]);
+    global_weight = weight = 0;
+    for (auto i = first; i < first + batch; ++i) {
+      const auto own = weight_((*order_now)[static_cast<std::size_t>(i)]);
+      global_weight += own;
+      if (i >= begin && i < end) weight += own;
+    }
   }
-  return {{order_now->begin() + begin, order_now->begin() + end}, batch, global_weight};
+  return {{order_now->begin() + begin, order_now->begin() + end}, batch, global_weight, weight};
 }
 
 }  // namespace ddl

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ddl/plan/peers.h"
+
 namespace ddl {
 namespace {
 
@@ -31,7 +33,7 @@ Queues communication_queues(const Role& role) {
   for (std::size_t t = 0; t < role.tasks.size(); ++t) {
     const auto& task = role.tasks[t];
     if (!communicates(task)) continue;
-    const auto key = is_transfer(task) ? QueueKey{kNone, task.peer, task.kind == TaskKind::send, task.cargo} : QueueKey{task.group};
+    const auto key = is_transfer(task) ? QueueKey{kNone, task.peer, task.kind == TaskKind::send, task.cargo, places(task.shift, role.count), task.flip} : QueueKey{task.group};
     queues[key].push_back(static_cast<int>(t));
   }
   return queues;
@@ -70,7 +72,9 @@ std::vector<std::vector<int>> meetings(const Plan& plan) {
       if (key.group == kNone) {
         if (!key.sends || !valid_role(plan, key.peer)) continue;
         const auto& theirs = queues[static_cast<std::size_t>(key.peer)];
-        const auto found = theirs.find({kNone, r, false, key.cargo});
+        // What goes so many places on comes from as many places back.
+        const int back = places(-key.shift, plan.roles[static_cast<std::size_t>(r)].count);
+        const auto found = theirs.find({kNone, r, false, key.cargo, back, key.flip});
         if (found == theirs.end()) continue;
         const auto& sender = plan.roles[static_cast<std::size_t>(r)];
         const auto& receiver = plan.roles[static_cast<std::size_t>(key.peer)];

@@ -14,7 +14,9 @@ struct QueueKey {
   int peer = kNone;
   bool sends = false;
   Cargo cargo = Cargo::none;
-  auto order() const { return std::tuple(group, peer, sends, cargo); }
+  int shift = 0;  ///< from 0 to the role's workers
+  int flip = 0;
+  auto order() const { return std::tuple(group, peer, sends, cargo, shift, flip); }
   bool operator<(const QueueKey& other) const { return order() < other.order(); }
 };
 /// Tasks in their order.

@@ -10,12 +10,12 @@
 namespace ddl {
 
 std::string_view name(TaskKind kind) {
-  constexpr std::array<std::string_view, 10> kNames{"load", "forward", "backward", "backward-input", "backward-weight", "send", "receive", "collective", "update", "release"};
+  constexpr std::array<std::string_view, 11> kNames{"load", "forward", "backward", "backward-input", "backward-weight", "send", "receive", "collective", "update", "release", "average"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
 std::string_view name(Cargo cargo) {
-  constexpr std::array<std::string_view, 7> kNames{"none", "activations", "activation gradients", "gradients", "parameters", "control", "norms"};
+  constexpr std::array<std::string_view, 8> kNames{"none", "activations", "activation gradients", "gradients", "parameters", "control", "norms", "state"};
   return kNames[static_cast<std::size_t>(cargo)];
 }
 
@@ -30,7 +30,8 @@ Cause cause_of(TaskKind kind) {
     case TaskKind::receive:
     case TaskKind::collective: return Cause::communication;
     case TaskKind::update:
-    case TaskKind::release: return Cause::update;
+    case TaskKind::release:
+    case TaskKind::average: return Cause::update;
   }
   return Cause::residual;
 }

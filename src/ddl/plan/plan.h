@@ -22,6 +22,7 @@ enum class TaskKind : std::uint8_t {
   collective,       ///< the workers of `group` take part
   update,           ///< the optimizer, on the parameters of one bucket, or on all that are in none
   release,          ///< parameters that were gathered for a stage are dropped
+  average,          ///< of one bucket: what a worker holds becomes the mean of it and of what came by the messages that this is after, or what a collective made
 };
 
 std::string_view name(TaskKind kind);
@@ -37,6 +38,7 @@ enum class Cargo : std::uint8_t {
   parameters,            ///< of `bucket`
   control,               ///< a few numbers: whether to stop, whether all is finite, the norm of the gradient
   norms,                 ///< of each parameter, where a worker has but a part of it: sums of squares that its update depends on
+  state,                 ///< what the optimizer keeps for the parameters of `bucket`: its tensor number `tensor`
 };
 
 std::string_view name(Cargo cargo);
@@ -67,6 +69,16 @@ struct Task {
   /// Of asynchronous plans: in step t it is done on batch t + ahead, where there is one. Steps before the first, of which nothing else is done, come
   /// before step 0.
   int ahead = 0;
+  // Of messages within a role, `peer` being the role itself (plan/peers.h).
+  int shift = 0;                 ///< to or from the worker so many places further on, around the role
+  int flip = 0;                  ///< to and from the one whose place differs in these bits; a worker that has no such leaves the task out
+  int tensor = 0;                ///< of Cargo::state
+  bool by_samples = false;       ///< of collectives of parameters and state: workers count by their samples since the last one; else all alike
+  // In which steps of a run it is done (plan/occasion.h); in others it counts as done. Meetings are done by all at the same steps.
+  int first_step = 0;            ///< kNone: in none but as `at_end` says
+  int every = 1;                 ///< steps from one time to the next
+  int until_step = kNone;        ///< not in this one nor later
+  bool at_end = false;           ///< also in the last step of the run, where replicas differ by then
 };
 
 /// Layers [first, last) of the network, run as one piece.
@@ -109,6 +121,8 @@ struct Plan {
   int micro_batches = 1;             ///< that a worker's part of the batch is cut into
   /// Whether running statistics of batch norm are updated once a step, with those of all of a worker's micro-batches together; else with each.
   bool deferred_statistics = false;
+  int local_from = kNone;            ///< from this step on each worker follows the gradient of the mean over its own samples, and replicas differ
+  int hops = 1;                      ///< of messages within a role: how often they are exchanged until what one worker says has reached all
 
   int workers() const { return mesh.workers(); }
   int role_number(int worker) const;

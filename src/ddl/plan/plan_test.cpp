@@ -71,6 +71,30 @@ void expect_finding(const Plan& plan, std::string_view part, int parameters = 2,
 
 TEST(VerifyPlan, AcceptsASoundOne) { EXPECT_TRUE(verify(two_workers(), 2).empty()) << join(verify(two_workers(), 2), "; "); }
 
+TEST(VerifyPlan, FindsMessagesWithinARoleThatGoNowhere) {
+  auto plan = two_workers();
+  auto send = task(TaskKind::send, "send", {}, Stream::communication), receive = task(TaskKind::receive, "receive", {}, Stream::communication);
+  send.cargo = receive.cargo = Cargo::parameters;
+  send.peer = receive.peer = 0;
+  send.bucket = receive.bucket = 0;
+  send.shift = receive.shift = 1;  // of two workers one place on is one place back
+  plan.roles[0].tasks.push_back(send);
+  plan.roles[0].tasks.push_back(receive);
+  EXPECT_TRUE(verify(plan, 2).empty()) << join(verify(plan, 2), "; ");
+  auto itself = plan;
+  itself.roles[0].tasks[5].shift = 2;
+  expect_finding(itself, "'send' is to the worker itself; got 2 places on of 2");
+  auto both = plan;
+  both.roles[0].tasks[5].flip = 1;
+  expect_finding(both, "expected one of them");
+  auto unheard = plan;
+  unheard.roles[0].tasks.pop_back();
+  expect_finding(unheard, "deadlock: worker cannot start 'send'");
+  auto never = plan;
+  never.roles[0].tasks[5].every = 0;
+  expect_finding(never, "is done every 0 steps; expected 1 or more");
+}
+
 TEST(VerifyPlan, FindsADependencyCycle) {
   auto plan = two_workers();
   plan.roles[0].tasks[0].after = {4};

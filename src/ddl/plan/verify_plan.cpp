@@ -50,6 +50,12 @@ void check_tasks(const Plan& plan, const Role& role, Findings& findings) {
     if (is_transfer(task) && !is_below(task.peer, plan.roles.size())) wrong(task, fmt::format("has no peer; got role {}", task.peer));
     if (is_transfer(task) && is_below(task.peer, plan.roles.size()) && plan.roles[at(task.peer)].count != role.count)
       wrong(task, fmt::format("is between roles of {} and {} workers; expected as many", role.count, plan.roles[at(task.peer)].count));
+    if (is_transfer(task) && (task.shift != 0 || task.flip != 0)) {
+      if (is_below(task.peer, plan.roles.size()) && &plan.roles[at(task.peer)] != &role) wrong(task, "is between places of one role; its peer is another role");
+      if (task.flip < 0 || (task.shift != 0 && task.flip != 0)) wrong(task, fmt::format("has a peer {} places on and with bits {} flipped; expected one of them", task.shift, task.flip));
+      if (task.flip == 0 && task.shift % std::max(1, role.count) == 0) wrong(task, fmt::format("is to the worker itself; got {} places on of {}", task.shift, role.count));
+    }
+    if (task.every < 1) wrong(task, fmt::format("is done every {} steps; expected 1 or more", task.every));
     if (task.kind == TaskKind::collective) {
       if (!is_below(task.group, plan.groups.size()))
         wrong(task, fmt::format("has no group; got {}", task.group));

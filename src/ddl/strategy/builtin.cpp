@@ -9,6 +9,7 @@ Registry<Strategy> builtin_strategies() {
   strategies.add({"model", "layers over workers, one worker computing at a time", model_parallel});
   strategies.add({"pipeline", "layers over workers, micro-batches one behind the other: GPipe, 1F1B, interleaved, looped, PipeDream's", pipeline});
   strategies.add({"sharded", "data parallelism with optimizer, gradients and parameters in parts: ZeRO 1, 2 and 3 (FSDP)", sharded});
+  strategies.add({"local", "each worker trains alone, parameters are averaged now and then: local SGD, post-local, gossip", local_sgd});
   return strategies;
 }
 

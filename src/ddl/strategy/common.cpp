@@ -1,11 +1,69 @@
 #include "ddl/strategy/common.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "ddl/core/error.h"
+#include "ddl/core/options.h"
+#include "ddl/core/text.h"
+#include "ddl/core/units.h"
 #include "ddl/strategy/stages.h"
 
 namespace ddl {
+namespace {
+
+constexpr std::int64_t kFirstBucket = std::int64_t{1} << 20;
+constexpr std::int64_t kBucketCap = std::int64_t{25} << 20;
+
+std::int64_t size_option(const Spec& spec, const std::string& key, std::int64_t standard) {
+  const auto found = spec.options.find(key);
+  if (found == spec.options.end()) return standard;
+  const auto size = parse_bytes(found->second).value;
+  if (size <= 0) throw Error(Code::invalid_argument, fmt::format("[{}] {} must be positive; got '{}'", spec.name, key, found->second));
+  return size;
+}
+
+}  // namespace
+
+std::vector<Bucket> network_buckets(const StrategyInput& input) {
+  std::vector<std::int64_t> bytes;
+  for (const auto& spec : input.graph.parameter_specs()) bytes.push_back(spec.elements() * input.element_bytes);
+  auto order = input.gradient_order;
+  if (order.empty()) {
+    order.resize(bytes.size());
+    std::iota(order.rbegin(), order.rend(), 0);
+  }
+  const auto cap = size_option(input.spec, "bucket", kBucketCap);
+  auto buckets = assign_buckets(bytes, order, std::min(cap, size_option(input.spec, "first-bucket", kFirstBucket)), cap);
+  buckets.back().bytes += input.element_bytes;
+  buckets.back().control = true;
+  return buckets;
+}
+
+Plan alone(const StrategyInput& input) {
+  auto one = input;
+  one.spec = {"single", {}};
+  auto plan = single(one);
+  plan.strategy = input.spec.name;
+  return plan;
+}
+
+int whole_option(const Spec& spec, const std::string& name, int otherwise, int low) {
+  constexpr int kMost = 1'000'000'000;
+  const double number = number_option(spec, name, otherwise, low, kMost);
+  if (number != static_cast<int>(number))
+    throw Error(Code::invalid_argument, fmt::format("[{}] {}; got '{}', expected a whole number", spec.name, name, spec.options.at(name)));
+  return static_cast<int>(number);
+}
+
+std::string word_option(const Spec& spec, const std::string& name, const std::vector<std::string>& words) {
+  const auto found = spec.options.find(name);
+  if (found == spec.options.end()) return words.front();
+  if (std::find(words.begin(), words.end(), found->second) == words.end())
+    throw Error(Code::invalid_argument, fmt::format("[{}] {}; got '{}', expected one of: {}", spec.name, name, found->second, join(words, ", ")));
+  return found->second;
+}
 
 std::int64_t local_batch(const StrategyInput& input, int shares) { return (input.batch + shares - 1) / shares; }
 

@@ -4,7 +4,10 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
+#include "ddl/measure/clock.h"
 #include "ddl/nn/builtin.h"
+#include "ddl/plan/occasion.h"
+#include "ddl/plan/peers.h"
 #include "ddl/strategy/builtin.h"
 
 namespace ddl {
@@ -35,7 +38,8 @@ TEST(StrategyConformance, PlansAreSound) {
   auto forms = builtin_strategies().names();
   for (const auto* form : {"pipeline[schedule=gpipe,recompute=always]", "pipeline[schedule=interleaved-1f1b]", "pipeline[schedule=looped-bfs,chunks=3,balance=count]",
                            "pipeline[schedule=zb-h1,recompute=except-last]", "pipeline[schedule=zbv]", "pipeline[schedule=dualpipev,batch-norm=deferred]", "sharded[level=1]", "sharded[level=2]",
-                           "sharded[unit=1]", "sharded[unit=1MiB,prefetch=2]", "sharded[reshard=off]"})
+                           "sharded[unit=1]", "sharded[unit=1MiB,prefetch=2]", "sharded[reshard=off]", "local[post=100,momentum=average]", "local[average=gossip]",
+                           "local[average=gossip,topology=exponential,every=3]"})
     forms.emplace_back(form);
   for (const auto& form : forms)
     for (const auto& network : builtin_models().entries()) {
@@ -44,7 +48,7 @@ TEST(StrategyConformance, PlansAreSound) {
       for (const int workers : {1, 2, 3, 7, 64, 4096}) {
         if (form == "single" && workers != 1) continue;
         const int chunks = form.find("chunks=3") != std::string::npos ? 3 : form.find("interleaved") != std::string::npos || form.find("v,") != std::string::npos || form.find("v]") != std::string::npos ? 2 : 1;
-        if (form.starts_with("data") || form.starts_with("sharded") || form == "single" || workers * chunks <= layers_of(graph)) {
+        if (form.starts_with("data") || form.starts_with("sharded") || form.starts_with("local") || form == "single" || workers * chunks <= layers_of(graph)) {
           const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 4096, 4, spec, {}});
           const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
           EXPECT_TRUE(findings.empty()) << form << " " << network.name << " " << workers << ": " << join(findings, "; ");
@@ -215,6 +219,66 @@ TEST(Sharded, RefusesOptionsThatDoNotFit) {
       EXPECT_EQ(error.code(), Code::invalid_argument);
       EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
     }
+}
+
+std::vector<std::int64_t> due_in(const Plan& plan, const std::string& label, std::int64_t steps) {
+  std::vector<std::int64_t> due;
+  for (const auto& task : plan.roles[0].tasks)
+    for (std::int64_t step = 0; step < steps; ++step)
+      if (task.label == label && is_due(plan, task, step, step + 1 == steps)) due.push_back(step);
+  return due;
+}
+
+TEST(Local, AveragesInItsStepsAndInTheLast) {
+  const auto graph = model("lenet");
+  const auto plan = [&](const std::string& form) { return local_sgd({graph, 5, 32, 4, parse_spec(form), {}}); };
+  using Steps = std::vector<std::int64_t>;
+  EXPECT_EQ(due_in(plan("local[every=4]"), "mean of parameters 0", 10), (Steps{3, 7, 9}));
+  EXPECT_EQ(due_in(plan("local[every=4,post=3]"), "mean of parameters 0", 10), (Steps{6, 9}));
+  EXPECT_EQ(due_in(plan("local[every=4,post=3]"), "all-reduce 0", 10), (Steps{0, 1, 2}));
+  EXPECT_EQ(due_in(plan("local[every=4,post=3]"), "update 0", 3), (Steps{0, 1, 2}));
+  // Nothing has gone apart: nothing is to be averaged.
+  EXPECT_EQ(due_in(plan("local[every=4,post=10]"), "mean of parameters 0", 10), (Steps{}));
+  const auto gossip = plan("local[every=2,average=gossip,topology=exponential]");
+  EXPECT_EQ(due_in(gossip, "send parameters 0 0, flip 1", 14), (Steps{1, 7, 13}));
+  EXPECT_EQ(due_in(gossip, "send parameters 0 1, flip 2", 14), (Steps{3, 9}));
+  EXPECT_EQ(due_in(gossip, "send parameters 0 2, flip 4", 14), (Steps{5, 11}));
+  EXPECT_EQ(due_in(gossip, "final mean of parameters 0", 14), (Steps{13}));
+}
+
+TEST(Local, MessagesOfGossipMeetThoseOfTheNeighbours) {
+  const auto graph = model("lenet");
+  const auto plan = local_sgd({graph, 5, 32, 4, parse_spec("local[average=gossip]"), {}});
+  const auto find = [&](const std::string& label) {
+    const auto& tasks = plan.roles[0].tasks;
+    return *std::find_if(tasks.begin(), tasks.end(), [&](const Task& task) { return task.label == label; });
+  };
+  const auto send = find("send parameters 0 +1"), receive = find("receive parameters 0 +1");
+  EXPECT_NE(send.meeting, kNone);
+  EXPECT_EQ(send.meeting, receive.meeting);
+  EXPECT_EQ(peer_of(plan, 4, send), 0);
+  EXPECT_EQ(peer_of(plan, 0, receive), 4);
+  EXPECT_NE(send.meeting, find("send parameters 0 -1").meeting);
+  // One way alone: nobody receives what is sent.
+  auto broken = plan;
+  std::erase_if(broken.roles[0].tasks, [](const Task& task) { return task.kind == TaskKind::receive || task.kind == TaskKind::average || task.kind == TaskKind::collective; });
+  const auto findings = verify(broken, static_cast<int>(graph.parameter_specs().size()));
+  ASSERT_FALSE(findings.empty());
+}
+
+TEST(Local, PlansOfThousandsOfWorkersAreCheckedInNoTime) {
+  const auto graph = model("resnet18");
+  const auto begin = now();
+  const auto plan = local_sgd({graph, 4096, 8192, 4, parse_spec("local[average=gossip,topology=exponential,momentum=average]"), {}});
+  EXPECT_TRUE(verify(plan, static_cast<int>(graph.parameter_specs().size())).empty());
+  EXPECT_LT(seconds(now() - begin), 1.0);
+}
+
+TEST(Local, RefusesOptionsThatDoNotFit) {
+  const auto graph = model("lenet");
+  for (const auto* bad : {"local[every=0]", "local[every=1.5]", "local[post=-1]", "local[average=some]", "local[topology=ring]", "local[average=gossip,topology=star]",
+                          "local[momentum=on]", "local[compress=fp16]"})
+    EXPECT_THROW(local_sgd({graph, 2, 32, 4, parse_spec(bad), {}}), Error) << bad;
 }
 
 }  // namespace

@@ -88,6 +88,19 @@ void assemble(const Plan& plan, int worker, Network& part, Device& device, Commu
   }
 }
 
+void average_replicas(Network& part, Device& device, Communicator& communicator, Network& whole) {
+  const c10::NoGradGuard guard;
+  const auto average = [&](const std::vector<at::Tensor>& from, const std::vector<at::Tensor>& to) {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      auto values = fetch(device, flat(from[i])).clone();
+      communicator.all_reduce(buffer_of(values), ReduceOp::average).wait();
+      flat(to[i]).copy_(device.upload(values));
+    }
+  };
+  average(part.parameters(), whole.parameters());
+  average(part.buffers(), whole.buffers());
+}
+
 std::string parameters_digest(const Plan& plan, int worker, Network& part, Device& device, Communicator* communicator) {
   Hasher hasher;
   for_each_parameter(plan, worker, part, device, communicator, [&](std::size_t, const at::Tensor& own, const at::Tensor& values) {

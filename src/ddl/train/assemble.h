@@ -23,6 +23,10 @@ bool is_in_parts(const Plan& plan);
 /// Collective: every worker calls it. Cost: the whole network's bytes from their holders to everyone.
 void assemble(const Plan& plan, int worker, Network& part, Device& device, Communicator& communicator, Network& whole);
 
+/// Fills `whole`, which may be `part` itself, with the mean of the parameters and batch statistics of replicas that have gone apart, each counting alike.
+/// Collective: every worker calls it. The same bits on all.
+void average_replicas(Network& part, Device& device, Communicator& communicator, Network& whole);
+
 /// Of all parameters: those that the worker holds as it holds them, others as their first holder does. Equal on all workers where replicas are.
 /// Collective where the network is in parts; else `communicator` may be null. Parameters that are gathered when they are used are there (WholeParameters).
 std::string parameters_digest(const Plan& plan, int worker, Network& part, Device& device, Communicator* communicator);

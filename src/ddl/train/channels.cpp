@@ -6,25 +6,25 @@
 
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
+#include "ddl/plan/peers.h"
 
 namespace ddl {
 
 // Making a communicator is itself a meeting of its members. Everyone makes them in one order that all agree on, groups by number, then pairs by their
 // workers, so that nobody waits for somebody who waits for them.
-Channels::Channels(const Plan& plan, int worker, Communicator* everyone) : mesh_(plan.mesh), worker_(worker), everyone_(everyone) {
+Channels::Channels(const Plan& plan, int worker, Communicator* everyone) : plan_(plan), worker_(worker), everyone_(everyone) {
   const auto& role = plan.role_of(worker);
-  for (const auto& other : plan.roles) peers_.push_back(other.first + std::min(worker - role.first, other.count - 1));
   std::set<int> used;
   std::set<Key> pairs;
   for (const auto& task : role.tasks) {
     if (task.kind == TaskKind::collective) used.insert(task.group);
-    if (is_transfer(task)) pairs.insert(key_of(task));
+    if (is_transfer(task) && peer_of(plan, worker, task) != kNone) pairs.insert(key_of(task));
   }
   std::vector<int> all(static_cast<std::size_t>(plan.workers()));
   std::iota(all.begin(), all.end(), 0);
   for (const int number : used) {
     invariant(everyone_ != nullptr, "a plan with collectives has a communicator");
-    const auto together = members(mesh_, plan.groups[static_cast<std::size_t>(number)], worker);
+    const auto together = members(plan.mesh, plan.groups[static_cast<std::size_t>(number)], worker);
     first_members_[number] = *std::min_element(together.begin(), together.end());
     groups_[number] = together == all ? nullptr : everyone_->group(together);
   }
@@ -35,7 +35,7 @@ Channels::Channels(const Plan& plan, int worker, Communicator* everyone) : mesh_
 }
 
 Channels::Key Channels::key_of(const Task& task) const {
-  const int peer = peers_[static_cast<std::size_t>(task.peer)];
+  const int peer = peer_of(plan_, worker_, task);
   return task.kind == TaskKind::send ? Key{worker_, peer, task.cargo} : Key{peer, worker_, task.cargo};
 }
 
@@ -55,8 +55,8 @@ Collective Channels::transfer() {
 
 int Channels::first_member(const Task& task) const {
   if (!is_transfer(task)) return first_members_.at(task.group);
-  const auto [from, to, cargo] = key_of(task);
-  return std::min(from, to);
+  // Of a ring of two the one's message and the other's are two events.
+  return std::get<0>(key_of(task));
 }
 
 Traffic Channels::traffic() const {

@@ -25,7 +25,7 @@ class Channels {
   Communicator& of_transfer(const Task& task) const;
   static Collective transfer();
 
-  /// The lowest worker of those that a task moves something among: with Task::meeting it tells the event from those of other workers of the role.
+  /// The lowest worker of a task's group, or the one that sends: with Task::meeting it tells the event from those of other workers of the role.
   int first_member(const Task& task) const;
 
   /// Payload bytes of all of them but `everyone`.
@@ -35,10 +35,9 @@ class Channels {
   using Key = std::tuple<int, int, Cargo>;  ///< from one worker to another
   Key key_of(const Task& task) const;
 
-  const Mesh mesh_;
+  const Plan plan_;
   int worker_;
   Communicator* everyone_;
-  std::vector<int> peers_;  ///< by role: the worker abreast
   std::map<int, std::unique_ptr<Communicator>> groups_;
   std::map<int, int> first_members_;  ///< of groups
   std::map<Key, std::unique_ptr<Communicator>> transfers_;

@@ -9,6 +9,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/plan/meetings.h"
+#include "ddl/plan/occasion.h"
 #include "ddl/train/executor_asynchronous.h"
 #include "ddl/train/precision.h"
 
@@ -49,6 +50,7 @@ void Executor::adopt(Plan plan) {
   communication_tasks_.clear();
   queues_.clear();
   control_task_ = kNone;
+  gossips_ = std::any_of(own.tasks.begin(), own.tasks.end(), [](const Task& task) { return is_transfer(task) && task.cargo == Cargo::parameters; });
   has_loss_ = std::find(own.stages.begin(), own.stages.end(), static_cast<int>(plan_.stages.size()) - 1) != own.stages.end();
   for (int i = 0; i < static_cast<int>(own.tasks.size()); ++i) {
     const auto& task = own.tasks[static_cast<std::size_t>(i)];
@@ -97,6 +99,7 @@ void Executor::adopt_buckets() {
     buckets_ = std::make_unique<GradientBuckets>(std::move(parameters), communicator_->transport(), device_);
   }
   buckets_->arrange(buckets);
+  received_.clear();
   adopt_compression();
 }
 
@@ -173,6 +176,7 @@ double Executor::read_loss(Step& step) {
 }
 
 void Executor::prepare(Step& step) {
+  step.due.assign(step.tasks.size(), true);
   step.done.assign(step.tasks.size(), false);
   step.started.assign(step.tasks.size(), false);
   step.handles.resize(step.tasks.size());
@@ -184,7 +188,7 @@ void Executor::prepare(Step& step) {
 
 void Executor::run_tasks(Step& step) {
   for (const int task : compute_tasks_) {
-    if (step.done[static_cast<std::size_t>(task)]) continue;
+    if (!step.due[static_cast<std::size_t>(task)]) continue;
     for (const int other : step.tasks[static_cast<std::size_t>(task)].after) complete(step, other);
     run(step, task);
     step.done[static_cast<std::size_t>(task)] = true;
@@ -197,17 +201,18 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
   if (asynchronous_) return step_asynchronous(number, next_batch, learning_rate, ask_to_stop);
   Step step{number, next_batch, learning_rate, ask_to_stop, role().tasks};
   prepare(step);
+  find_due(step);
   runner_->begin_step();
   if (!device_.is_host()) device_.synchronize();
   if (buckets_) {
-    if (buckets_->has_control()) buckets_->set_control(ask_to_stop ? 1 : 0);
+    if (buckets_->has_control()) buckets_->set_control(step.local ? word_of_replicas(step) : ask_to_stop ? 1 : 0);
     buckets_->begin_step(
         [&](int bucket, const Moment& there) {
           ++step.raised[static_cast<std::size_t>(bucket)];
           step.there[static_cast<std::size_t>(bucket)] = there;
           start_ready(step);
         },
-        [&](Nanoseconds begin, Nanoseconds end) { trace_.push_back(span(step.number, kNone, Cause::copy, begin, end)); });
+        [&](Nanoseconds begin, Nanoseconds end) { trace_.push_back(span(step.number, kNone, Cause::copy, begin, end)); }, !step.local);
   }
   if (gradient_shards_) begin_shards(step);
   start_ready(step);
@@ -223,9 +228,15 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
   result.loss = read_loss(step);
   tell_pending(step);
   const auto not_finite = [&](const std::string& got) { throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", number, got)); };
-  if (!std::isfinite(result.loss)) not_finite(fmt::format("{}", result.loss));
+  if (!std::isfinite(result.loss)) {
+    if (!step.local) not_finite(fmt::format("{}", result.loss));
+    if (!failed_) failed_.emplace(number, result.loss);
+  }
   const bool in_bucket = buckets_ && buckets_->has_control();
-  const double votes = in_bucket ? buckets_->control() : control_task_ != kNone ? control_[0] + control_[1] : ask_to_stop ? 1 : 0;
+  const double votes = step.local ? votes_of_replicas(step) : in_bucket ? buckets_->control() : control_task_ != kNone ? control_[0] + control_[1] : ask_to_stop ? 1 : 0;
+  // Replicas that train alone end where they next meet, so that all of them do.
+  if (!std::isfinite(votes) && failed_)
+    throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", failed_->first, failed_->second));
   if (!std::isfinite(votes)) not_finite("that of another worker");
   result.stop = votes > 0;
   result.skipped = step.skipped;
@@ -240,6 +251,10 @@ void Executor::run(Step& step, int number) {
     case TaskKind::load:
       step.batch = step.next_batch();
       if (!step.batch) throw Error(Code::invalid_argument, fmt::format("[executor] no batch for step {}", step.number));
+      if (step.local) {
+        own_weight_ += static_cast<double>(step.batch->weight);
+        global_weight_ += static_cast<double>(step.batch->global_weight);
+      }
       // A micro-batch of a small batch may be empty: then another one's backward is the stage's last.
       step.last_backward.assign(plan_.stages.size(), kNone);
       for (const int other : compute_tasks_)
@@ -255,6 +270,7 @@ void Executor::run(Step& step, int number) {
       update(step, task);
       break;
     case TaskKind::release: shards_->release(task.bucket); break;
+    case TaskKind::average: average(step, number); break;
     default: throw Error(Code::unsupported, fmt::format("[executor] unsupported: task '{}' is a {}", task.label, name(task.kind)));
   }
   record(step, begin, device_.mark(), span(step.number, number, cause_of(task.kind)));
@@ -289,12 +305,12 @@ void Executor::backward(Step& step, int number) {
     if (const auto lost = runner_->loss(task); lost.defined() && task.kind != TaskKind::backward_weight) {
       const auto loss = lost.to(at::kDouble);
       // Of a loss that is not finite, 0 times that is NaN, and so is the sum that all workers get.
-      if (buckets_ && buckets_->has_control()) buckets_->add_to_control(loss * 0);
+      if (buckets_ && buckets_->has_control() && (!gossips_ || step.ends)) buckets_->add_to_control(loss * 0);
       step.loss_sum = step.loss_sum.defined() ? step.loss_sum + loss : loss;
     }
     // The loss is a sum; dividing its gradient by what the samples of all workers count makes the sum over workers and
-    // micro-batches the gradient of the mean over the global batch, however unequal their shares are.
-    const double scale = (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(batch_of(step, task).global_weight);
+    // micro-batches the gradient of the mean over the global batch, however unequal their shares are. Who trains alone has a mean of its own.
+    const double scale = (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(step.local ? step.batch->weight : batch_of(step, task).global_weight);
     switch (task.kind) {
       case TaskKind::backward_input: runner_->backward_input(task, scale); break;
       case TaskKind::backward_weight: runner_->backward_weight(task, scale); break;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -54,6 +55,13 @@ struct UpdateReport {
   double loss_scale = 1;
 };
 
+/// How far replicas that train alone went apart; each worker's own.
+struct AveragingReport {
+  std::int64_t averagings = 0;  ///< over all workers
+  double last_drift = 0;        ///< before the last of them: |own - mean| / |mean|, of all parameters together
+  double largest_drift = 0;     ///< before any
+};
+
 /// Runs one worker's tasks of a plan, step after step.
 ///
 /// Tasks of the compute stream run in order on the calling thread. Collectives and messages run on threads of their communicators (channels.h):
@@ -85,6 +93,12 @@ class Executor {
   /// Errors: those of the loader and of collectives; invalid_argument when the loss is not finite, or the gradients
   /// are not whatever the loss is scaled with.
   StepResult step(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop);
+
+  /// After which step the run ends: tasks that are due then alone (Task::at_end) are done in it. kNone, at first: not known.
+  void ends_with(std::int64_t step) { last_step_ = step; }
+  /// Whether replicas have gone apart since they were last averaged; the same answer on every worker.
+  bool differs() const { return differs_; }
+  const AveragingReport& averaging() const { return averaging_; }
 
   /// The order in which the last step's gradients became complete; empty without buckets.
   std::vector<int> observed_order() const;
@@ -139,6 +153,14 @@ class Executor {
   void start_sharded(Step& step, int number);
   void start_norms(Step& step, int number);
   void update_shard(Step& step, const Task& task);
+  void start_mean(Step& step, int number);
+  void start_exchange(Step& step, int number);
+  at::Tensor held(const Task& task, int parameter) const;
+  void gather(Step& step, const Task& task);
+  void average(Step& step, int number);
+  void find_due(Step& step);
+  double word_of_replicas(const Step& step) const;
+  double votes_of_replicas(Step& step);
   void complete(Step& step, int number);
   void arrive(Step& step, int number);
   void drop_sent(Step& step);
@@ -193,6 +215,16 @@ class Executor {
   NormsOfParts* part_norms_ = nullptr;  ///< the optimizer, if it reads norms of whole parameters
   std::vector<double> norms_;           ///< by parameter two, of all workers once they are exchanged
   Trace trace_;
+  // Of replicas that train alone (executor_average.cpp).
+  std::int64_t last_step_ = kNone;
+  bool differs_ = false;
+  double own_weight_ = 0, global_weight_ = 0;  ///< of the samples since the last averaging
+  bool gossips_ = false;
+  int stop_in_ = 0;                            ///< exchanges of gossip until all stop, this one included; 0: nobody asked
+  bool failing_ = false;                       ///< then all fail, some loss not being finite
+  std::optional<std::pair<std::int64_t, double>> failed_;  ///< the first step whose own loss was not finite, and that
+  std::map<int, at::Tensor> received_;         ///< by task, on the host
+  AveragingReport averaging_;
 };
 
 }  // namespace ddl

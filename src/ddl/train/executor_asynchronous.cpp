@@ -65,7 +65,8 @@ StepResult Executor::step_asynchronous(std::int64_t number, const NextBatch& nex
     }
     for (std::size_t t = 0; t < tasks.size(); ++t) {
       const auto batch = which + tasks[t].ahead;
-      step.done[t] = tasks[t].kind == TaskKind::load || batch < 0 || (!real && tasks[t].ahead == 0) || !state.batches.contains(batch);
+      step.due[t] = tasks[t].kind != TaskKind::load && batch >= 0 && (real || tasks[t].ahead > 0) && state.batches.contains(batch);
+      step.done[t] = !step.due[t];
     }
     run_tasks(step);
     leave(step);

@@ -37,6 +37,8 @@ std::uint32_t Executor::meeting_of(const Task& task) const {
 bool Executor::is_done(const Step& step, int number) const {
   const auto i = static_cast<std::size_t>(number);
   if (step.done[i]) return true;
+  // One that is left out is done once what it is after is.
+  if (!step.due[i]) return std::all_of(step.tasks[i].after.begin(), step.tasks[i].after.end(), [&](int other) { return is_done(step, other); });
   return step.started[i] && std::all_of(step.handles[i].begin(), step.handles[i].end(), [](const Handle& handle) { return handle.done(); });
 }
 
@@ -56,7 +58,7 @@ void Executor::start_ready(Step& step) {
   for (auto& queue : queues_)
     for (; queue.next < queue.tasks.size(); ++queue.next) {
       const int number = queue.tasks[queue.next];
-      if (step.done[static_cast<std::size_t>(number)]) continue;
+      if (!step.due[static_cast<std::size_t>(number)]) continue;
       if (!may_start(step, step.tasks[static_cast<std::size_t>(number)])) break;
       start(step, number);
     }
@@ -64,12 +66,14 @@ void Executor::start_ready(Step& step) {
 
 void Executor::start(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
-  if (is_transfer(task))
-    start_transfer(step, number);
-  else if (task.cargo == Cargo::control)
+  if (task.cargo == Cargo::control)
     asynchronous_ ? start_late_control(step, number) : start_control(step, number);
   else if (gradient_shards_)
     start_sharded(step, number);
+  else if (task.cargo == Cargo::parameters || task.cargo == Cargo::state)
+    is_transfer(task) ? start_exchange(step, number) : start_mean(step, number);
+  else if (is_transfer(task))
+    start_transfer(step, number);
   else
     start_collective(step, number);
   step.started[static_cast<std::size_t>(number)] = true;
@@ -127,6 +131,10 @@ void Executor::complete(Step& step, int number) {
   const auto i = static_cast<std::size_t>(number);
   if (step.done[i]) return;
   const auto& task = step.tasks[i];
+  if (!step.due[i]) {
+    for (const int other : task.after) complete(step, other);
+    return;
+  }
   const auto begin = device_.mark();
   // It may be behind others of its queue, and those behind what nobody has waited for yet.
   for (auto& queue : queues_) {
@@ -134,7 +142,7 @@ void Executor::complete(Step& step, int number) {
     if (std::find(queue.tasks.begin(), queue.tasks.end(), number) == queue.tasks.end()) continue;
     while (!step.started[i]) {
       const int next = queue.tasks[queue.next];
-      if (step.done[static_cast<std::size_t>(next)]) {
+      if (!step.due[static_cast<std::size_t>(next)]) {
         ++queue.next;
         continue;
       }
@@ -150,7 +158,7 @@ void Executor::complete(Step& step, int number) {
   const auto back = device_.mark();
   arrive(step, number);
   const auto end = device_.mark();
-  auto exposed = span(step.number, number, task.kind == TaskKind::receive ? Cause::bubble : Cause::communication);
+  auto exposed = span(step.number, number, task.kind == TaskKind::receive && task.cargo != Cargo::parameters && task.cargo != Cargo::state ? Cause::bubble : Cause::communication);
   exposed.meeting = meeting_of(task);
   record(step, begin, end, exposed);
   if (device_.is_host()) return;
@@ -162,7 +170,9 @@ void Executor::arrive(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
   auto& messages = step.messages[static_cast<std::size_t>(number)];
   if (task.kind == TaskKind::receive && !device_.is_host())
-    for (auto& message : messages) device_.upload_into(message.device, message.host);
+    // Those of gossip are taken where they are averaged.
+    for (auto& message : messages)
+      if (message.device.defined()) device_.upload_into(message.device, message.host);
   messages.clear();
   if (task.kind != TaskKind::collective) return;
   if (gradient_shards_ && task.cargo == Cargo::gradients) return gradient_shards_->take_reduced(task.bucket);

@@ -37,6 +37,13 @@ struct Executor::Step {
     Span span;
   };
   std::vector<Pending> pending = {};      ///< spans whose times are not known yet
+  std::vector<bool> due = {};             ///< by task: done in this step
+  bool local = false;                     ///< gradients are those of the worker's own samples
+  bool exchanges = false;                 ///< messages of parameters go to neighbours
+  bool averages = false;                  ///< parameters become the mean of all
+  bool ends = false;                      ///< the run, as far as is known before
+  at::Tensor apart = {}, size = {};       ///< squares of own parameters less the mean, and of the mean
+  std::vector<const Task*> gathered = {}; ///< by bucket: of which the bucket's memory holds what is sent
 };
 
 }  // namespace ddl

@@ -53,6 +53,8 @@ void Executor::judge_gradient(Step& step) {
 }
 
 void Executor::update(Step& step, const Task& task) {
+  // No samples of its own, no step: neither momentum nor decay moves a worker that saw nothing.
+  if (step.local && step.batch->samples == 0) return;
   if (!step.judged) judge_gradient(step);
   if (gradient_shards_) return update_shard(step, task);
   std::vector<std::size_t> numbers;

@@ -90,7 +90,8 @@ void GradientBuckets::arrange(const std::vector<Bucket>& buckets) {
   invariant(offset <= memory_.size(), "buckets fit their memory");
 }
 
-void GradientBuckets::begin_step(Ready ready, std::function<void(Nanoseconds, Nanoseconds)> copied) {
+void GradientBuckets::begin_step(Ready ready, std::function<void(Nanoseconds, Nanoseconds)> copied, bool travels) {
+  travels_ = travels;
   ready_ = std::move(ready);
   copied_ = std::move(copied);
   last_pass_ = false;
@@ -130,9 +131,13 @@ void GradientBuckets::settle(int number) {
   came_[static_cast<std::size_t>(number)] = true;
   const int bucket = bucket_of_[static_cast<std::size_t>(number)];
   if (--missing_[static_cast<std::size_t>(bucket)] > 0) return;
-  if (device_.is_host()) return ready_(bucket, Moment());
-  const auto& place = places_[static_cast<std::size_t>(bucket)];
-  ready_(bucket, device_.download(place.host, place.device));
+  ready_(bucket, travels_ ? deliver(bucket) : Moment());
+}
+
+Moment GradientBuckets::deliver(int bucket) {
+  if (device_.is_host()) return Moment();
+  auto& place = places_[static_cast<std::size_t>(bucket)];
+  return device_.download(place.host, place.device);
 }
 
 void GradientBuckets::receive(int bucket) {

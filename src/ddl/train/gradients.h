@@ -39,7 +39,8 @@ class GradientBuckets {
   /// Before a step: forgets which gradients came. `ready` is called, in the thread that runs backward, when the last gradient of a
   /// bucket is on its way into it: it is there once the moment has passed. `copied`, if given, gets a span for every copy on the host.
   using Ready = std::function<void(int bucket, const Moment& there)>;
-  void begin_step(Ready ready, std::function<void(Nanoseconds begin, Nanoseconds end)> copied);
+  /// `travels`: gradients go on to buffer(); else they are for this worker alone, and stay on the device.
+  void begin_step(Ready ready, std::function<void(Nanoseconds begin, Nanoseconds end)> copied, bool travels = true);
   /// Before each backward of the step; `last`: no other will touch its parameters. The first gradient of a parameter is copied to its place, those of later ones are
   /// added to it; in a last one a gradient that came is complete.
   void begin_pass(bool last);
@@ -51,6 +52,8 @@ class GradientBuckets {
   Buffer buffer(int bucket) const;
   /// Takes what was reduced in buffer() to the device, in order with what computes with it. The buffer stays as it is until that is over.
   void receive(int bucket);
+  /// What was put into the views of a bucket, to buffer(): it is there once the moment has passed.
+  Moment deliver(int bucket);
   /// A view of the bucket, on the device, with the parameter's sizes and strides.
   const at::Tensor& gradient(int parameter) const { return views_[static_cast<std::size_t>(parameter)]; }
 
@@ -90,6 +93,7 @@ class GradientBuckets {
   at::Tensor own_control_;  ///< on the device
   Ready ready_;
   std::function<void(Nanoseconds, Nanoseconds)> copied_;
+  bool travels_ = true;
   bool last_pass_ = false;
   std::vector<bool> filled_;   ///< by parameter: something of this step is in its place
   std::vector<bool> came_;     ///< by parameter: what is in its place is complete

@@ -41,6 +41,8 @@ class Optimizer {
   /// Tensors kept for each parameter, of its size and type.
   int state_tensors() const { return static_cast<int>(states_.size()); }
   std::int64_t state_bytes() const;
+  /// The `which`-th of the tensors that are kept for a parameter.
+  const at::Tensor& kept(int which, std::size_t parameter) const { return states_.at(static_cast<std::size_t>(which)).at(parameter); }
 
  protected:
   /// The state starts as zeros, on its parameter's device. `name` is that of messages.

@@ -105,6 +105,8 @@ struct Trial {
   bool aten = false;                ///< optimizers as on a GPU
   double rate = kRate;
   Strategy make = {};               ///< instead of the one that `strategy` names
+  std::int64_t ask_at = -1;         ///< the step from which on one rank asks to stop
+  int ask_rank = 0;
 };
 
 struct Outcome {
@@ -112,6 +114,8 @@ struct Outcome {
   std::vector<int> numbers;             ///< of those
   double loss = 0;  ///< summed over steps
   UpdateReport updates;
+  AveragingReport averaging;
+  std::int64_t steps = 0;           ///< that were made
   Trace trace;
   int faults = 0;                   ///< of a delayed device
   int pinned = 0;                   ///< blocks that it was not told to unpin
@@ -136,6 +140,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   const auto plan_with = [&](std::vector<int> order) {
     StrategyInput input{graph, ranks, trial.batch, 8, spec, std::move(order), trial.accumulate};
     input.whole_gradient = Executor::needs_whole_gradient(recipe);
+    input.optimizer_tensors = make_optimizer(parse_spec(trial.optimizer), {}, {0.9, 0.01})->state_tensors();
     input.parameter_norms = dynamic_cast<NormsOfParts*>(make_optimizer(parse_spec(trial.optimizer), {}, {0.9, 0.01}).get()) != nullptr;
     return (trial.make && spec.name != "single" ? trial.make : builtin_strategies().at(spec.name).make)(input);
   };
@@ -148,11 +153,15 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   auto made = std::make_unique<Executor>(network, *optimizer, *device, communicator, rank, recipe, Exchange{"auto", trial.compression}, shards.get());
   auto& executor = *made;
   executor.adopt(plan);
+  executor.ends_with(trial.steps - 1);
   const Sampler sampler(data.size(), trial.batch, plan.shares(), true, 3, [&](std::int64_t index) { return data.weight(index); });
   Loader loader(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, {0, 1});
   Outcome outcome;
   for (std::int64_t step = 0; step < trial.steps; ++step) {
-    outcome.loss += executor.step(step, [&] { return loader.next(); }, trial.rate, false).loss;
+    const auto result = executor.step(step, [&] { return loader.next(); }, trial.rate, trial.ask_at >= 0 && step >= trial.ask_at && rank == trial.ask_rank);
+    outcome.loss += result.loss;
+    ++outcome.steps;
+    if (result.stop) break;
     if (step == 0 && !shards && plan.stages.size() == 1 && !executor.role().buckets.empty()) {
       auto order = executor.observed_order();
       std::vector<std::int64_t> shared(order.begin(), order.end());
@@ -167,6 +176,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   outcome.buffer_numbers = network.buffer_numbers();
   outcome.trace = executor.take_trace();
   outcome.updates = executor.updates();
+  outcome.averaging = executor.averaging();
   if (communicator) communicator->barrier().wait();
   gathered.reset();
   made.reset();

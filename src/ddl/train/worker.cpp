@@ -142,6 +142,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()),
       memory_(*device_) {
   executor_.adopt(plan_);
+  executor_.ends_with(last_step_ - 1);
   // Whatever draws without being told by what: dropout in a TorchScript file.
   at::manual_seed(job.seed * 65'537 + static_cast<std::uint64_t>(rank));
   static_bytes_ = device_->memory().current;
@@ -187,10 +188,15 @@ bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated)
   memory_.note_training();
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
   const WholeParameters gathered(shards_.get(), communicator_.get());
-  message["parameters_digest"] = parameters_digest(plan_, rank_, network_, *device_, communicator_.get());
+  // Of replicas that have gone apart it is their mean that is told of and evaluated; they themselves train on as they are.
+  std::optional<Network> whole;
+  if (executor_.differs()) {
+    whole.emplace(graph_, network_options(job_, *device_));
+    average_replicas(network_, *device_, *communicator_, *whole);
+  }
+  message["parameters_digest"] = parameters_digest(plan_, rank_, whole ? *whole : network_, *device_, communicator_.get());
   if (evaluated) {
     // Of a network in parts each worker has a whole one for the while, so that all evaluate at once.
-    std::optional<Network> whole;
     if (is_in_parts(plan_)) {
       whole.emplace(graph_, network_options(job_, *device_));
       assemble(plan_, rank_, network_, *device_, *communicator_, *whole);
@@ -264,6 +270,13 @@ Json compression_json(const std::optional<CompressionReport>& report) {
   return {{"sent_bytes", report->sent.value}, {"uncompressed_bytes", report->uncompressed.value}, {"relative_error", report->relative_error()}};
 }
 
+/// How far this worker was from the mean of all before averagings; nothing where replicas do not go apart.
+Json averaging_json(const Executor& executor) {
+  if (executor.plan().local_from == kNone) return nullptr;
+  const auto& report = executor.averaging();
+  return {{"averagings", report.averagings}, {"last_drift", report.last_drift}, {"largest_drift", report.largest_drift}};
+}
+
 Json Worker::buckets_json() const {
   const auto specs = graph_.parameter_specs();
   Json buckets = Json::array();
@@ -314,6 +327,8 @@ Shortage Worker::shortage() {
 void Worker::finish(bool stopped) {
   memory_.note_training();
   const auto held = memory_.training_peak();
+  // Stopped while it evaluated, between two averagings.
+  if (executor_.differs()) average_replicas(network_, *device_, *communicator_, network_);
   auto traffic = communicator_ ? communicator_->transport().traffic() : Traffic{};
   traffic.sent += executor_.own_traffic().sent;
   traffic.received += executor_.own_traffic().received;
@@ -327,6 +342,7 @@ void Worker::finish(bool stopped) {
                                         {"buckets", buckets_json()},
                                         {"precision", precision_json()},
                                         {"clipped_steps", job_.clip > 0 ? Json(executor_.updates().clipped) : Json(nullptr)},
+                                        {"averaging", averaging_json(executor_)},
                                         {"compression", compression_json(executor_.compression())}}.dump());
   // Nobody tears its transport down while a peer still reads from it.
   if (communicator_) communicator_->barrier().wait();
