@@ -27,7 +27,7 @@ Registry<Exporter> builtin_exporters() {
   exporters.add({"csv", "a row per rank and step with its time", one_file(export_csv)});
   exporters.add({"csv-summary", "one line per run", one_file(export_csv_summary)});
   exporters.add({"chrome", "trace events for Perfetto and chrome://tracing", one_file(export_chrome)});
-  exporters.add({"perfetto", "the same as Perfetto's own format, a tenth of the size", one_file(export_perfetto, true)});
+  exporters.add({"perfetto", "the same in Perfetto's own format", one_file(export_perfetto, true)});
   exporters.add({"hta", "a folder of traces for Holistic Trace Analysis, one a rank", {export_hta, true, false}});
   return exporters;
 }

@@ -98,11 +98,13 @@ void draw_worker(Drawing& drawing, const TraceView& view, const Trace& spans, co
     const auto* of = task_of(piece);
     const auto& task = of ? of->task : kNothing;
     const auto shade = shade_of(piece, task);
-    drawing.add({piece.begin, piece.end}, top, kComputeHeight, shade, of ? of->name : shade, worker, computes(piece.cause) ? opacity_of(stages, task.stage) : 1);
+    const double opacity = computes(piece.cause) ? opacity_of(stages, task.stage) : 1;
+    drawing.add({piece.begin, piece.end}, top, kComputeHeight, shade, of ? of->name : shade, worker, opacity);
     const bool room = static_cast<double>(piece.end - piece.begin) >= kRoomForNumber * static_cast<double>(drawing.end - drawing.begin);
+    // Through what is pale the page shows, light or dark: the page's own ink can be read on it.
     if (numbered && room && computes(piece.cause) && task.micro_batch >= 0)
       drawing.numbers.push_back({{"at", (drawing.ms(piece.begin) + drawing.ms(piece.end)) / 2}, {"y", top + kComputeHeight / 2}, {"number", std::to_string(task.micro_batch)},
-                                 {"ink", piece.cause == Cause::forward ? "var(--on-light)" : "var(--on-dark)"}});
+                                 {"ink", opacity < 0.8 ? "var(--text)" : piece.cause == Cause::forward ? "var(--on-light)" : "var(--on-dark)"}});
   }
   for (const auto& span : spans) {
     if (span.worker != rank || span.stream != Stream::communication) continue;
