@@ -9,6 +9,11 @@ find_package(GTest REQUIRED)
 find_package(benchmark REQUIRED)
 include(GoogleTest)
 
+# Headers alone: they write Protocol Buffers without a compiler of schemas.
+find_path(protozero_headers protozero/pbf_writer.hpp REQUIRED)
+add_library(ddl_protozero INTERFACE)
+target_include_directories(ddl_protozero SYSTEM INTERFACE ${protozero_headers})
+
 # LibTorch by its files, not by find_package(Torch): that wants a whole CUDA toolkit where the wheel has CUDA in it.
 execute_process(
   COMMAND ${DDL_PYTHON} -c "

@@ -48,11 +48,12 @@ class Setup(unittest.TestCase):
         self.stand_in("id", f"echo {number}")
 
     def environment(self):
-        """A Python environment that setup.sh takes for made, and whose pip only notes what it was asked for."""
-        python = self.folder / "clone/.deps/venv/bin/python"
-        python.parent.mkdir(parents=True)
-        python.write_text(f'#!/bin/bash\n[ "$1" = -m ] && echo "$*" >> {self.log}; exit 0\n')
-        python.chmod(0o755)
+        """Python environments that setup.sh takes for made, and whose pip only notes what it was asked for."""
+        for name in ("venv", "traces"):
+            python = self.folder / "clone/.deps" / name / "bin/python"
+            python.parent.mkdir(parents=True)
+            python.write_text(f'#!/bin/bash\n[ "$1" = -m ] && echo "{name}: $*" >> {self.log}; exit 0\n')
+            python.chmod(0o755)
 
     def run_it(self):
         return subprocess.run([self.folder / "clone/tools/setup.sh"], env={"PATH": str(self.commands), "DDLBENCH_LOCALE": str(self.locale)}, text=True,
@@ -92,7 +93,8 @@ class Setup(unittest.TestCase):
         self.environment()
         self.assertEqual(self.run_it().returncode, 0)
         first = self.log.read_text()
-        self.assertIn("pip install", first)
+        self.assertIn("venv: -m pip install", first)
+        self.assertIn("traces: -m pip install", first)
         self.assertNotIn("apt-get", first)
         done = self.run_it()
         self.assertEqual((done.returncode, done.stderr, self.log.read_text()), (0, "", first))

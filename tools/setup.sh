@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 deps=.deps
 stamp=$deps/stamp
 wanted=$(cat tools/packages.txt tools/corpus.txt tools/requirements*.txt tools/setup.sh | sha256sum | cut -d' ' -f1)
-if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && "$deps/venv/bin/python" -c '' 2>/dev/null; then
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && "$deps/venv/bin/python" -c '' 2>/dev/null && "$deps/traces/bin/python" -c '' 2>/dev/null; then
   exit 0
 fi
 
@@ -51,16 +51,25 @@ if [ ${#lacking[@]} -gt 0 ]; then
   rm -rf "$deps/unpack"
 fi
 
-if ! "$deps/venv/bin/python" -c '' 2>/dev/null; then
-  say "making a Python environment in $deps/venv"
-  rm -rf "$deps/venv"
+# environment NAME: a Python environment in .deps/NAME, made where it is not there.
+environment() {
+  "$deps/$1/bin/python" -c '' 2>/dev/null && return
+  say "making a Python environment in $deps/$1"
+  rm -rf "${deps:?}/$1"
   # Debian's own interpreter where it is there: python3 on the PATH may be a version manager's shim.
-  python=/usr/bin/python3; [ -x "$python" ] || python=python3
-  "$python" -m venv "$deps/venv"
-fi
-say "fetching Python wheels: $(grep -hv '^#' tools/requirements*.txt | tr '\n' ' ')"
-pip() { "$deps/venv/bin/python" -m pip install -q --disable-pip-version-check "$@"; }
-pip -r tools/requirements.txt
-pip --no-deps -r tools/requirements-alone.txt
+  local python=/usr/bin/python3
+  [ -x "$python" ] || python=python3
+  "$python" -m venv "$deps/$1"
+}
+pip() { "$deps/$1/bin/python" -m pip install -q --disable-pip-version-check "${@:2}"; }
+environment venv
+say "fetching Python wheels: $(grep -hv '^#' tools/requirements.txt tools/requirements-alone.txt | tr '\n' ' ')"
+pip venv -r tools/requirements.txt
+pip venv --no-deps -r tools/requirements-alone.txt
+# Apart, since what they need changes with every version, and LibTorch's environment must not.
+environment traces
+say "fetching Python wheels that tests read traces with: $(grep -hv '^#' tools/requirements-traces*.txt | tr '\n' ' ')"
+pip traces -r tools/requirements-traces.txt
+pip traces --no-deps -r tools/requirements-traces-alone.txt
 echo "$wanted" > "$stamp"
 say "done"

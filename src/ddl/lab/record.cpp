@@ -11,6 +11,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
 #include "ddl/lab/build_info.h"
+#include "ddl/lab/plan_record.h"
 #include "ddl/measure/environment.h"
 
 namespace ddl {
@@ -124,11 +125,14 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
     const double scale = 1e3 / static_cast<double>(measured);
     Json causes;
     for (std::size_t c = 0; c < kCauses; ++c) causes[std::string(name(static_cast<Cause>(c)))] = ledger.seconds[c] * scale;
-    json["overlapped_communication_ms"] = observed.book.overlapped_communication(number, static_cast<std::int64_t>(skipped)) * scale;
+    const auto activity = observed.book.activity(number, static_cast<std::int64_t>(skipped));
+    json["communication_busy_ms"] = activity.communication * scale;
+    json["overlapped_communication_ms"] = activity.overlapped * scale;
+    json["idle_ms"] = activity.idle * scale;
     if (experiment.subject != "ddlbench") {
       // What another package hides inside its backward is not nothing; it is not known.
       for (const auto cause : {Cause::copy, Cause::communication, Cause::wait, Cause::bubble, Cause::harness}) causes[std::string(name(cause))] = nullptr;
-      json["overlapped_communication_ms"] = nullptr;
+      for (const auto* key : {"communication_busy_ms", "overlapped_communication_ms", "idle_ms"}) json[key] = nullptr;
     }
     json["ledger_ms"] = causes;
     json["wall_ms"] = ledger.wall * scale;
@@ -193,14 +197,15 @@ Json new_record(const Experiment& experiment, const std::string& dataset_digest)
   for (const auto* key : {"launch", "samples", "throughput", "step_ms", "loss", "accuracy", "parameters_digest", "model"})
     record[key] = nullptr;
   record["ranks"] = Json::array();
+  record["plan"] = nullptr;
   record["trace"] = Json::array();
+  record["trace_steps"] = Json::array();
   record["prediction"] = nullptr;
   record["messages"] = Json::array();
   return record;
 }
 
-void complete_record(Json& record, const Experiment& experiment, const Observed& observed,
-                     const std::vector<std::vector<std::string>>& task_names) {
+void complete_record(Json& record, const Experiment& experiment, const Observed& observed, const Plan& plan) {
   record["state"] = observed.state;
   record["reason"] = observed.reason.empty() ? Json(nullptr) : Json(observed.reason);
   record["finished"] = utc_now();
@@ -216,7 +221,9 @@ void complete_record(Json& record, const Experiment& experiment, const Observed&
   add_digest(record, observed);
   record["ranks"] = Json::array();
   for (std::size_t rank = 0; rank < observed.done.size(); ++rank) record["ranks"].push_back(rank_json(experiment, observed, rank, skipped));
-  record["trace"] = observed.book.trace(task_names);
+  record["trace"] = observed.book.trace(plan);
+  record["trace_steps"] = observed.book.trace_steps();
+  if (!record["trace"].empty() && experiment.subject == "ddlbench") record["plan"] = plan_json(experiment.job.strategy, plan, mean_passes(observed.book));
   for (const auto& message : observed.messages) record["messages"].push_back(message);
 }
 

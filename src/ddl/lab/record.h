@@ -28,9 +28,8 @@ struct Observed {
 /// The fields of docs/record.md that exist before a run: schema, id, identity, config, build, environment.before.
 Json new_record(const Experiment& experiment, const std::string& dataset_digest);
 
-/// Adds what was observed.
-void complete_record(Json& record, const Experiment& experiment, const Observed& observed,
-                     const std::vector<std::vector<std::string>>& task_names);
+/// Adds what was observed of the workers of `plan`.
+void complete_record(Json& record, const Experiment& experiment, const Observed& observed, const Plan& plan);
 
 /// The time as records write it: 2026-11-21T10:15:02.123Z.
 std::string utc_now();

@@ -23,15 +23,6 @@
 namespace ddl {
 namespace {
 
-/// What tasks are called, by rank.
-std::vector<std::vector<std::string>> task_names(const ModelGraph& graph, const Job& job) {
-  const auto plan = plan_job(job, graph);
-  std::vector<std::vector<std::string>> names(static_cast<std::size_t>(plan.workers()));
-  for (int rank = 0; rank < plan.workers(); ++rank)
-    for (const auto& task : plan.role_of(rank).tasks) names[static_cast<std::size_t>(rank)].push_back(task.label);
-  return names;
-}
-
 /// What to say beside a rank that the kernel may have ended for that: who was to hold how much.
 std::string killed_for_memory(const Experiment& experiment, const ModelGraph& graph) {
   const auto holds = plan_job(experiment.job, graph).role_of(0).holds;
@@ -153,7 +144,7 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events, AgentHub*
   supervise(*launch, experiment, events, observed);
   if (observed.killed_for_memory) observed.reason += killed_for_memory(experiment, graph);
 
-  complete_record(record, experiment, observed, task_names(graph, experiment.job));
+  complete_record(record, experiment, observed, plan_job(experiment.job, graph));
   record["launch"] = launch_json(times);
   record["model"] = {{"parameters", graph.parameters()}, {"flops_per_sample", graph.flops() > 0 ? Json(graph.flops()) : Json(nullptr)}, {"layers", graph.layers.size()}};
   return record;

@@ -2,24 +2,17 @@
 
 #include <algorithm>
 
+#include "ddl/plan/meetings.h"
+
 namespace ddl {
 namespace {
 
 constexpr std::size_t kRecentSteps = 20;
 
-/// Of the communication stream's busy time, what does not coincide with the compute stream standing still for it.
-double overlapped(const std::vector<Span>& spans, int worker) {
-  double busy = 0, exposed = 0;
-  for (const auto& span : spans) {
-    if (span.worker != worker) continue;
-    if (span.stream == Stream::communication) {
-      busy += seconds(span.end - span.begin);
-      for (const auto& other : spans)
-        if (other.worker == worker && other.stream == Stream::compute && (other.cause == Cause::communication || other.cause == Cause::bubble))
-          exposed += seconds(std::max<Nanoseconds>(0, std::min(span.end, other.end) - std::max(span.begin, other.begin)));
-    }
-  }
-  return std::max(0.0, busy - exposed);
+/// A task's number means nothing to a span that another plan left: the first step's, before buckets were cut anew.
+bool fits(const Task& task, Cause cause) {
+  const bool waits = cause == Cause::communication || cause == Cause::bubble;
+  return communicates(task) ? waits : cause_of(task.kind) == cause;
 }
 
 }  // namespace
@@ -41,10 +34,17 @@ void StepBook::settle() {
     auto found = open_.find(complete_);
     auto spans = found == open_.end() ? std::vector<Span>{} : std::move(found->second);
     if (found != open_.end()) open_.erase(found);
+    const Arrivals arrivals(spans);
+    // Each rank's by itself: together they take time in proportion to the spans.
+    std::vector<Trace> own(ranks_.size());
+    for (const auto& span : spans)
+      if (span.worker >= 0 && static_cast<std::size_t>(span.worker) < own.size()) own[static_cast<std::size_t>(span.worker)].push_back(span);
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const auto& record = ranks_[r].steps[static_cast<std::size_t>(complete_)];
-      ranks_[r].ledgers.push_back(fold(spans, static_cast<int>(r), record.begin, record.end));
-      ranks_[r].overlapped.push_back(overlapped(spans, static_cast<int>(r)));
+      const auto compute = flatten(own[r], static_cast<int>(r), record.begin, record.end, arrivals);
+      ranks_[r].ledgers.push_back(fold(compute, record.begin, record.end));
+      const auto moved = moving(own[r], static_cast<int>(r), record.begin, record.end, arrivals, compute);
+      ranks_[r].activities.push_back(ddl::activity(compute, moved, record.begin, record.end));
     }
     if (mode_ == TraceMode::off) continue;
     kept_[complete_] = std::move(spans);
@@ -71,30 +71,57 @@ Ledger StepBook::ledger(int rank, std::int64_t first) const {
   return sum;
 }
 
-double StepBook::overlapped_communication(int rank, std::int64_t first) const {
-  const auto& all = ranks_[static_cast<std::size_t>(rank)].overlapped;
-  double sum = 0;
+Activity StepBook::activity(int rank, std::int64_t first) const {
+  const auto& all = ranks_[static_cast<std::size_t>(rank)].activities;
+  Activity sum;
   for (auto step = static_cast<std::size_t>(first); step < all.size(); ++step) sum += all[step];
   return sum;
 }
 
-Json StepBook::trace(const std::vector<std::vector<std::string>>& names) const {
+Nanoseconds StepBook::trace_start() const {
+  if (kept_.empty()) return 0;
+  const auto first = static_cast<std::size_t>(kept_.begin()->first);
+  auto start = ranks_.front().steps[first].begin;
+  for (const auto& rank : ranks_) start = std::min(start, rank.steps[first].begin);
+  for (const auto& span : kept_.begin()->second) start = std::min(start, span.begin);
+  return start;
+}
+
+Json StepBook::trace(const Plan& plan) const {
   Json list = Json::array();
-  Nanoseconds start = 0;
-  for (const auto& [step, spans] : kept_)
-    for (const auto& span : spans) start = start == 0 ? span.begin : std::min(start, span.begin);
+  const auto start = trace_start();
   for (const auto& [step, spans] : kept_)
     for (const auto& span : spans) {
-      const auto rank = static_cast<std::size_t>(span.worker);
-      const bool named = span.task >= 0 && rank < names.size() && static_cast<std::size_t>(span.task) < names[rank].size();
-      list.push_back({{"rank", span.worker},
-                      {"step", span.step},
-                      {"task", span.task},
-                      {"stream", name(span.stream)},
-                      {"cause", name(span.cause)},
-                      {"name", named ? names[rank][static_cast<std::size_t>(span.task)] : std::string(name(span.cause))},
-                      {"begin_us", static_cast<double>(span.begin - start) * 1e-3},
-                      {"end_us", static_cast<double>(span.end - start) * 1e-3}});
+      const Task* task = nullptr;
+      if (span.task >= 0 && span.worker >= 0 && span.worker < plan.workers()) {
+        const auto& tasks = plan.role_of(span.worker).tasks;
+        const auto number = static_cast<std::size_t>(span.task);
+        if (number < tasks.size() && fits(tasks[number], span.cause)) task = &tasks[number];
+      }
+      Json entry{{"rank", span.worker},
+                 {"step", span.step},
+                 {"task", task != nullptr ? span.task : kNone},
+                 {"stream", name(span.stream)},
+                 {"cause", name(span.cause)},
+                 {"name", task != nullptr ? task->label : std::string(name(span.cause))},
+                 {"begin_us", static_cast<double>(span.begin - start) * 1e-3},
+                 {"end_us", static_cast<double>(span.end - start) * 1e-3}};
+      if (span.meeting != 0) entry["meeting"] = span.meeting;
+      list.push_back(std::move(entry));
+    }
+  return list;
+}
+
+Json StepBook::trace_steps() const {
+  Json list = Json::array();
+  const auto start = trace_start();
+  for (const auto& [step, spans] : kept_)
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const auto& record = ranks_[rank].steps[static_cast<std::size_t>(step)];
+      list.push_back({{"rank", rank},
+                      {"step", step},
+                      {"begin_us", static_cast<double>(record.begin - start) * 1e-3},
+                      {"end_us", static_cast<double>(record.end - start) * 1e-3}});
     }
   return list;
 }

@@ -6,6 +6,7 @@
 
 #include "ddl/core/json.h"
 #include "ddl/measure/ledger.h"
+#include "ddl/plan/plan.h"
 #include "ddl/train/control.h"
 #include "ddl/train/job.h"
 
@@ -19,6 +20,7 @@ class StepBook {
 
   void add(int rank, const std::vector<StepRecord>& steps, const std::vector<Span>& spans);
 
+  int ranks() const { return static_cast<int>(ranks_.size()); }
   /// Steps that every rank has told of, from the first.
   std::int64_t complete() const { return complete_; }
   const std::vector<StepRecord>& steps(int rank) const { return ranks_[static_cast<std::size_t>(rank)].steps; }
@@ -29,18 +31,21 @@ class StepBook {
 
   /// The sum of ledgers over complete steps [first, complete()).
   Ledger ledger(int rank, std::int64_t first) const;
-  /// Seconds in which the communication stream worked while the compute stream went on, over the same steps.
-  double overlapped_communication(int rank, std::int64_t first) const;
-  /// As docs/record.md has it; `names` gives a task's label by its number.
-  Json trace(const std::vector<std::vector<std::string>>& names) const;
+  /// The sum over the same steps.
+  Activity activity(int rank, std::int64_t first) const;
+  /// Spans of the kept steps, as docs/record.md has them; the plan says what tasks are called. Times since the first of these steps began.
+  Json trace(const Plan& plan) const;
+  /// When each rank's kept steps began and ended, on the same scale.
+  Json trace_steps() const;
 
  private:
   struct Rank {
     std::vector<StepRecord> steps;
     std::vector<Ledger> ledgers;
-    std::vector<double> overlapped;
+    std::vector<Activity> activities;
   };
   void settle();
+  Nanoseconds trace_start() const;
 
   TraceMode mode_;
   std::vector<Rank> ranks_;

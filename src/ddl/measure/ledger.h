@@ -3,7 +3,7 @@
 #include <array>
 #include <span>
 
-#include "ddl/measure/trace.h"
+#include "ddl/measure/timeline.h"
 
 namespace ddl {
 
@@ -25,5 +25,7 @@ struct Ledger {
 /// worker waited for that peer, or had a bubble, after it bytes moved. Spans of all workers are therefore wanted; with only the
 /// worker's own, everything exposed counts as communication. Clocks of different workers must agree.
 Ledger fold(std::span<const Span> spans, int worker, Nanoseconds begin, Nanoseconds end);
+/// The same of what flatten() made of them.
+Ledger fold(const Trace& compute, Nanoseconds begin, Nanoseconds end);
 
 }  // namespace ddl

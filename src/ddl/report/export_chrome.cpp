@@ -1,123 +1,83 @@
 #include <algorithm>
-#include <map>
-#include <tuple>
 
 #include <fmt/format.h>
 
 #include "ddl/core/error.h"
 #include "ddl/report/escape.h"
 #include "ddl/report/export.h"
+#include "ddl/report/lanes.h"
 #include "ddl/report/run_view.h"
 
 namespace ddl {
 namespace {
 
-/// Lanes of one stream have neighbouring thread numbers; more than this many never overlap in practice.
-constexpr int kLanes = 16;
-
-struct Event {
-  int rank = 0;
-  std::string stream;
-  double begin = 0, end = 0;   ///< µs
-  const Json* span = nullptr;
-  int lane = 0;
-};
-
-std::vector<Event> events_of(const Json& record) {
-  std::vector<Event> events;
-  const auto* trace = find_at(record, {"trace"});
-  if (!trace || !trace->is_array()) return events;
-  for (const auto& span : *trace) {
-    const auto begin = number_at(span, {"begin_us"}), end = number_at(span, {"end_us"});
-    if (!begin || !end || *end < *begin) continue;
-    const auto stream = text_at(span, {"stream"});
-    events.push_back({static_cast<int>(number_at(span, {"rank"}).value_or(0)), stream.empty() ? "compute" : stream,
-                      *begin, *end, &span, 0});
-  }
-  std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return std::tie(a.rank, a.stream, a.begin, b.end) < std::tie(b.rank, b.stream, b.begin, a.end);
-  });
-  return events;
-}
-
-/// The first lane in which the event stands free or inside what is open there.
-void assign_lanes(std::vector<Event>& events) {
-  std::map<std::pair<int, std::string>, std::vector<std::vector<double>>> open;
-  for (auto& event : events) {
-    auto& lanes = open[{event.rank, event.stream}];
-    for (std::size_t lane = 0;; ++lane) {
-      if (lane == lanes.size()) lanes.emplace_back();
-      auto& ends = lanes[lane];
-      while (!ends.empty() && ends.back() <= event.begin) ends.pop_back();
-      if (!ends.empty() && ends.back() < event.end && lane + 1 < kLanes) continue;
-      ends.push_back(event.end);
-      event.lane = static_cast<int>(lane);
-      break;
-    }
-  }
-}
-
-int stream_number(const std::string& stream) {
-  for (std::size_t i = 0; i < kStreams; ++i)
-    if (stream == name(static_cast<Stream>(i))) return static_cast<int>(i);
-  return static_cast<int>(kStreams);
-}
+// Times are those of the record, microseconds with three digits after the point.
+double microseconds(Nanoseconds time) { return static_cast<double>(time) * 1e-3; }
 
 Json metadata(const char* what, int pid, int tid, const Json& args) {
   return {{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", args}};
 }
 
-std::string device_of(const Json& record, int rank) {
-  if (const auto* ranks = find_at(record, {"ranks"}); ranks && ranks->is_array())
-    for (const auto& entry : *ranks)
-      if (number_at(entry, {"rank"}) == rank) return text_at(entry, {"device"});
-  return "";
+Json slice(const TracedSpan& each, int tid) {
+  const auto& span = each.span;
+  Json args = {{"cause", each.cause}, {"step", span.step}, {"task", span.task}};
+  if (!each.task.kind.empty()) args["kind"] = each.task.kind;
+  if (each.task.stage >= 0) args["stage"] = each.task.stage;
+  if (each.task.micro_batch >= 0) args["micro_batch"] = each.task.micro_batch;
+  if (each.task.bytes >= 0) args["bytes"] = each.task.bytes;
+  if (span.meeting != 0) args["meeting"] = span.meeting;
+  return {{"ph", "X"},
+          {"name", each.name},
+          {"cat", each.cause},
+          {"pid", span.worker},
+          {"tid", tid},
+          {"ts", microseconds(span.begin)},
+          {"dur", microseconds(span.end) - microseconds(span.begin)},
+          {"args", args}};
+}
+
+/// An arrow from the beginning of the send to the middle of the time in which both ends were at it: viewers bind each end to the slice around it.
+void add_arrow(Json& events, const TraceView& view, const Lanes& lanes, const Flow& flow, std::size_t number) {
+  const auto end = [&](const char* phase, std::size_t which, Nanoseconds time) -> Json {
+    return {{"ph", phase}, {"id", number}, {"name", "message"}, {"cat", "message"}, {"pid", view.spans[which].span.worker},
+            {"tid", lanes.lanes[lanes.of_span[which]].number}, {"ts", microseconds(time)}};
+  };
+  const auto& send = view.spans[flow.send].span;
+  const auto& receive = view.spans[flow.receive].span;
+  if (receive.end < send.begin) return;  // clocks that disagree: an arrow back in time is dropped by viewers
+  events.push_back(end("s", flow.send, send.begin));
+  events.push_back(end("f", flow.receive, std::max(send.begin, receive.begin) + (receive.end - std::max(send.begin, receive.begin)) / 2));
+  events.back()["bp"] = "e";
 }
 
 }  // namespace
 
 std::string export_chrome(const Json& record) {
-  auto events = events_of(record);
-  if (events.empty())
-    throw Error(Code::not_found,
-                fmt::format("[export] run {} holds no trace, which chrome is made of; run with --trace on",
-                            text_at(record, {"id"})));
-  assign_lanes(events);
-  Json out = Json::array();
-  std::map<int, bool> ranks;
-  std::map<std::pair<int, int>, std::string> tracks;
-  for (const auto& event : events) {
-    const int tid = stream_number(event.stream) * kLanes + event.lane;
-    ranks[event.rank] = true;
-    tracks[{event.rank, tid}] = event.lane == 0 ? event.stream : fmt::format("{} ({})", event.stream, event.lane + 1);
-    const auto cause = text_at(*event.span, {"cause"}), called = text_at(*event.span, {"name"});
-    Json args = {{"cause", cause}};
-    for (const auto* key : {"step", "task"})
-      if (const auto* value = find_at(*event.span, {key})) args[key] = *value;
-    out.push_back({{"ph", "X"},
-                   {"name", called.empty() ? cause : called},
-                   {"cat", cause},
-                   {"pid", event.rank},
-                   {"tid", tid},
-                   {"ts", event.begin},
-                   {"dur", event.end - event.begin},
-                   {"args", args}});
+  const auto view = view_trace(record);
+  if (view.empty()) throw no_trace(record, "chrome");
+  const auto lanes = lanes_of(view);
+  Json events = Json::array();
+  for (const int rank : view.ranks()) {
+    events.push_back(metadata("process_name", rank, 0, {{"name", rank_title(record, rank)}}));
+    events.push_back(metadata("process_sort_index", rank, 0, {{"sort_index", rank}}));
   }
-  Json head = Json::array();
-  for (const auto& [rank, seen] : ranks) {
-    const auto device = device_of(record, rank);
-    head.push_back(metadata("process_name", rank, 0,
-                            {{"name", fmt::format("rank {}{}", rank, device.empty() ? "" : " on " + device)}}));
-    head.push_back(metadata("process_sort_index", rank, 0, {{"sort_index", rank}}));
+  for (const auto& lane : lanes.lanes) {
+    events.push_back(metadata("thread_name", lane.rank, lane.number, {{"name", lane.name}}));
+    events.push_back(metadata("thread_sort_index", lane.rank, lane.number, {{"sort_index", lane.number}}));
   }
-  for (const auto& [track, called] : tracks) {
-    head.push_back(metadata("thread_name", track.first, track.second, {{"name", called}}));
-    head.push_back(metadata("thread_sort_index", track.first, track.second, {{"sort_index", track.second}}));
+  if (view.steps_told) {
+    // Above the others of its process.
+    for (const int rank : view.ranks()) events.push_back(metadata("thread_name", rank, 0, {{"name", "steps"}}));
+    for (const auto& [key, period] : view.steps)
+      events.push_back({{"ph", "X"}, {"name", fmt::format("step {}", key.first)}, {"cat", "step"}, {"pid", key.second}, {"tid", 0},
+                        {"ts", microseconds(period.begin)}, {"dur", microseconds(period.end) - microseconds(period.begin)}, {"args", {{"step", key.first}}}});
   }
-  head.insert(head.end(), out.begin(), out.end());
+  for (const auto i : lanes.order) events.push_back(slice(view.spans[i], lanes.lanes[lanes.of_span[i]].number));
+  std::size_t number = 0;
+  for (const auto& flow : flows(view)) add_arrow(events, view, lanes, flow, ++number);
   const Json document = {{"displayTimeUnit", "ms"},
                          {"otherData", {{"run", text_at(record, {"id"})}, {"case", text_at(record, {"case"})}}},
-                         {"traceEvents", head}};
+                         {"traceEvents", events}};
   return json_text(document) + "\n";
 }
 

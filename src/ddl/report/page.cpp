@@ -75,6 +75,7 @@ std::string render_report(const std::vector<Json>& records) {
       {{"results", "Results"}, results_html(content)},
       {{"scaling", "Scaling"}, scaling_html(content, plots)},
       {{"time", "Time"}, time_html(content, plots)},
+      {{"timeline", "Timeline"}, timeline_html(content, plots)},
       {{"learning", "Learning"}, learning_html(content, plots)},
       {{"steps", "Steps"}, steps_html(content, plots)},
       {{"environment", "Environment"}, environment_html(content)},

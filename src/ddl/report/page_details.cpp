@@ -131,10 +131,9 @@ std::string downloads_html(const PageContent& content) {
         to_string(Bytes{static_cast<std::int64_t>(download.url.size() * 3 / 4)}),
         download.whole ? "" : ", " + html(download.left_out));
   }
-  const auto exporters = builtin_exporters();
   std::string csv;
   for (const auto& view : content.views) {
-    const std::string lines = exporters.at("csv-summary").make(*view.record);
+    const std::string lines = export_csv_summary(*view.record);
     csv += csv.empty() ? lines : lines.substr(lines.find('\n') + 1);
   }
   return section_html(

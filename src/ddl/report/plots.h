@@ -33,6 +33,12 @@ Plot accuracy_plot(const Group& group);
 Plot step_series_plot(const Group& group);
 Plot step_distribution_plot(const Group& group);
 
+/// One step of one run, the traced one of middle length: a row for each worker, what it did from left to right, cut as the ledger is, and below it
+/// when its bytes moved. Numbers in the rectangles are micro-batches.
+Plot timeline_plot(const RunView& run);
+/// Of a pipeline, its schedule's ideal bubble beside the one measured; else empty.
+std::string bubble_words(const RunView& run);
+
 /// Causes that took time in any run, in the ledger's order.
 std::vector<Cause> causes_present(const std::vector<Group>& groups);
 std::string cause_colour(Cause cause);

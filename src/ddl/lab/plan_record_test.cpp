@@ -1,0 +1,53 @@
+#include "ddl/lab/plan_record.h"
+
+#include <gtest/gtest.h>
+
+#include "ddl/nn/model.h"
+#include "ddl/strategy/builtin.h"
+
+namespace ddl {
+namespace {
+
+Plan plan_of(const Spec& spec, int workers, const ModelGraph& graph) {
+  StrategyInput input{graph};
+  input.spec = spec;
+  input.workers = workers;
+  input.batch = 64;
+  return builtin_strategies().at(spec.name).make(input);
+}
+
+class PlanRecord : public ::testing::Test {
+ protected:
+  ModelGraph graph = make_model({"lenet", {}}, {1, 28, 28, 10});
+};
+
+TEST_F(PlanRecord, NamesTheTasksOfEveryRole) {
+  const Spec spec{"pipeline", {{"schedule", "gpipe"}, {"micro", "4"}}};
+  const auto json = plan_json(spec, plan_of(spec, 2, graph), {});
+  ASSERT_EQ(json.at("roles").size(), 2U);
+  EXPECT_EQ(json.at("micro_batches"), 4);
+  EXPECT_EQ(json.at("stages"), 2);
+  std::map<std::string, int> kinds;
+  for (const auto& task : json.at("roles")[1].at("tasks")) {
+    ++kinds[task.at("kind")];
+    if (task.at("kind") == "receive") { EXPECT_EQ(task.at("cargo"), "activations"); }
+    if (task.at("kind") == "collective") { EXPECT_EQ(task.at("group"), "everyone"); }
+  }
+  EXPECT_EQ(kinds["forward"], 4);
+  EXPECT_EQ(kinds["backward"], 4);
+  EXPECT_EQ(kinds["receive"], 4);
+  EXPECT_EQ(kinds["send"], 4);
+}
+
+TEST_F(PlanRecord, HasTheIdealBubbleOfPipelinesOnly) {
+  // (P - 1) / (m + P - 1), and with v chunks (P - 1) / (vm + P - 1).
+  const auto ideal = [&](const Spec& spec, int workers) { return plan_json(spec, plan_of(spec, workers, graph), {1, 1, 1}).at("bubble"); };
+  EXPECT_NEAR(ideal({"pipeline", {{"schedule", "gpipe"}, {"micro", "4"}}}, 2).at("ideal").get<double>(), 1.0 / 5, 1e-12);
+  EXPECT_NEAR(ideal({"pipeline", {{"micro", "4"}}}, 2).at("ideal").get<double>(), 1.0 / 5, 1e-12);
+  EXPECT_NEAR(ideal({"pipeline", {{"schedule", "interleaved-1f1b"}, {"micro", "4"}}}, 2).at("ideal").get<double>(), 1.0 / 9, 1e-12);
+  EXPECT_NEAR(ideal({"model", {}}, 2).at("ideal").get<double>(), 1.0 / 2, 1e-12);
+  EXPECT_TRUE(ideal({"data", {}}, 2).is_null());
+}
+
+}  // namespace
+}  // namespace ddl
