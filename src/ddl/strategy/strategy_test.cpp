@@ -62,7 +62,7 @@ TEST(StrategyConformance, PlansAreSound) {
 TEST(Pipeline, PlansWithDividedBackwardAreSound) {
   for (const auto* form : {"pipeline[schedule=zb-h1,recompute=except-last,micro=16]", "pipeline[schedule=zbv,micro=16]", "pipeline[schedule=dualpipev,batch-norm=deferred,micro=16]"})
     for (const auto* network : {"resnet50", "gpt", "transformer"}) {
-      const auto graph = model(network);
+      const auto graph = builtin_models().at(network).make({network, {}}, natural_shape(network));
       for (const int workers : {1, 2, 3, 7, 16}) {
         const auto plan = pipeline({graph, workers, 64, 4, parse_spec(form), {}});
         const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
