@@ -57,6 +57,12 @@ std::vector<int> cut(const StrategyInput& input, int stages, std::int64_t sample
   return builtin_partitioners().at(text_option(input.spec, "balance", "time")).make(wanted).cuts;
 }
 
+/// Before an order of that many passes is written. Errors: the partitioner's.
+void require_layers(const StrategyInput& input, int stages) {
+  const auto costs = layer_costs(input.graph, {});
+  partition_by_count({costs, stages});
+}
+
 /// As many as keep a bubble small, 4 a worker (Huang et al., GPipe, NeurIPS 2019, section 2), where there are samples for them.
 int usual_micro_batches(const StrategyInput& input, std::int64_t local) {
   if (input.micro_batches > 1) return input.micro_batches;
@@ -84,6 +90,7 @@ Plan pipeline(const StrategyInput& input) {
   if (shape.micro_batches > local)
     throw Error(Code::invalid_argument, fmt::format("[pipeline] micro-batches have a sample or more; got micro={} of a batch of {}, expected at most {}", shape.micro_batches,
                                                     local, local));
+  require_layers(input, shape.stages());
   PipelinePlan plan;
   plan.order = schedule.order(shape);
   plan.micro_batches = shape.micro_batches;
@@ -111,6 +118,7 @@ Plan pipeline(const StrategyInput& input) {
 /// Options: stages=3/5/2 or balance=time|flops|count|memory, recompute=never|always.
 Plan model_parallel(const StrategyInput& input) {
   require_options(input.spec, {"stages", "balance", "recompute"});
+  require_layers(input, input.workers);
   PipelinePlan plan;
   plan.micro_batches = input.micro_batches;
   plan.order = gpipe().order({input.workers, input.micro_batches});

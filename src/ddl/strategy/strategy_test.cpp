@@ -65,6 +65,19 @@ TEST(StrategyConformance, PlansAreSound) {
     }
 }
 
+// Their orders are long to write: fewer workers than above, and micro-batches to match.
+TEST(Pipeline, PlansWithDividedBackwardAreSound) {
+  for (const auto* form : {"pipeline[schedule=zb-h1,recompute=except-last,micro=16]", "pipeline[schedule=zbv,micro=16]", "pipeline[schedule=dualpipev,batch-norm=deferred,micro=16]"})
+    for (const auto* network : {"resnet50", "gpt", "transformer"}) {
+      const auto graph = builtin_models().at(network).make({network, {}}, natural_shape(network));
+      for (const int workers : {1, 2, 3, 7, 16}) {
+        const auto plan = pipeline({graph, workers, 64, 4, parse_spec(form), {}});
+        const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
+        EXPECT_TRUE(findings.empty()) << form << " " << network << " " << workers << ": " << join(findings, "; ");
+      }
+    }
+}
+
 // The two parts of backward do together what it does whole; where nothing that was given learns, the second does it all.
 TEST(Pipeline, DividesTheWorkOfBackward) {
   const auto graph = model("resnet18");
