@@ -64,7 +64,7 @@ TEST(Sharded, EqualsDataParallelismWithBatchNorm) {
 // Parts are cut through parameters: rules that read norms of the whole ones get them.
 TEST(Sharded, EveryOptimizerUpdatesParts) {
   // Adam and LAMB divide by the root of a mean of squares: of a parameter whose gradient is nothing but rounding (the bias of attention's keys) they make
-  // steps of full size, each its own. LeNet has none such.
+  // steps of full size, each its own. LeNet has none such, but gradients that are nearly 0.
   for (const auto* optimizer : {"sgd", "sgd[nesterov=on]", "adam", "adamw", "lars", "lars[vectors=on]", "lamb"})
     for (const double clip : {0.0, 0.05}) {
       const bool divides = std::string_view(optimizer).substr(0, 3) != "sgd" && std::string_view(optimizer).substr(0, 4) != "lars";
@@ -76,7 +76,11 @@ TEST(Sharded, EveryOptimizerUpdatesParts) {
       for (const auto* form : {"sharded[level=1]", "sharded[level=2]", "sharded[level=3,unit=1]"}) {
         trial.strategy = form;
         const auto outcomes = train(trial, 3);
-        expect_equal(outcomes, reference, fmt::format("{} {} {}", optimizer, form, clip));
+        const auto what = fmt::format("{} {} {}", optimizer, form, clip);
+        if (divides)
+          EXPECT_LT(relative_error(whole(outcomes, what), reference.parameters), 1e-7) << what;
+        else
+          expect_equal(outcomes, reference, what);
         for (const auto& outcome : outcomes) EXPECT_EQ(outcome.updates.clipped, reference.updates.clipped);
       }
     }
