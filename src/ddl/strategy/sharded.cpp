@@ -247,19 +247,25 @@ class Writer {
     role_->tasks.resize(1);  // the load
     const auto order = passes();
     const auto all = stays(order);
-    const int together = options_.reshard ? std::min(options_.prefetch + 1, static_cast<int>(all.size())) : static_cast<int>(all.size());
-    std::vector<int> gathers;  // tasks, by stay
-    const auto gather = [&](std::vector<int> after) {
-      const auto number = gathers.size();
-      if (number == all.size()) return;
-      auto task = collective(Goal::all_gather, Cargo::parameters, bucket_of_unit_[at(all[number].unit)], fmt::format("all-gather {} ({})", all[number].unit, number));
-      task.stage = all[number].unit;
-      task.after = std::move(after);
-      gathers.push_back(add(std::move(task)));
+    const std::size_t allowed = options_.reshard ? at(options_.prefetch) + 1 : all.size();
+    std::size_t together = 0;
+    std::vector<int> gathers;         // tasks, by stay
+    std::vector<int> drops;           // so far
+    std::vector<bool> there(plan_.stages.size());
+    // As many as are allowed; a unit that is still there is gathered again once it was dropped: there is one of each.
+    const auto gather = [&] {
+      for (auto number = gathers.size(); number < all.size() && number < drops.size() + allowed && !there[at(all[number].unit)]; ++number) {
+        auto task = collective(Goal::all_gather, Cargo::parameters, bucket_of_unit_[at(all[number].unit)], fmt::format("all-gather {} ({})", all[number].unit, number));
+        task.stage = all[number].unit;
+        if (!drops.empty()) task.after = {drops.back()};
+        gathers.push_back(add(std::move(task)));
+        there[at(all[number].unit)] = true;
+        together = std::max(together, gathers.size() - drops.size());
+      }
     };
     int tied_gather = kNone, last = 0, tied_last = kNone;
     if (tied_ != kNone) tied_gather = add(collective(Goal::all_gather, Cargo::parameters, tied_, "all-gather tied"));
-    for (int i = 0; i < together; ++i) gather({});
+    gather();
     std::size_t stay = 0;  // the next that begins
     for (int p = 0; p < static_cast<int>(order.size()); ++p) {
       const auto& pass = order[at(p)];
@@ -272,8 +278,9 @@ class Writer {
       for (std::size_t s = 0; s < all.size(); ++s) {
         if (all[s].last != p) continue;
         // What is next wanted is gathered before what was just found is reduced.
-        const int dropped = release(bucket_of_unit_[at(pass.unit)], fmt::format("release {} ({})", pass.unit, s), last);
-        gather({dropped});
+        drops.push_back(release(bucket_of_unit_[at(pass.unit)], fmt::format("release {} ({})", pass.unit, s), last));
+        there[at(pass.unit)] = false;
+        gather();
       }
       const int bucket = bucket_of_unit_[at(pass.unit)];
       if (!pass.forward && bucket != kNone)
@@ -284,7 +291,7 @@ class Writer {
       reduce_scatter(tied_, 0, "reduce-scatter tied");
     }
     write_updates(last);
-    hold(all, together);
+    hold(all, static_cast<int>(together));
   }
 
   int release(int bucket, std::string label, int after) {
@@ -369,7 +376,7 @@ class Writer {
 /// Level 1 reduce-scatters whole gradients, once a step, and all-gathers what was updated: 2(P-1)/P of the parameters' bytes, as one all-reduce
 /// moves; an all-reduce before the gather would move 3(P-1)/P. Level 2 moves as much for each micro-batch's gradients, since it keeps
 /// none of others': two slots of memory serve all buckets in turn. Level 3 has units of layers, whose parameters are gathered before they are used,
-/// forward and again backward, `prefetch` units ahead, and dropped after (reshard=off: kept from their first forward to the step's last
+/// forward and again backward, `prefetch` units ahead (a unit that is still there from forward is not gathered before it was dropped), and dropped after (reshard=off: kept from their first forward to the step's last
 /// backward). What layers of several units use (tied words) is gathered for the whole step, its gradient reduced once.
 ///
 /// Options: level=3; bucket=25MiB, overlap=on|off (levels 1, 2); unit=BLOCKS or unit=8MiB (a sixteenth of the parameters, 1 MiB at least),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "ddl/strategy/stages.h"
 
@@ -48,13 +49,19 @@ std::vector<int> network_blocks(const ModelGraph& graph) {
 }
 
 std::vector<int> cut_units(const ModelGraph& graph, const std::vector<std::int64_t>& bytes, const UnitSize& size) {
-  const auto blocks = make_stages(graph, network_blocks(graph));
+  const auto bytes_of = [&](const Stage& block) {
+    return std::accumulate(block.parameters.begin(), block.parameters.end(), std::int64_t{0}, [&](std::int64_t sum, int parameter) { return sum + bytes[at(parameter)]; });
+  };
+  std::vector<int> first;
+  for (const auto& block : make_stages(graph, network_blocks(graph)))
+    for (int layer = block.first; layer < block.last; ++layer)
+      if (layer == block.first || (size.bytes > 0 && bytes_of(block) > size.bytes)) first.push_back(layer);
+  const auto blocks = make_stages(graph, first);
   std::vector<int> cuts{0};
   std::int64_t held = 0;
   int count = 0;
   for (const auto& block : blocks) {
-    std::int64_t more = 0;
-    for (const int parameter : block.parameters) more += bytes[at(parameter)];
+    const auto more = bytes_of(block);
     const bool full = size.bytes > 0 ? held + more > size.bytes : count >= size.blocks;
     if (more > 0 && held > 0 && full) {
       cuts.push_back(block.first);

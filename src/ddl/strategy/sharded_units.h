@@ -17,7 +17,8 @@ struct UnitSize {
 /// layer. Ascending from 0.
 std::vector<int> network_blocks(const ModelGraph& graph);
 
-/// First layers of units. A unit is as many blocks as fit its size, one at least; blocks without parameters go with those before them.
+/// First layers of units. A unit is as many blocks as fit its size, one at least; a block that does not fit it is taken layer by layer. What has no
+/// parameters goes with what is before it.
 /// `bytes`: of each parameter, 0 of those that are gathered otherwise.
 std::vector<int> cut_units(const ModelGraph& graph, const std::vector<std::int64_t>& bytes, const UnitSize& size);
 

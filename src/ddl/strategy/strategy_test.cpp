@@ -202,9 +202,9 @@ TEST(Sharded, UnitsAreOfAboutEqualBytes) {
     for (const auto& bucket : plan.roles[0].buckets) {
       if (bucket.stage == kNone) continue;
       ++units;
-      EXPECT_LE(bucket.bytes, std::max(all / 16, 2 * largest)) << name << " " << bucket.stage;
+      EXPECT_LE(bucket.bytes, std::max(all / 16, largest + (std::int64_t{1} << 16))) << name << " " << bucket.stage;
     }
-    EXPECT_GE(units, 6) << name;
+    EXPECT_GE(units, 5) << name;  // of VGG-16, three quarters are one layer
   }
 }
 
