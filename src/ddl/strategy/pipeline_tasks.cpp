@@ -21,8 +21,7 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 struct Parcel {
   int crossing;
   int micro_batch;
-  int ahead;  ///< of whoever has it: not what tells parcels apart
-  bool operator==(const Parcel& other) const { return crossing == other.crossing && micro_batch == other.micro_batch; }
+  int ahead;
 };
 using Route = std::tuple<int, int, Cargo>;  ///< from one place of the pipeline to another
 
@@ -39,6 +38,7 @@ class Writer {
     crossings_ = crossings(input.graph, plan_.stages);
     const std::int64_t local = local_batch(input, pipeline.replicas);
     samples_ = (local + pipeline.micro_batches - 1) / pipeline.micro_batches;
+    find_moves();
     find_shared();
     if (!pipeline.staleness.empty() && !shared_.empty()) {
       const auto name = input.graph.parameter_specs()[at(shared_.begin()->second.front())].name;
@@ -61,10 +61,6 @@ class Writer {
     return pipeline_.recompute == Recompute::always || (pipeline_.recompute == Recompute::except_last && micro_batch + 1 < pipeline_.micro_batches);
   }
 
-  bool brings_gradients(const Crossing& crossing) const {
-    return std::any_of(crossing.learns.begin(), crossing.learns.end(), [](bool learns) { return learns; });
-  }
-
   /// Parameters that several places of the pipeline hold, by those places: each set of places is a group of its own.
   void find_shared() {
     std::map<int, std::set<int>> holders;
@@ -78,17 +74,41 @@ class Writer {
     }
   }
 
+  /// What of each crossing is a message, and of how many bytes.
+  struct Move {
+    bool moves = false;      ///< its stages are on different workers
+    bool returns = false;    ///< a gradient comes back
+    std::int64_t bytes = 0, gradient_bytes = 0;
+  };
+  void find_moves() {
+    into_.resize(plan_.stages.size());
+    out_of_.resize(plan_.stages.size());
+    for (int c = 0; c < static_cast<int>(crossings_.size()); ++c) {
+      const auto& crossing = crossings_[at(c)];
+      auto learning = crossing;
+      learning.layers.clear();
+      for (std::size_t v = 0; v < crossing.layers.size(); ++v)
+        if (crossing.learns[v]) learning.layers.push_back(crossing.layers[v]);
+      moves_.push_back({holder(crossing.from) != holder(crossing.to), !learning.layers.empty(), bytes_of(input_.graph, crossing, samples_, input_.element_bytes),
+                        bytes_of(input_.graph, learning, samples_, input_.element_bytes)});
+      into_[at(crossing.to)].push_back(c);
+      out_of_[at(crossing.from)].push_back(c);
+    }
+  }
+
   /// What each worker sends another, in the order in which it comes to be.
   void find_routes() {
     for (int worker = 0; worker < workers_; ++worker)
       for (const auto& action : pipeline_.order.actions[at(worker)])
-        for (int c = 0; c < static_cast<int>(crossings_.size()); ++c) {
-          const auto& crossing = crossings_[at(c)];
-          if (holder(crossing.from) == holder(crossing.to)) continue;
-          if (is_forward(action.pass) && crossing.from == action.stage)
-            routes_[{worker, holder(crossing.to), Cargo::activations}].push_back({c, action.micro_batch, action.ahead});
-          if (gives_input_gradient(action.pass) && crossing.to == action.stage && brings_gradients(crossing))
-            routes_[{worker, holder(crossing.from), Cargo::activation_gradients}].push_back({c, action.micro_batch, action.ahead});
+        for (const bool forward : {true, false}) {
+          if (forward ? !is_forward(action.pass) : !gives_input_gradient(action.pass)) continue;
+          for (const int c : (forward ? out_of_ : into_)[at(action.stage)]) {
+            if (!moves_[at(c)].moves || (!forward && !moves_[at(c)].returns)) continue;
+            const auto& crossing = crossings_[at(c)];
+            auto& [parcels, places] = routes_[{worker, holder(forward ? crossing.to : crossing.from), forward ? Cargo::activations : Cargo::activation_gradients}];
+            places[{c, action.micro_batch}] = parcels.size();
+            parcels.push_back({c, action.micro_batch, action.ahead});
+          }
         }
   }
 
@@ -103,13 +123,7 @@ class Writer {
     task.to_stage = crossing.to;
     task.micro_batch = parcel.micro_batch;
     task.ahead = parcel.ahead;
-    auto moved = crossing;
-    if (cargo == Cargo::activation_gradients) {
-      moved.layers.clear();
-      for (std::size_t v = 0; v < crossing.layers.size(); ++v)
-        if (crossing.learns[v]) moved.layers.push_back(crossing.layers[v]);
-    }
-    task.bytes = bytes_of(input_.graph, moved, samples_, input_.element_bytes);
+    task.bytes = cargo == Cargo::activations ? moves_[at(parcel.crossing)].bytes : moves_[at(parcel.crossing)].gradient_bytes;
     const bool forward = cargo == Cargo::activations;
     task.label = fmt::format("{} {}{}>{} {}", kind == TaskKind::send ? "send" : "receive", forward ? "" : "gradient ", forward ? crossing.from : crossing.to,
                              forward ? crossing.to : crossing.from, parcel.micro_batch);
@@ -127,9 +141,8 @@ class Writer {
       role.tasks.push_back(std::move(task));
       return static_cast<int>(role.tasks.size()) - 1;
     }
-    const auto& parcels = routes_.at(route);
-    const auto place = static_cast<std::size_t>(std::find(parcels.begin(), parcels.end(), wanted) - parcels.begin());
-    invariant(place < parcels.size(), "what is received is sent");
+    const auto& [parcels, places] = routes_.at(route);
+    const auto place = places.at({wanted.crossing, wanted.micro_batch});
     for (; next <= place; ++next) {
       auto task = message(TaskKind::receive, cargo, from, parcels[next]);
       task.after = {before_last_ == kNone ? 0 : before_last_};
@@ -162,24 +175,23 @@ class Writer {
     // One product for the gradient of the input, one for that of the weights. Where nothing that the stage was given learns its backward is of weights
     // alone, however it is divided; what is run again is run in the first part that there is.
     const bool split = action.pass == Pass::backward_input || action.pass == Pass::backward_weight;
-    const bool learns = std::any_of(crossings_.begin(), crossings_.end(), [&](const Crossing& crossing) { return crossing.to == action.stage && brings_gradients(crossing); });
+    const auto& given = into_[at(action.stage)];
+    const bool learns = std::any_of(given.begin(), given.end(), [&](int crossing) { return moves_[at(crossing)].returns; });
     const bool idle = action.pass == Pass::backward_input && !learns;
     const bool again = task.recompute && !forward && !idle && (action.pass != Pass::backward_weight || !learns);
     task.flops = flops * ((idle ? 0 : split && learns ? 1 : forward ? 1 : 2) + (again ? 1 : 0));
-    for (int c = 0; c < static_cast<int>(crossings_.size()); ++c) {
-      const auto& crossing = crossings_[at(c)];
-      if (holder(crossing.from) == holder(crossing.to)) continue;
-      if (forward && crossing.to == action.stage) task.after.push_back(receive(role, worker, holder(crossing.from), cargo, {c, action.micro_batch, action.ahead}));
-      if (gives_input_gradient(action.pass) && crossing.from == action.stage && brings_gradients(crossing))
-        task.after.push_back(receive(role, worker, holder(crossing.to), cargo, {c, action.micro_batch, action.ahead}));
+    const bool hands_back = gives_input_gradient(action.pass);
+    const auto parcel = [&](int crossing) { return Parcel{crossing, action.micro_batch, action.ahead}; };
+    for (const int c : forward ? given : out_of_[at(action.stage)]) {
+      const auto& move = moves_[at(c)];
+      if (!move.moves || !(forward || (hands_back && move.returns))) continue;
+      task.after.push_back(receive(role, worker, holder(forward ? crossings_[at(c)].from : crossings_[at(c)].to), cargo, parcel(c)));
     }
     compute(role, std::move(task));
-    for (int c = 0; c < static_cast<int>(crossings_.size()); ++c) {
-      const auto& crossing = crossings_[at(c)];
-      if (holder(crossing.from) == holder(crossing.to)) continue;
-      const bool leaves = forward ? crossing.from == action.stage : gives_input_gradient(action.pass) && crossing.to == action.stage && brings_gradients(crossing);
-      if (!leaves) continue;
-      auto send = message(TaskKind::send, cargo, holder(forward ? crossing.to : crossing.from), {c, action.micro_batch, action.ahead});
+    for (const int c : forward ? out_of_[at(action.stage)] : given) {
+      const auto& move = moves_[at(c)];
+      if (!move.moves || !(forward || (hands_back && move.returns))) continue;
+      auto send = message(TaskKind::send, cargo, holder(forward ? crossings_[at(c)].to : crossings_[at(c)].from), parcel(c));
       send.after = {last_};
       role.tasks.push_back(std::move(send));
     }
@@ -310,8 +322,7 @@ class Writer {
     };
     const auto kept = [&](const Action& action) {
       Kept bytes{0, kept_elements_of(input_.graph, plan_.stages[at(action.stage)]) * samples_ * input_.element_bytes, recomputes(action.micro_batch)};
-      for (const auto& crossing : crossings_)
-        if (crossing.to == action.stage) bytes.given += bytes_of(input_.graph, crossing, samples_, input_.element_bytes);
+      for (const int c : into_[at(action.stage)]) bytes.given += moves_[at(c)].bytes;
       return bytes;
     };
     // Of an asynchronous order what steps before left in flight is there when a step begins.
@@ -341,7 +352,13 @@ class Writer {
   std::vector<Crossing> crossings_;
   std::map<std::vector<int>, std::vector<int>> shared_;  ///< by places: parameters
   std::map<std::vector<int>, int> group_of_;
-  std::map<Route, std::vector<Parcel>> routes_;
+  std::vector<Move> moves_;                         ///< by crossing
+  std::vector<std::vector<int>> into_, out_of_;     ///< by stage: crossings
+  struct Sequence {
+    std::vector<Parcel> parcels;
+    std::map<std::pair<int, int>, std::size_t> places;  ///< by crossing and micro-batch
+  };
+  std::map<Route, Sequence> routes_;
   std::map<Route, std::pair<std::size_t, std::vector<int>>> received_;  ///< how many so far, and their tasks
   int last_ = kNone, before_last_ = kNone;  ///< of the role's tasks that compute
   Plan plan_;
