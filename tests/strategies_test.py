@@ -1,0 +1,78 @@
+"""Every strategy through the binary: trains, evaluates one model on all ranks, and ends as `failed` with the rank named when a worker is killed.
+
+usage: strategies_test.py PATH-OF-DDLBENCH [unittest arguments]
+"""
+import json
+import os
+import signal
+import sys
+import time
+import unittest
+
+from training_test import QUICK, Case, alive, descendants, listening_ports, run
+
+WORKERS = 3
+FORMS = ["data", "model", "pipeline[schedule=gpipe,micro=6]", "pipeline[schedule=1f1b,micro=6,recompute=always]", "pipeline[schedule=interleaved-1f1b,micro=6]",
+         "pipeline[schedule=looped-bfs,micro=4,chunks=2]", "pipeline[schedule=zb-h1,micro=6]", "pipeline[schedule=zbv,micro=6]", "pipeline[schedule=dualpipev,micro=6]",
+         "pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=4]", "sharded[level=1]", "sharded[level=2]", "sharded[level=3,unit=1]",
+         "local[every=3]", "local[every=2,average=gossip]"]
+JOB = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", 960, "--test-samples", 96, "--batch", 48, "--workers", WORKERS, "--epochs", 2]
+# Exact ones end with what `data` ends with, but for rounding.
+INEXACT = ("pipedream", "local")
+
+
+class Strategies(Case):
+    def test_each_trains_one_model(self):
+        expected = None
+        for form in FORMS:
+            with self.subTest(form):
+                record = self.record("--strategy", form, *JOB)
+                self.assertEqual(record["state"], "ok")
+                losses = record["loss"]["epochs"]
+                self.assertEqual(len(losses), 2)
+                self.assertLess(losses[1], losses[0])
+                expected = expected or losses
+                if not any(word in form for word in INEXACT):
+                    for ours, theirs in zip(losses, expected):
+                        self.assertAlmostEqual(ours, theirs, delta=1e-4)
+                self.assertEqual([rank["rank"] for rank in record["ranks"]], list(range(WORKERS)))
+                for rank in record["ranks"]:
+                    ledger = rank["ledger_ms"]
+                    self.assertLess(ledger["residual"], 0.5 * sum(ledger.values()), ledger)
+
+    def test_a_killed_worker_is_named(self):
+        for number, form in enumerate(FORMS):
+            with self.subTest(form):
+                process = self.start("--workers", WORKERS, "--strategy", form)
+                victims = sorted(self.workers(process, WORKERS))
+                rank = number % WORKERS
+                os.kill(victims[rank], signal.SIGKILL)
+                killed = time.monotonic()
+                output, errors = process.communicate(timeout=60)
+                # To notice, to end the others and to write the record: under a second, but for a machine that is busy.
+                self.assertLess(time.monotonic() - killed, 10.0, errors)
+                self.assertEqual(process.returncode, 1, errors)
+                record = json.loads(output)
+                self.assertEqual(record["state"], "failed")
+                self.assertIn(f"rank {rank}", record["reason"])
+                self.assertIn("signal 9", record["reason"])
+                self.assertGreater(record["samples"]["steps"], 0)
+                self.assertFalse([pid for pid in victims if alive(pid)])
+                self.assertEqual(descendants(process.pid), [])
+                self.assertEqual(set(os.listdir("/dev/shm")) - self.shm_before, set())
+                self.assertEqual(listening_ports() - self.ports_before, set())
+
+    def test_numbers_that_do_not_go_together_are_refused_with_those_that_would(self):
+        for form, workers, words in [("pipeline[micro=4]", 64, ["stages", "64"]), ("pipeline[stages=3/5,micro=4]", 2, ["8", "expected"]),
+                                     ("pipeline[micro=100]", 2, ["micro", "64"]), ("pipeline[schedule=interleaved-1f1b,micro=5]", 2, ["multiple", "2"]),
+                                     ("pipeline[schedule=zbv,chunks=3]", 2, ["2"]), ("pipeline[schedule=1f1c]", 2, ["1f1b"]), ("sharded[level=4]", 2, ["1 to 3"]),
+                                     ("local[every=0]", 2, ["every"]), ("single", 2, ["one worker"])]:
+            with self.subTest(form):
+                done = run("run", "--strategy", form, "--workers", workers, *QUICK, cwd=self.folder)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                for word in words:
+                    self.assertIn(word, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
