@@ -297,7 +297,7 @@ void Executor::backward(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
   const auto mine = samples_of(step, task);
   if (mine.begin < mine.end) {
-    if (completes_gradients(task.kind)) {
+    if (completes_gradients(task.kind) && (buckets_ || gradient_shards_)) {
       const bool last = step.last_backward[static_cast<std::size_t>(task.stage)] == number;
       if (buckets_) buckets_->begin_pass(last);
       if (gradient_shards_) gradient_shards_->begin_pass(last);

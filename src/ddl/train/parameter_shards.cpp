@@ -44,7 +44,7 @@ Turns turns_of(const Role& role) {
 
 bool ParameterShards::needed(const Plan& plan) {
   const auto& tasks = plan.roles.front().tasks;
-  return std::any_of(tasks.begin(), tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::parameters; });
+  return std::any_of(tasks.begin(), tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::parameters && task.goal == Goal::all_gather; });
 }
 
 ParameterShards::ParameterShards(const Plan& plan, int worker, Network& network, Transport& transport, Device& device, bool poison)
