@@ -90,7 +90,10 @@ StepResult Executor::step_asynchronous(std::int64_t number, const NextBatch& nex
   result.stop = ask_to_stop && control_task_ == kNone;
   while (state.controls.size() > (last ? 0 : state.lag)) {
     auto& control = *state.controls.front();
+    // Nobody gets further ahead of the slowest worker than this.
+    const auto begin = now();
     control.handle.wait();
+    trace_.push_back(span(number, control_task_, Cause::wait, begin, now()));
     const double votes = control.values[0] + control.values[1];
     if (!std::isfinite(votes)) not_finite("that of another worker, some steps ago");
     result.stop = result.stop || votes > 0;
