@@ -11,10 +11,6 @@
 #include "ddl/strategy/stages.h"
 
 namespace ddl {
-namespace {
-
-constexpr std::int64_t kFirstBucket = std::int64_t{1} << 20;
-constexpr std::int64_t kBucketCap = std::int64_t{25} << 20;
 
 std::int64_t size_option(const Spec& spec, const std::string& key, std::int64_t standard) {
   const auto found = spec.options.find(key);
@@ -24,21 +20,58 @@ std::int64_t size_option(const Spec& spec, const std::string& key, std::int64_t 
   return size;
 }
 
-}  // namespace
-
-std::vector<Bucket> network_buckets(const StrategyInput& input) {
+std::vector<std::int64_t> parameter_bytes(const StrategyInput& input) {
   std::vector<std::int64_t> bytes;
   for (const auto& spec : input.graph.parameter_specs()) bytes.push_back(spec.elements() * input.element_bytes);
+  return bytes;
+}
+
+std::vector<int> gradient_order(const StrategyInput& input) {
   auto order = input.gradient_order;
   if (order.empty()) {
-    order.resize(bytes.size());
+    order.resize(input.graph.parameter_specs().size());
     std::iota(order.rbegin(), order.rend(), 0);
   }
+  return order;
+}
+
+std::vector<Bucket> network_buckets(const StrategyInput& input) {
+  constexpr std::int64_t kFirstBucket = std::int64_t{1} << 20;
   const auto cap = size_option(input.spec, "bucket", kBucketCap);
-  auto buckets = assign_buckets(bytes, order, std::min(cap, size_option(input.spec, "first-bucket", kFirstBucket)), cap);
+  auto buckets = assign_buckets(parameter_bytes(input), gradient_order(input), std::min(cap, size_option(input.spec, "first-bucket", kFirstBucket)), cap);
   buckets.back().bytes += input.element_bytes;
   buckets.back().control = true;
   return buckets;
+}
+
+Task reduction(Role& role, int bucket) {
+  Task reduce;
+  reduce.kind = TaskKind::collective;
+  reduce.stream = Stream::communication;
+  reduce.label = fmt::format("all-reduce {}", bucket);
+  reduce.bucket = bucket;
+  reduce.bytes = role.buckets[static_cast<std::size_t>(bucket)].bytes;
+  reduce.group = 0;
+  reduce.cargo = Cargo::gradients;
+  role.holds.buckets += reduce.bytes;
+  return reduce;
+}
+
+std::vector<int> append_updates(const StrategyInput& input, Role& role, int backward, int reductions) {
+  std::vector<int> numbers;
+  const auto count = static_cast<int>(role.buckets.size());
+  for (int b = 0; b < count; ++b) {
+    Task update;
+    update.kind = TaskKind::update;
+    update.label = fmt::format("update {}", b);
+    update.bucket = b;
+    update.after = {backward};
+    for (int other = 0; other < count && reductions != kNone; ++other)
+      if (other == b || input.whole_gradient) update.after.push_back(reductions + other);
+    numbers.push_back(static_cast<int>(role.tasks.size()));
+    role.tasks.push_back(std::move(update));
+  }
+  return numbers;
 }
 
 Plan alone(const StrategyInput& input) {
@@ -49,11 +82,10 @@ Plan alone(const StrategyInput& input) {
   return plan;
 }
 
-int whole_option(const Spec& spec, const std::string& name, int otherwise, int low) {
-  constexpr int kMost = 1'000'000'000;
-  const double number = number_option(spec, name, otherwise, low, kMost);
+int whole_option(const Spec& spec, const std::string& name, int otherwise, int low, int high) {
+  const double number = number_option(spec, name, otherwise, low, high);
   if (number != static_cast<int>(number))
-    throw Error(Code::invalid_argument, fmt::format("[{}] {}; got '{}', expected a whole number", spec.name, name, spec.options.at(name)));
+    throw Error(Code::invalid_argument, fmt::format("[{}] {}; got '{}', expected a whole number from {} to {}", spec.name, name, spec.options.at(name), low, high));
   return static_cast<int>(number);
 }
 

@@ -23,8 +23,24 @@ std::vector<Bucket> network_buckets(const StrategyInput& input);
 /// What a strategy is with one worker, who has nobody to exchange anything with: that worker's step, under the strategy's name.
 Plan alone(const StrategyInput& input);
 
-/// An option that is a whole number. Errors: invalid_argument unless it is one from `low` on.
-int whole_option(const Spec& spec, const std::string& name, int otherwise, int low);
+/// PyTorch's cap, for whoever has no option of that name.
+inline constexpr std::int64_t kBucketCap = std::int64_t{25} << 20;
+
+/// Bytes of each parameter that trains.
+std::vector<std::int64_t> parameter_bytes(const StrategyInput& input);
+/// StrategyInput::gradient_order, or what is assumed where it is not known.
+std::vector<int> gradient_order(const StrategyInput& input);
+
+/// The sum of a bucket's gradients over the role's first group, to be appended. Its bytes are counted among what the role holds.
+Task reduction(Role& role, int bucket);
+/// Appends an update of each bucket after task `backward`, and, unless `reductions` is kNone, after the bucket's reduction, which is task `reductions` + bucket, or after
+/// those of all where an update reads the whole gradient. Returns their numbers.
+std::vector<int> append_updates(const StrategyInput& input, Role& role, int backward, int reductions);
+
+/// An option that is a whole number. Errors: invalid_argument unless it is one from `low` to `high`.
+int whole_option(const Spec& spec, const std::string& name, int otherwise, int low, int high = 1'000'000'000);
+/// An option that is a number of bytes. Errors: invalid_argument unless it is positive, and says its unit.
+std::int64_t size_option(const Spec& spec, const std::string& name, std::int64_t otherwise);
 /// An option that is one of some words, the first where it is not given. Errors: invalid_argument.
 std::string word_option(const Spec& spec, const std::string& name, const std::vector<std::string>& words);
 

@@ -3,6 +3,7 @@
 #include "ddl/strategy/common.h"
 
 namespace ddl {
+
 std::vector<Bucket> assign_buckets(const std::vector<std::int64_t>& bytes, const std::vector<int>& order,
                                    std::int64_t first, std::int64_t cap) {
   std::vector<Bucket> buckets;
@@ -36,32 +37,15 @@ Plan data_parallel(const StrategyInput& input) {
   const auto count = static_cast<int>(role.buckets.size());
   const auto backward = static_cast<int>(role.tasks.size()) - 1;
   for (int b = 0; b < count; ++b) {
-    Task reduce;
-    reduce.kind = TaskKind::collective;
-    reduce.stream = Stream::communication;
-    reduce.label = fmt::format("all-reduce {}", b);
-    reduce.bucket = b;
-    reduce.bytes = role.buckets[static_cast<std::size_t>(b)].bytes;
-    reduce.group = 0;
-    reduce.cargo = Cargo::gradients;
+    auto reduce = reduction(role, b);
     if (overlap) {
       reduce.waits_for = b;
     } else {
       reduce.after = {backward};
     }
-    role.holds.buckets += reduce.bytes;
     role.tasks.push_back(std::move(reduce));
   }
-  for (int b = 0; b < count; ++b) {
-    Task update;
-    update.kind = TaskKind::update;
-    update.label = fmt::format("update {}", b);
-    update.bucket = b;
-    update.after = {backward};
-    for (int other = 0; other < count; ++other)
-      if (other == b || input.whole_gradient) update.after.push_back(backward + 1 + other);
-    role.tasks.push_back(std::move(update));
-  }
+  append_updates(input, role, backward, backward + 1);
   // Gradients live in the buckets; autograd's own are dropped as they are copied in.
   role.holds.gradients = 0;
   number_meetings(plan);

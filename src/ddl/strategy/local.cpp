@@ -145,31 +145,15 @@ Plan local_sgd(const StrategyInput& input) {
   role.holds.gradients = 0;  // they live in the buckets
   const auto count = static_cast<int>(role.buckets.size());
   const auto backward = static_cast<int>(role.tasks.size()) - 1;
-  for (const auto& bucket : role.buckets) role.holds.buckets += bucket.bytes;
-  for (int b = 0; b < count && post > 0; ++b) {
-    Task reduce;
-    reduce.kind = TaskKind::collective;
-    reduce.stream = Stream::communication;
-    reduce.label = fmt::format("all-reduce {}", b);
-    reduce.bucket = reduce.waits_for = b;
-    reduce.bytes = role.buckets[static_cast<std::size_t>(b)].bytes;
-    reduce.group = 0;
-    reduce.cargo = Cargo::gradients;
+  for (int b = 0; b < count; ++b) {
+    // Parameters travel in the same memory, whether gradients do or not.
+    auto reduce = reduction(role, b);
+    if (post == 0) continue;
+    reduce.waits_for = b;
     reduce.until_step = post;
     role.tasks.push_back(std::move(reduce));
   }
-  std::vector<int> updates;
-  for (int b = 0; b < count; ++b) {
-    Task update;
-    update.kind = TaskKind::update;
-    update.label = fmt::format("update {}", b);
-    update.bucket = b;
-    update.after = {backward};
-    for (int other = 0; other < count && post > 0; ++other)
-      if (other == b || input.whole_gradient) update.after.push_back(backward + 1 + other);
-    updates.push_back(static_cast<int>(role.tasks.size()));
-    role.tasks.push_back(std::move(update));
-  }
+  auto updates = append_updates(input, role, backward, post > 0 ? backward + 1 : kNone);
 
   std::vector<Task> items(1);
   items[0].cargo = Cargo::parameters;

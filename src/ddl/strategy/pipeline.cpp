@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "ddl/core/error.h"
-#include "ddl/core/options.h"
 #include "ddl/strategy/builtin.h"
+#include "ddl/strategy/common.h"
 #include "ddl/strategy/partition/partition.h"
 #include "ddl/strategy/pipeline/schedules.h"
 #include "ddl/strategy/pipeline_tasks.h"
@@ -16,25 +16,9 @@ std::string text_option(const Spec& spec, const std::string& key, const std::str
   return found == spec.options.end() ? otherwise : found->second;
 }
 
-int count_option(const Spec& spec, const std::string& key, int otherwise, int most) {
-  const double number = number_option(spec, key, otherwise, 1, most);
-  if (number != static_cast<int>(number)) throw Error(Code::invalid_argument, fmt::format("[{}] {} is a whole number; got {}", spec.name, key, number));
-  return static_cast<int>(number);
-}
-
 Recompute recompute_option(const Spec& spec) {
-  const auto word = text_option(spec, "recompute", "never");
-  if (word == "never") return Recompute::never;
-  if (word == "always") return Recompute::always;
-  if (word == "except-last") return Recompute::except_last;
-  throw Error(Code::invalid_argument, fmt::format("[{}] recompute; got '{}', expected never, always or except-last", spec.name, word));
-}
-
-/// Whether running statistics are those of the batch; else they are updated with each micro-batch.
-bool deferred_option(const Spec& spec) {
-  const auto word = text_option(spec, "batch-norm", "micro");
-  if (word == "micro" || word == "deferred") return word == "deferred";
-  throw Error(Code::invalid_argument, fmt::format("[{}] batch-norm; got '{}', expected micro or deferred", spec.name, word));
+  const auto word = word_option(spec, "recompute", {"never", "always", "except-last"});
+  return word == "never" ? Recompute::never : word == "always" ? Recompute::always : Recompute::except_last;
 }
 
 /// Stages as the options say: `stages=3/5/2` outright, or so many by `balance`.
@@ -85,8 +69,8 @@ Plan pipeline(const StrategyInput& input) {
   const auto& schedule = schedules.at(word).make;
   const auto local = local_batch(input, 1);
   PipelineShape shape{input.workers};
-  shape.micro_batches = count_option(input.spec, "micro", word == "pipedream" ? 1 : usual_micro_batches(input, local), 1 << 20);
-  shape.chunks = count_option(input.spec, "chunks", schedule.least_chunks, 1 << 10);
+  shape.micro_batches = whole_option(input.spec, "micro", word == "pipedream" ? 1 : usual_micro_batches(input, local), 1, 1 << 20);
+  shape.chunks = whole_option(input.spec, "chunks", schedule.least_chunks, 1, 1 << 10);
   if (shape.micro_batches > local)
     throw Error(Code::invalid_argument, fmt::format("[pipeline] micro-batches have a sample or more; got micro={} of a batch of {}, expected at most {}", shape.micro_batches,
                                                     local, local));
@@ -95,7 +79,7 @@ Plan pipeline(const StrategyInput& input) {
   plan.order = schedule.order(shape);
   plan.micro_batches = shape.micro_batches;
   plan.recompute = recompute_option(input.spec);
-  plan.deferred_statistics = deferred_option(input.spec);
+  plan.deferred_statistics = word_option(input.spec, "batch-norm", {"micro", "deferred"}) == "deferred";
   if (!schedule.synchronous) {
     if (input.whole_gradient)
       throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: asynchronous stages never see the whole gradient, which clipping and fp16 need; got schedule={}, expected "

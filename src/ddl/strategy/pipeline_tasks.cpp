@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "ddl/core/error.h"
+#include "ddl/strategy/common.h"
 #include "ddl/strategy/stages.h"
 
 namespace ddl {
@@ -201,10 +202,10 @@ class Writer {
   std::vector<int> write_exchange(Role& role, int worker) {
     std::vector<int> groups;
     std::set<int> elsewhere;
-    const auto specs = input_.graph.parameter_specs();
+    const auto bytes = parameter_bytes(input_);
     const auto bucket_of = [&](const std::vector<int>& parameters, int stage, int group) {
       Bucket bucket{parameters, 0, stage};
-      for (const int parameter : parameters) bucket.bytes += specs[at(parameter)].elements() * input_.element_bytes;
+      for (const int parameter : parameters) bucket.bytes += bytes[at(parameter)];
       role.buckets.push_back(std::move(bucket));
       groups.push_back(group);
     };
@@ -228,19 +229,11 @@ class Writer {
         std::vector<int> own;
         const auto& all = plan_.stages[at(stage)].parameters;
         std::copy_if(all.rbegin(), all.rend(), std::back_inserter(own), [&](int parameter) { return elsewhere.insert(parameter).second; });
-        std::vector<std::int64_t> bytes;
-        for (const auto& spec : specs) bytes.push_back(spec.elements() * input_.element_bytes);
         for (auto& bucket : assign_buckets(bytes, own, kBucketCap, kBucketCap)) bucket_of(bucket.parameters, stage, 1);
       }
     std::vector<int> numbers;
     for (std::size_t b = 0; b < role.buckets.size(); ++b) {
-      Task reduce;
-      reduce.kind = TaskKind::collective;
-      reduce.stream = Stream::communication;
-      reduce.label = fmt::format("all-reduce {}", b);
-      reduce.cargo = Cargo::gradients;
-      reduce.bucket = static_cast<int>(b);
-      reduce.bytes = role.buckets[b].bytes;
+      auto reduce = reduction(role, static_cast<int>(b));
       reduce.group = groups[b];
       reduce.stage = role.stages.front();
       // Several of a worker's stages may use what is tied: it is complete after the last backward of all.
@@ -248,7 +241,6 @@ class Writer {
         reduce.after = {last_};
       else
         reduce.waits_for = static_cast<int>(b);
-      role.holds.buckets += reduce.bytes;
       numbers.push_back(static_cast<int>(role.tasks.size()));
       role.tasks.push_back(std::move(reduce));
     }
@@ -309,9 +301,9 @@ class Writer {
 
   /// Parameters once, and activations at the order's worst moment.
   void hold(Role& role, int worker, const std::vector<int>& parameters) {
-    const auto specs = input_.graph.parameter_specs();
+    const auto each = parameter_bytes(input_);
     std::int64_t trains = 0;
-    for (const int parameter : parameters) trains += specs[at(parameter)].elements() * input_.element_bytes;
+    for (const int parameter : parameters) trains += each[at(parameter)];
     role.holds.parameters = trains * (pipeline_.weight_versions.empty() ? 1 : pipeline_.weight_versions[at(worker)]);
     for (const int stage : role.stages) role.holds.parameters += frozen_parameters_of(input_.graph, plan_.stages[at(stage)]) * input_.element_bytes;
     role.holds.gradients = trains - role.holds.buckets;
@@ -342,8 +334,6 @@ class Writer {
       if (finishes(action.pass)) now -= bytes.given + (bytes.again && !second ? 0 : bytes.made);
     }
   }
-
-  static constexpr std::int64_t kBucketCap = std::int64_t{25} << 20;
 
   const StrategyInput& input_;
   const PipelinePlan& pipeline_;

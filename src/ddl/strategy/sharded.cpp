@@ -5,7 +5,6 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/options.h"
-#include "ddl/core/units.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/sharded_units.h"
@@ -19,29 +18,17 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 struct Options {
   int level = 3;
   bool overlap = true;
-  std::int64_t bucket = std::int64_t{25} << 20;  ///< PyTorch's cap, as for `data`
+  std::int64_t bucket = kBucketCap;
   std::optional<UnitSize> unit;
   int prefetch = 1;
   bool reshard = true;
   bool recompute = false;
 };
 
-int count_option(const Spec& spec, const std::string& key, int otherwise, int least, int most) {
-  const double number = number_option(spec, key, otherwise, least, most);
-  if (number != static_cast<int>(number)) throw Error(Code::invalid_argument, fmt::format("[sharded] {} is a whole number; got {}, expected {} to {}", key, number, least, most));
-  return static_cast<int>(number);
-}
-
-std::int64_t size_of(const std::string& key, const std::string& text) {
-  const auto bytes = parse_bytes(text).value;
-  if (bytes <= 0) throw Error(Code::invalid_argument, fmt::format("[sharded] {} must be positive; got '{}'", key, text));
-  return bytes;
-}
-
 Options parse(const Spec& spec) {
   require_options(spec, {"level", "overlap", "bucket", "unit", "prefetch", "reshard", "recompute", "collective"});
   Options options;
-  options.level = count_option(spec, "level", options.level, 1, 3);
+  options.level = whole_option(spec, "level", options.level, 1, 3);
   const auto belongs = [&](const char* key, bool fits, const char* levels) {
     if (spec.options.count(key) > 0 && !fits)
       throw Error(Code::invalid_argument, fmt::format("[sharded] {} is an option of {}; got it with level={}", key, levels, options.level));
@@ -50,12 +37,12 @@ Options parse(const Spec& spec) {
   belongs("overlap", options.level < 3, "level=1 and level=2");
   for (const auto* key : {"unit", "prefetch", "reshard"}) belongs(key, options.level == 3, "level=3");
   options.overlap = switch_option(spec, "overlap", options.overlap);
-  if (const auto found = spec.options.find("bucket"); found != spec.options.end()) options.bucket = size_of("bucket", found->second);
+  options.bucket = size_option(spec, "bucket", options.bucket);
   if (const auto found = spec.options.find("unit"); found != spec.options.end()) {
     const bool number = found->second.find_first_not_of("0123456789") == std::string::npos;
-    options.unit = number ? UnitSize{0, count_option(spec, "unit", 1, 1, 1 << 20)} : UnitSize{size_of("unit", found->second), 0};
+    options.unit = number ? UnitSize{0, whole_option(spec, "unit", 1, 1, 1 << 20)} : UnitSize{size_option(spec, "unit", 0), 0};
   }
-  options.prefetch = count_option(spec, "prefetch", options.prefetch, 0, 64);
+  options.prefetch = whole_option(spec, "prefetch", options.prefetch, 0, 64);
   options.reshard = switch_option(spec, "reshard", options.reshard);
   options.recompute = switch_option(spec, "recompute", false);
   return options;
@@ -64,9 +51,7 @@ Options parse(const Spec& spec) {
 /// Writes the tasks of the one role that all workers are in.
 class Writer {
  public:
-  Writer(const StrategyInput& input, const Options& options) : input_(input), options_(options) {
-    for (const auto& spec : input.graph.parameter_specs()) bytes_.push_back(spec.elements() * input.element_bytes);
-  }
+  Writer(const StrategyInput& input, const Options& options) : input_(input), options_(options), bytes_(parameter_bytes(input)) {}
 
   Plan write() && {
     plan_ = replicas(input_);
@@ -126,12 +111,7 @@ class Writer {
   }
 
   void write_whole() {
-    auto order = input_.gradient_order;
-    if (order.empty()) {
-      order.resize(bytes_.size());
-      std::iota(order.rbegin(), order.rend(), 0);
-    }
-    role_->buckets = assign_buckets(bytes_, order, std::min(options_.bucket, std::int64_t{1} << 20), options_.bucket);
+    role_->buckets = assign_buckets(bytes_, gradient_order(input_), std::min(options_.bucket, std::int64_t{1} << 20), options_.bucket);
     const bool each = options_.level == 2;
     std::vector<int> backward;  // by micro-batch
     for (int t = 0; t < count(); ++t)
@@ -387,14 +367,8 @@ Plan sharded(const StrategyInput& input) {
   const auto options = parse(input.spec);
   if (input.graph.parameter_specs().empty())
     throw Error(Code::invalid_argument, fmt::format("[sharded] parameters are what is kept in parts; got {}, which has none, expected strategy data", input.graph.name));
-  if (input.workers == 1) {
-    // Nobody to share with: what is left is one worker's step.
-    auto one = input;
-    one.spec = {"single", {}};
-    auto alone = single(one);
-    alone.strategy = "sharded";
-    return alone;
-  }
+  // Nobody to share with: what is left is one worker's step.
+  if (input.workers == 1) return alone(input);
   return Writer(input, options).write();
 }
 

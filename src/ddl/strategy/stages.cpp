@@ -118,13 +118,6 @@ std::int64_t kept_elements_of(const ModelGraph& graph, const Stage& stage) {
   return sum;
 }
 
-std::int64_t parameters_of(const ModelGraph& graph, const Stage& stage) {
-  const auto specs = graph.parameter_specs();
-  std::int64_t sum = 0;
-  for (const int parameter : stage.parameters) sum += specs[at(parameter)].elements();
-  return sum;
-}
-
 std::int64_t frozen_parameters_of(const ModelGraph& graph, const Stage& stage) {
   std::int64_t sum = 0;
   for (int layer = stage.first; layer < stage.last; ++layer)

@@ -34,8 +34,7 @@ bool needs_batch(const ModelGraph& graph, const std::vector<Stage>& stages, int 
 /// Forward, one sample.
 std::int64_t flops_of(const ModelGraph& graph, const Stage& stage);
 std::int64_t kept_elements_of(const ModelGraph& graph, const Stage& stage);
-/// Elements of the parameters that train, and of those that do not.
-std::int64_t parameters_of(const ModelGraph& graph, const Stage& stage);
+/// Elements of the parameters that do not train.
 std::int64_t frozen_parameters_of(const ModelGraph& graph, const Stage& stage);
 
 }  // namespace ddl

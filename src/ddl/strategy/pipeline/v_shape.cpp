@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ddl/core/error.h"
+#include "ddl/strategy/pipeline/common.h"
 
 namespace ddl {
 
@@ -27,6 +28,13 @@ void VActions::oldest_backward_weight() {
 
 void VActions::add(Pass pass, int chunk, int micro_batch) {
   if (micro_batch < micro_batches_) actions_.push_back({pass, stages_.at(at(chunk)), micro_batch});
+}
+
+PipelineOrder v_order(std::string_view name, const PipelineShape& shape, std::vector<Action> (*write)(const PipelineShape& shape, int worker)) {
+  require_shape(name, shape, 2, 2);
+  PipelineOrder all{v_placement(shape), {}};
+  for (int worker = 0; worker < shape.workers; ++worker) all.actions.push_back(write(shape, worker));
+  return all;
 }
 
 }  // namespace ddl

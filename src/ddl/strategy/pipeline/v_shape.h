@@ -2,6 +2,8 @@
 
 #include <array>
 #include <deque>
+#include <string_view>
+#include <vector>
 
 #include "ddl/strategy/pipeline/order.h"
 
@@ -38,5 +40,8 @@ class VActions {
   std::deque<Owed> owed_;
   std::vector<Action> actions_;
 };
+
+/// Both chunks of every worker in a V, each worker's actions written by `write`. Errors: invalid_argument for shapes that schedule `name` cannot do.
+PipelineOrder v_order(std::string_view name, const PipelineShape& shape, std::vector<Action> (*write)(const PipelineShape& shape, int worker));
 
 }  // namespace ddl

@@ -44,12 +44,7 @@ std::vector<Action> worker_actions(const PipelineShape& shape, int worker) {
   return actions.take();
 }
 
-PipelineOrder order(const PipelineShape& shape) {
-  require_shape("zbv", shape, 2, 2);
-  PipelineOrder all{v_placement(shape), {}};
-  for (int worker = 0; worker < shape.workers; ++worker) all.actions.push_back(worker_actions(shape, worker));
-  return all;
-}
+PipelineOrder order(const PipelineShape& shape) { return v_order("zbv", shape, worker_actions); }
 
 Bubble bubble(const PipelineShape& shape, const PassSeconds& seconds) {
   const bool even = seconds.forward == seconds.backward_input && seconds.forward == seconds.backward_weight;
