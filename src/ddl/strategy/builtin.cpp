@@ -9,6 +9,7 @@ Registry<Strategy> builtin_strategies() {
   strategies.add({"model", "layers over workers, one worker computing at a time", model_parallel});
   strategies.add({"pipeline", "layers over workers, micro-batches one behind the other: GPipe, 1F1B, interleaved and looped", pipeline});
   strategies.add({"local", "each worker trains alone, parameters are averaged now and then: local SGD, post-local, gossip", local_sgd});
+  strategies.add({"parameter-server", "parameters live with servers: synchronous, asynchronous, or stale by a bounded number of steps", parameter_server});
   return strategies;
 }
 

@@ -43,7 +43,7 @@ void Executor::adopt(Plan plan) {
   communication_tasks_.clear();
   queues_.clear();
   control_task_ = kNone;
-  gossips_ = std::any_of(own.tasks.begin(), own.tasks.end(), [](const Task& task) { return is_transfer(task) && task.cargo == Cargo::parameters; });
+  gossips_ = plan_.serving.servers == 0 && std::any_of(own.tasks.begin(), own.tasks.end(), [](const Task& task) { return is_transfer(task) && task.cargo == Cargo::parameters; });
   has_loss_ = std::find(own.stages.begin(), own.stages.end(), static_cast<int>(plan_.stages.size()) - 1) != own.stages.end();
   for (int i = 0; i < static_cast<int>(own.tasks.size()); ++i) {
     const auto& task = own.tasks[static_cast<std::size_t>(i)];
@@ -54,6 +54,7 @@ void Executor::adopt(Plan plan) {
   if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_);
   if (!channels_) channels_ = std::make_unique<Channels>(plan_, worker_, communicator_);
   adopt_buckets();
+  adopt_serving();
 }
 
 void Executor::adopt_buckets() {
@@ -127,6 +128,10 @@ std::optional<CompressionReport> Executor::compression() const {
 
 Traffic Executor::own_traffic() const {
   auto sum = channels_ ? channels_->traffic() : Traffic{};
+  if (links_) {
+    sum.sent += links_->traffic().sent;
+    sum.received += links_->traffic().received;
+  }
   if (compressed_group_) {
     sum.sent += compressed_group_->transport().traffic().sent;
     sum.received += compressed_group_->transport().traffic().received;
@@ -211,7 +216,7 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
     if (!failed_) failed_.emplace(number, result.loss);
   }
   const bool in_bucket = buckets_ && buckets_->has_control();
-  const double votes = step.local ? votes_of_replicas(step) : in_bucket ? buckets_->control() : control_task_ != kNone ? control_[0] + control_[1] : ask_to_stop ? 1 : 0;
+  const double votes = step.local ? votes_of_replicas(step) : links_ ? votes_of_servers() : in_bucket ? buckets_->control() : control_task_ != kNone ? control_[0] + control_[1] : ask_to_stop ? 1 : 0;
   // Replicas that train alone end where they next meet, so that all of them do.
   if (!std::isfinite(votes) && failed_)
     throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", failed_->first, failed_->second));
@@ -272,7 +277,7 @@ void Executor::backward(Step& step, int number) {
     }
     // The loss is a sum; dividing its gradient by what the samples of all workers count makes the sum over workers and
     // micro-batches the gradient of the mean over the global batch, however unequal their shares are. Who trains alone has a mean of its own.
-    runner_->backward(task, (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(step.local ? step.batch->weight : step.batch->global_weight));
+    runner_->backward(task, (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(step.local || !plan_.serving.sums ? step.batch->weight : step.batch->global_weight));
   }
   const auto is_backward = [&](int other) { return step.tasks[static_cast<std::size_t>(other)].kind == TaskKind::backward; };
   if (buckets_ && number == *std::find_if(compute_tasks_.rbegin(), compute_tasks_.rend(), is_backward)) buckets_->complete_step();
@@ -291,6 +296,12 @@ std::int64_t Executor::gradient_bytes() const {
   return bytes;
 }
 
-Trace Executor::take_trace() { return std::exchange(trace_, {}); }
+Trace Executor::take_trace() {
+  if (server_) {
+    const auto served = server_->take_trace();
+    trace_.insert(trace_.end(), served.begin(), served.end());
+  }
+  return std::exchange(trace_, {});
+}
 
 }  // namespace ddl

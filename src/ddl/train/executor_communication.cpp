@@ -59,7 +59,9 @@ void Executor::start_ready(Step& step) {
 
 void Executor::start(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
-  if (task.cargo == Cargo::parameters || task.cargo == Cargo::state)
+  if (links_)
+    start_serving(step, number);
+  else if (task.cargo == Cargo::parameters || task.cargo == Cargo::state)
     is_transfer(task) ? start_exchange(step, number) : start_mean(step, number);
   else if (is_transfer(task))
     start_transfer(step, number);

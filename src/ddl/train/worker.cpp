@@ -131,13 +131,15 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       network_(StageRunner::prepare(graph_, plan_.stages), network_options(job, *device_, layers_of(plan_, rank))),
       network_built_(now()),
       communicator_(make_communicator(job, rank, control)),
-      optimizer_(make_optimizer(job.optimizer, network_.parameters(), {job.momentum, job.weight_decay})),
+      // Where parameters live with servers, so does what the optimizer keeps.
+      optimizer_(make_optimizer(job.optimizer, plan_.serving.servers > 0 ? std::vector<at::Tensor>{} : network_.parameters(), {job.momentum, job.weight_decay})),
       executor_(network_, *optimizer_, *device_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
-                {collective_of(job), option_of(job, "compress", "none"), job.seed}),
+                {collective_of(job), option_of(job, "compress", "none"), job.seed, job.collective_timeout}),
       sampler_(data.train->size(), job.batch, plan_.shares(), job.shuffle, job.seed, weights_of(*data.train)),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()),
       learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()),
       memory_(*device_) {
+  executor_.serve_with([&job](std::vector<at::Tensor> parameters) { return make_optimizer(job.optimizer, std::move(parameters), {job.momentum, job.weight_decay}); });
   executor_.adopt(plan_);
   executor_.ends_with(last_step_ - 1);
   // Whatever draws without being told by what: dropout in a TorchScript file.
@@ -180,6 +182,7 @@ void Worker::flush() noexcept {
 
 bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated) {
   bool stopped = false;
+  executor_.converge();
   tell(true);
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
   // Of replicas that have gone apart it is their mean that is told of and evaluated; they themselves train on as they are.
@@ -273,6 +276,13 @@ Json averaging_json(const Executor& executor) {
   return {{"averagings", report.averagings}, {"last_drift", report.last_drift}, {"largest_drift", report.largest_drift}};
 }
 
+/// Of the server in this process; nothing without one.
+Json staleness_json(const Executor& executor) {
+  const auto report = executor.staleness();
+  if (!report) return nullptr;
+  return {{"updates", report->updates}, {"largest_steps", report->largest_clocks}, {"mean_steps", report->mean_clocks}, {"largest_updates", report->largest_updates}, {"mean_updates", report->mean_updates}};
+}
+
 Json Worker::buckets_json() const {
   const auto specs = graph_.parameter_specs();
   Json buckets = Json::array();
@@ -336,6 +346,7 @@ void Worker::finish(bool stopped) {
                                         {"precision", precision_json()},
                                         {"clipped_steps", job_.clip > 0 ? Json(executor_.updates().clipped) : Json(nullptr)},
                                         {"averaging", averaging_json(executor_)},
+                                        {"staleness", staleness_json(executor_)},
                                         {"compression", compression_json(executor_.compression())}}.dump());
   // Nobody tears its transport down while a peer still reads from it.
   if (communicator_) communicator_->barrier().wait();
