@@ -9,7 +9,7 @@ std::string_view name(Cause cause) {
 }
 
 std::string_view name(Stream stream) {
-  constexpr std::array<std::string_view, kStreams> kNames{"compute", "communication", "loader"};
+  constexpr std::array<std::string_view, kStreams> kNames{"compute", "communication", "loader", "server"};
   return kNames[static_cast<std::size_t>(stream)];
 }
 

@@ -27,8 +27,8 @@ inline constexpr std::size_t kCauses = 10;
 std::string_view name(Cause cause);
 
 /// What runs in order within one worker.
-enum class Stream : std::uint8_t { compute, communication, loader };
-inline constexpr std::size_t kStreams = 3;
+enum class Stream : std::uint8_t { compute, communication, loader, server };
+inline constexpr std::size_t kStreams = 4;
 
 std::string_view name(Stream stream);
 

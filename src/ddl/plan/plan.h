@@ -17,7 +17,7 @@ enum class TaskKind : std::uint8_t {
   backward,         ///< the last of a stage in a step raises the events of its buckets as their gradients become complete
   backward_input,   ///< the gradient of what the stage was given alone; raises no events
   backward_weight,  ///< what backward_input left out: raises events as backward does
-  send,             ///< a message to the worker abreast in role `peer`
+  send,             ///< a message to the worker abreast in role `peer`; where one of the two roles has one worker, between that and each of the other's
   receive,
   collective,       ///< the workers of `group` take part
   update,           ///< the optimizer, on the parameters of one bucket, or on all that are in none
@@ -111,6 +111,13 @@ struct Role {
   int staleness = 0;
 };
 
+/// Servers of parameters: threads in the processes of workers, that of bucket s with worker s. Their tasks are on Stream::server, and done as what they wait for comes.
+struct Serving {
+  int servers = 0;     ///< 0: parameters live with workers alone
+  bool sums = true;    ///< gradients of a step are added up and applied once; else each is applied as it comes
+  int stale = kNone;   ///< else: steps that the slowest worker may be behind one that goes on; kNone: any number
+};
+
 /// One training step of one strategy. Executed, verified, later priced and simulated.
 struct Plan {
   std::string strategy;
@@ -123,6 +130,7 @@ struct Plan {
   bool deferred_statistics = false;
   int local_from = kNone;            ///< from this step on each worker follows the gradient of the mean over its own samples, and replicas differ
   int hops = 1;                      ///< of messages within a role: how often they are exchanged until what one worker says has reached all
+  Serving serving = {};
 
   int workers() const { return mesh.workers(); }
   int role_number(int worker) const;

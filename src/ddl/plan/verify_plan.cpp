@@ -48,7 +48,8 @@ void check_tasks(const Plan& plan, const Role& role, Findings& findings) {
     for (const int bucket : {task.bucket, task.waits_for})
       if (bucket != kNone && !is_below(bucket, role.buckets.size())) wrong(task, fmt::format("names bucket {} of {}", bucket, role.buckets.size()));
     if (is_transfer(task) && !is_below(task.peer, plan.roles.size())) wrong(task, fmt::format("has no peer; got role {}", task.peer));
-    if (is_transfer(task) && is_below(task.peer, plan.roles.size()) && plan.roles[at(task.peer)].count != role.count)
+    if (is_transfer(task) && is_below(task.peer, plan.roles.size()) && plan.roles[at(task.peer)].count != role.count &&
+        (plan.serving.servers == 0 || std::min(role.count, plan.roles[at(task.peer)].count) != 1))
       wrong(task, fmt::format("is between roles of {} and {} workers; expected as many", role.count, plan.roles[at(task.peer)].count));
     if (is_transfer(task) && (task.shift != 0 || task.flip != 0)) {
       if (is_below(task.peer, plan.roles.size()) && &plan.roles[at(task.peer)] != &role) wrong(task, "is between places of one role; its peer is another role");
@@ -62,7 +63,7 @@ void check_tasks(const Plan& plan, const Role& role, Findings& findings) {
       else if (!plan.groups[at(task.group)].has(plan.mesh, role.first))
         wrong(task, fmt::format("is of group '{}', which its workers are not in", plan.groups[at(task.group)].name));
     }
-    if (communicates(task) && task.stream != Stream::communication) wrong(task, "communicates; expected on the communication stream");
+    if (communicates(task) && task.stream != Stream::communication && task.stream != Stream::server) wrong(task, "communicates; expected on the communication stream");
     for (const int stage : {task.stage, task.to_stage == kNone ? task.stage : task.to_stage})
       if (!is_below(stage, plan.stages.size())) wrong(task, fmt::format("names stage {} of {}", stage, plan.stages.size()));
   }
@@ -112,8 +113,13 @@ void check_parameters(const Plan& plan, int parameters, Findings& findings) {
     const auto left = std::count_if(own.begin(), own.end(), [&](int parameter) { return times[at(parameter)] == 0; });
     for (const int parameter : own)
       if (times[at(parameter)] > 1) findings.push_back(fmt::format("{}: parameter {} is in {} buckets; expected 1", role.name, parameter, times[at(parameter)]));
+    // Of buckets that a server has the worker gets parameters that are updated.
+    std::vector<bool> pulled(role.buckets.size());
+    for (const auto& task : role.tasks)
+      if (plan.serving.servers > 0 && task.kind == TaskKind::receive && task.cargo == Cargo::parameters && task.bucket >= 0 && task.bucket < static_cast<int>(pulled.size()))
+        pulled[at(task.bucket)] = true;
     for (std::size_t b = 0; b < updates.size(); ++b)
-      if (updates[b] != 1) findings.push_back(fmt::format("{}: bucket {} has {} updates; expected 1", role.name, b, updates[b]));
+      if (updates[b] != 1 && !(updates[b] == 0 && pulled[b])) findings.push_back(fmt::format("{}: bucket {} has {} updates; expected 1", role.name, b, updates[b]));
     if (const int expected = left > 0 ? 1 : 0; others != expected)
       findings.push_back(fmt::format("{}: parameters in no bucket have {} updates; expected {}", role.name, others, expected));
   }
@@ -196,9 +202,9 @@ class Run {
 
  private:
   static std::vector<std::vector<int>> queues(const Role& role) {
-    std::vector<std::vector<int>> all(1);
+    std::vector<std::vector<int>> all(2);  // computation, and what a server does of that
     for (std::size_t t = 0; t < role.tasks.size(); ++t)
-      if (!communicates(role.tasks[t])) all[0].push_back(static_cast<int>(t));
+      if (!communicates(role.tasks[t])) all[role.tasks[t].stream == Stream::server ? 1 : 0].push_back(static_cast<int>(t));
     for (auto& [key, tasks] : communication_queues(role)) all.push_back(tasks);
     return all;
   }

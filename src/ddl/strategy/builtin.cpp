@@ -10,6 +10,7 @@ Registry<Strategy> builtin_strategies() {
   strategies.add({"pipeline", "layers over workers, micro-batches one behind the other: GPipe, 1F1B, interleaved, looped, PipeDream's", pipeline});
   strategies.add({"sharded", "data parallelism with optimizer, gradients and parameters in parts: ZeRO 1, 2 and 3 (FSDP)", sharded});
   strategies.add({"local", "each worker trains alone, parameters are averaged now and then: local SGD, post-local, gossip", local_sgd});
+  strategies.add({"parameter-server", "parameters live with servers: synchronous, asynchronous, or stale by a bounded number of steps", parameter_server});
   return strategies;
 }
 

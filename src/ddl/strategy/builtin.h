@@ -34,7 +34,7 @@ using Strategy = std::function<Plan(const StrategyInput&)>;
 /// Samples of the worker that has the most, where so many have a part of the batch each.
 std::int64_t local_batch(const StrategyInput& input, int shares);
 
-/// single, data, model, pipeline, sharded, local.
+/// single, data, model, pipeline, sharded, local, parameter-server.
 Registry<Strategy> builtin_strategies();
 
 Plan single(const StrategyInput& input);
@@ -43,6 +43,7 @@ Plan model_parallel(const StrategyInput& input);
 Plan pipeline(const StrategyInput& input);
 Plan sharded(const StrategyInput& input);
 Plan local_sgd(const StrategyInput& input);
+Plan parameter_server(const StrategyInput& input);
 
 /// Cuts parameters, taken in `order`, into buckets: one is closed as soon as it holds its limit, `first` bytes for the
 /// first and `cap` for the others, so that a bucket overshoots by less than one parameter. Parameters are never split.

@@ -39,7 +39,8 @@ TEST(StrategyConformance, PlansAreSound) {
   for (const auto* form : {"pipeline[schedule=gpipe,recompute=always]", "pipeline[schedule=interleaved-1f1b]", "pipeline[schedule=looped-bfs,chunks=3,balance=count]",
                            "pipeline[schedule=zb-h1,recompute=except-last]", "pipeline[schedule=zbv]", "pipeline[schedule=dualpipev,batch-norm=deferred]", "sharded[level=1]", "sharded[level=2]",
                            "sharded[unit=1]", "sharded[unit=1MiB,prefetch=2]", "sharded[reshard=off]", "local[post=100,momentum=average]", "local[average=gossip]",
-                           "local[average=gossip,topology=exponential,every=3]"})
+                           "local[average=gossip,topology=exponential,every=3]",
+                           "parameter-server[async]", "parameter-server[stale=4]"})
     forms.emplace_back(form);
   for (const auto& form : forms)
     for (const auto& network : builtin_models().entries()) {
@@ -48,7 +49,7 @@ TEST(StrategyConformance, PlansAreSound) {
       for (const int workers : {1, 2, 3, 7, 64, 4096}) {
         if (form == "single" && workers != 1) continue;
         const int chunks = form.find("chunks=3") != std::string::npos ? 3 : form.find("interleaved") != std::string::npos || form.find("v,") != std::string::npos || form.find("v]") != std::string::npos ? 2 : 1;
-        if (form.starts_with("data") || form.starts_with("sharded") || form.starts_with("local") || form == "single" || workers * chunks <= layers_of(graph)) {
+        if (form.starts_with("data") || form.starts_with("sharded") || form.starts_with("local") || form.starts_with("parameter-server") || form == "single" || workers * chunks <= layers_of(graph)) {
           const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 4096, 4, spec, {}});
           const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
           EXPECT_TRUE(findings.empty()) << form << " " << network.name << " " << workers << ": " << join(findings, "; ");
@@ -292,6 +293,54 @@ TEST(Local, RefusesOptionsThatDoNotFit) {
   for (const auto* bad : {"local[every=0]", "local[every=1.5]", "local[post=-1]", "local[average=some]", "local[topology=ring]", "local[average=gossip,topology=star]",
                           "local[momentum=on]", "local[compress=fp16]"})
     EXPECT_THROW(local_sgd({graph, 2, 32, 4, parse_spec(bad), {}}), Error) << bad;
+}
+
+TEST(ParameterServerPlan, DividesParametersByBytes) {
+  const auto graph = model("resnet18");
+  const auto plan = parameter_server({graph, 6, 32, 4, parse_spec("parameter-server[servers=3]"), {}});
+  ASSERT_EQ(plan.roles.size(), 4U);
+  EXPECT_EQ(plan.roles[3].count, 3);
+  std::int64_t sum = 0, most = 0;
+  for (const auto& bucket : plan.roles[3].buckets) {
+    sum += bucket.bytes;
+    most = std::max(most, bucket.bytes);
+  }
+  EXPECT_EQ(sum, graph.parameters() * 4);
+  EXPECT_LE(static_cast<double>(most), 1.05 * static_cast<double>(sum) / 3);
+  for (int r = 0; r < 4; ++r) {
+    const auto& tasks = plan.roles[static_cast<std::size_t>(r)].tasks;
+    EXPECT_EQ(std::count_if(tasks.begin(), tasks.end(), [](const Task& task) { return task.stream == Stream::server; }), r < 3 ? 9 : 0);  // from and to four roles, and an update
+    for (const auto& task : tasks)
+      EXPECT_EQ(task.meeting != kNone, task.kind == TaskKind::send || task.kind == TaskKind::receive) << task.label;
+  }
+  auto silent = plan;
+  std::erase_if(silent.roles[0].tasks, [](const Task& task) { return task.label == "serve: parameters to worker"; });
+  const auto findings = verify(silent, static_cast<int>(graph.parameter_specs().size()));
+  ASSERT_FALSE(findings.empty());
+  EXPECT_NE(join(findings, "; ").find("deadlock: worker cannot start 'pull 0'"), std::string::npos) << join(findings, "; ");
+}
+
+TEST(ParameterServerPlan, OfThousandsOfWorkersIsCheckedInNoTime) {
+  const auto graph = model("resnet18");
+  const auto begin = now();
+  const auto plan = parameter_server({graph, 4096, 8192, 4, parse_spec("parameter-server[servers=4]"), {}});
+  EXPECT_TRUE(verify(plan, static_cast<int>(graph.parameter_specs().size())).empty());
+  EXPECT_LT(seconds(now() - begin), 1.0);
+}
+
+TEST(ParameterServerPlan, RefusesWhatCannotBe) {
+  const auto graph = model("lenet");
+  for (const auto* bad : {"parameter-server[servers=3]", "parameter-server[servers=0]", "parameter-server[async,stale=2]", "parameter-server[sync,async]", "parameter-server[stale=-1]",
+                          "parameter-server[stale=1.5]", "parameter-server[compress=fp16]"})
+    EXPECT_THROW(parameter_server({graph, 2, 32, 4, parse_spec(bad), {}}), Error) << bad;
+  StrategyInput clips{graph, 2, 32, 4, parse_spec("parameter-server"), {}};
+  clips.whole_gradient = true;
+  try {
+    parameter_server(clips);
+    FAIL() << "a server cannot clip by the norm of what others have";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::unsupported);
+  }
 }
 
 }  // namespace

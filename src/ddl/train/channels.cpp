@@ -18,7 +18,8 @@ Channels::Channels(const Plan& plan, int worker, Communicator* everyone) : plan_
   std::set<Key> pairs;
   for (const auto& task : role.tasks) {
     if (task.kind == TaskKind::collective) used.insert(task.group);
-    if (is_transfer(task) && peer_of(plan, worker, task) != kNone) pairs.insert(key_of(task));
+    // Servers have links of their own (server_links.h).
+    if (is_transfer(task) && plan.serving.servers == 0 && peer_of(plan, worker, task) != kNone) pairs.insert(key_of(task));
   }
   std::vector<int> all(static_cast<std::size_t>(plan.workers()));
   std::iota(all.begin(), all.end(), 0);
@@ -54,6 +55,7 @@ Collective Channels::transfer() {
 }
 
 int Channels::first_member(const Task& task) const {
+  if (plan_.serving.servers > 0) return worker_;  // each has messages of its own with a server
   if (!is_transfer(task)) return first_members_.at(task.group);
   // Of a ring of two the one's message and the other's are two events.
   return std::get<0>(key_of(task));

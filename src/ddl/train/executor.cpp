@@ -50,7 +50,7 @@ void Executor::adopt(Plan plan) {
   communication_tasks_.clear();
   queues_.clear();
   control_task_ = kNone;
-  gossips_ = std::any_of(own.tasks.begin(), own.tasks.end(), [](const Task& task) { return is_transfer(task) && task.cargo == Cargo::parameters; });
+  gossips_ = plan_.serving.servers == 0 && std::any_of(own.tasks.begin(), own.tasks.end(), [](const Task& task) { return is_transfer(task) && task.cargo == Cargo::parameters; });
   has_loss_ = std::find(own.stages.begin(), own.stages.end(), static_cast<int>(plan_.stages.size()) - 1) != own.stages.end();
   for (int i = 0; i < static_cast<int>(own.tasks.size()); ++i) {
     const auto& task = own.tasks[static_cast<std::size_t>(i)];
@@ -62,6 +62,7 @@ void Executor::adopt(Plan plan) {
   if (!channels_) channels_ = std::make_unique<Channels>(plan_, worker_, communicator_);
   adopt_buckets();
   if (plan_.asynchronous() && !asynchronous_) asynchronous_ = std::make_unique<Asynchronous>(plan_, worker_, network_, optimizer_);
+  adopt_serving();
 }
 
 void Executor::adopt_buckets() {
@@ -136,6 +137,10 @@ std::optional<CompressionReport> Executor::compression() const {
 
 Traffic Executor::own_traffic() const {
   auto sum = channels_ ? channels_->traffic() : Traffic{};
+  if (links_) {
+    sum.sent += links_->traffic().sent;
+    sum.received += links_->traffic().received;
+  }
   if (compressed_group_) {
     sum.sent += compressed_group_->transport().traffic().sent;
     sum.received += compressed_group_->transport().traffic().received;
@@ -233,7 +238,7 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
     if (!failed_) failed_.emplace(number, result.loss);
   }
   const bool in_bucket = buckets_ && buckets_->has_control();
-  const double votes = step.local ? votes_of_replicas(step) : in_bucket ? buckets_->control() : control_task_ != kNone ? control_[0] + control_[1] : ask_to_stop ? 1 : 0;
+  const double votes = step.local ? votes_of_replicas(step) : links_ ? votes_of_servers() : in_bucket ? buckets_->control() : control_task_ != kNone ? control_[0] + control_[1] : ask_to_stop ? 1 : 0;
   // Replicas that train alone end where they next meet, so that all of them do.
   if (!std::isfinite(votes) && failed_)
     throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", failed_->first, failed_->second));
@@ -310,7 +315,7 @@ void Executor::backward(Step& step, int number) {
     }
     // The loss is a sum; dividing its gradient by what the samples of all workers count makes the sum over workers and
     // micro-batches the gradient of the mean over the global batch, however unequal their shares are. Who trains alone has a mean of its own.
-    const double scale = (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(step.local ? step.batch->weight : batch_of(step, task).global_weight);
+    const double scale = (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(step.local || !plan_.serving.sums ? step.batch->weight : batch_of(step, task).global_weight);
     switch (task.kind) {
       case TaskKind::backward_input: runner_->backward_input(task, scale); break;
       case TaskKind::backward_weight: runner_->backward_weight(task, scale); break;
@@ -337,6 +342,12 @@ std::int64_t Executor::gradient_bytes() const {
   return bytes;
 }
 
-Trace Executor::take_trace() { return std::exchange(trace_, {}); }
+Trace Executor::take_trace() {
+  if (server_) {
+    const auto served = server_->take_trace();
+    trace_.insert(trace_.end(), served.begin(), served.end());
+  }
+  return std::exchange(trace_, {});
+}
 
 }  // namespace ddl

@@ -22,6 +22,7 @@
 #include "ddl/train/gradient_shards.h"
 #include "ddl/train/gradients.h"
 #include "ddl/train/loss_scale.h"
+#include "ddl/train/server_links.h"
 #include "ddl/train/optimizer.h"
 #include "ddl/train/parameter_shards.h"
 #include "ddl/train/recipe.h"
@@ -45,6 +46,7 @@ struct Exchange {
   std::string collective = "auto";    ///< all-reduce algorithm
   std::string compression = "none";   ///< of builtin_compressions(), with options
   std::uint64_t seed = 1;             ///< of what a compression draws
+  Seconds timeout{60};                ///< for a server of parameters to answer
 };
 
 /// What became of the gradients of all steps so far; the same on every worker.
@@ -85,6 +87,13 @@ class Executor {
   /// Takes a plan, and lays the gradient buckets out as it says. A later one may differ in its buckets alone.
   /// Errors: invalid_argument where verify() finds fault.
   void adopt(Plan plan);
+
+  /// How servers of parameters make their optimizers: before adopt(), where a plan has such.
+  void serve_with(ParameterServer::MakeOptimizer make) { make_server_optimizer_ = std::move(make); }
+  /// Gives all workers the parameters that servers have; nothing without any. Collective.
+  void converge();
+  /// Of this process's server; nothing without one.
+  std::optional<StalenessReport> staleness() const;
 
   /// Whether the plan's updates must wait for the whole gradient (StrategyInput::whole_gradient).
   static bool needs_whole_gradient(const Recipe& recipe);
@@ -161,6 +170,10 @@ class Executor {
   void find_due(Step& step);
   double word_of_replicas(const Step& step) const;
   double votes_of_replicas(Step& step);
+  void adopt_serving();
+  void start_serving(Step& step, int number);
+  void take(int bucket);
+  double votes_of_servers() const;
   void complete(Step& step, int number);
   void arrive(Step& step, int number);
   void drop_sent(Step& step);
@@ -225,6 +238,11 @@ class Executor {
   std::optional<std::pair<std::int64_t, double>> failed_;  ///< the first step whose own loss was not finite, and that
   std::map<int, at::Tensor> received_;         ///< by task, on the host
   AveragingReport averaging_;
+  // Of parameters that live with servers (executor_serving.cpp).
+  ParameterServer::MakeOptimizer make_server_optimizer_;
+  std::vector<ServerAnswer> answers_;          ///< by server
+  std::unique_ptr<ParameterServer> server_;    ///< this worker's, where it has one
+  std::unique_ptr<ServerLinks> links_;
 };
 
 }  // namespace ddl

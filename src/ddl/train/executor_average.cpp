@@ -19,8 +19,9 @@ void Executor::find_due(Step& step) {
   const auto find = [&] {
     for (std::size_t i = 0; i < step.tasks.size(); ++i) {
       const auto& task = step.tasks[i];
-      step.due[i] = is_due(plan_, task, step.number, step.ends) && (!is_transfer(task) || peer_of(plan_, worker_, task) != kNone);
-      if (gradient_shards_ || task.cargo != Cargo::parameters || !communicates(task)) continue;
+      // What a server does it does as it comes.
+      step.due[i] = task.stream != Stream::server && is_due(plan_, task, step.number, step.ends) && (!is_transfer(task) || peer_of(plan_, worker_, task) != kNone);
+      if (gradient_shards_ || links_ || task.cargo != Cargo::parameters || !communicates(task)) continue;
       // Who has no peer in an exchange takes part in it all the same: its number counts.
       if (is_transfer(task)) step.exchanges |= is_due(plan_, task, step.number, step.ends);
       else step.averages |= step.due[i];
@@ -94,6 +95,7 @@ void Executor::start_exchange(Step& step, int number) {
 void Executor::average(Step& step, int number) {
   const c10::NoGradGuard guard;
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
+  if (links_) return take(task.bucket);
   const auto& parameters = role().buckets[static_cast<std::size_t>(task.bucket)].parameters;
   step.gathered[static_cast<std::size_t>(task.bucket)] = nullptr;
   std::vector<at::Tensor> came;

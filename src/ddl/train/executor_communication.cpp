@@ -66,7 +66,9 @@ void Executor::start_ready(Step& step) {
 
 void Executor::start(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
-  if (task.cargo == Cargo::control)
+  if (links_)
+    start_serving(step, number);
+  else if (task.cargo == Cargo::control)
     asynchronous_ ? start_late_control(step, number) : start_control(step, number);
   else if (gradient_shards_)
     start_sharded(step, number);

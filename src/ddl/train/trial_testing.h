@@ -1,10 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -107,6 +109,9 @@ struct Trial {
   Strategy make = {};               ///< instead of the one that `strategy` names
   std::int64_t ask_at = -1;         ///< the step from which on one rank asks to stop
   int ask_rank = 0;
+  int slow_rank = -1;               ///< whose batches take
+  int slow_ms = 0;                  ///< so much longer each
+  std::int64_t lost_at = -1;        ///< the step whose batch fails on that rank
 };
 
 struct Outcome {
@@ -115,6 +120,7 @@ struct Outcome {
   double loss = 0;  ///< summed over steps
   UpdateReport updates;
   AveragingReport averaging;
+  std::optional<StalenessReport> staleness;
   std::int64_t steps = 0;           ///< that were made
   Trace trace;
   int faults = 0;                   ///< of a delayed device
@@ -152,13 +158,19 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   if (trial.aten) optimizer->use_aten();
   auto made = std::make_unique<Executor>(network, *optimizer, *device, communicator, rank, recipe, Exchange{"auto", trial.compression}, shards.get());
   auto& executor = *made;
+  executor.serve_with([&](std::vector<at::Tensor> parameters) { return make_optimizer(parse_spec(trial.optimizer), std::move(parameters), {0.9, 0.01}); });
   executor.adopt(plan);
   executor.ends_with(trial.steps - 1);
   const Sampler sampler(data.size(), trial.batch, plan.shares(), true, 3, [&](std::int64_t index) { return data.weight(index); });
   Loader loader(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, {0, 1});
   Outcome outcome;
   for (std::int64_t step = 0; step < trial.steps; ++step) {
-    const auto result = executor.step(step, [&] { return loader.next(); }, trial.rate, trial.ask_at >= 0 && step >= trial.ask_at && rank == trial.ask_rank);
+    const auto next_batch = [&] {
+      if (rank == trial.slow_rank) std::this_thread::sleep_for(std::chrono::milliseconds(trial.slow_ms));
+      if (rank == trial.slow_rank && step == trial.lost_at) throw Error(Code::io, "[trial] no such batch");
+      return loader.next();
+    };
+    const auto result = executor.step(step, next_batch, trial.rate, trial.ask_at >= 0 && step >= trial.ask_at && rank == trial.ask_rank);
     outcome.loss += result.loss;
     ++outcome.steps;
     if (result.stop) break;
@@ -169,6 +181,8 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
       executor.adopt(plan_with({shared.begin(), shared.end()}));
     }
   }
+  executor.converge();
+  outcome.staleness = executor.staleness();
   std::optional<WholeParameters> gathered(std::in_place, shards.get(), communicator);
   for (auto& parameter : network.parameters()) outcome.parameters.push_back(fetch(*device, parameter).clone());
   outcome.numbers = network.parameter_numbers();

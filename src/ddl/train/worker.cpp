@@ -134,13 +134,16 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       network_built_(now()),
       communicator_(make_communicator(job, rank, control)),
       shards_(ParameterShards::needed(plan_) ? std::make_unique<ParameterShards>(plan_, rank, network_, communicator_->transport(), *device_) : nullptr),
-      optimizer_(make_optimizer(job.optimizer, shards_ ? shards_->own() : network_.parameters(), {job.momentum, job.weight_decay})),
+      // Where parameters live with servers, so does what the optimizer keeps.
+      optimizer_(make_optimizer(job.optimizer, plan_.serving.servers > 0 ? std::vector<at::Tensor>{} : shards_ ? shards_->own() : network_.parameters(),
+                                {job.momentum, job.weight_decay})),
       executor_(network_, *optimizer_, *device_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
-                {collective_of(job), option_of(job, "compress", "none"), job.seed}, shards_.get()),
+                {collective_of(job), option_of(job, "compress", "none"), job.seed, job.collective_timeout}, shards_.get()),
       sampler_(data.train->size(), job.batch, plan_.shares(), job.shuffle, job.seed, weights_of(*data.train)),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()),
       learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()),
       memory_(*device_) {
+  executor_.serve_with([&job](std::vector<at::Tensor> parameters) { return make_optimizer(job.optimizer, std::move(parameters), {job.momentum, job.weight_decay}); });
   executor_.adopt(plan_);
   executor_.ends_with(last_step_ - 1);
   // Whatever draws without being told by what: dropout in a TorchScript file.
@@ -184,6 +187,7 @@ void Worker::flush() noexcept {
 
 bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated) {
   bool stopped = false;
+  executor_.converge();
   tell(true);
   memory_.note_training();
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
@@ -277,6 +281,13 @@ Json averaging_json(const Executor& executor) {
   return {{"averagings", report.averagings}, {"last_drift", report.last_drift}, {"largest_drift", report.largest_drift}};
 }
 
+/// Of the server in this process; nothing without one.
+Json staleness_json(const Executor& executor) {
+  const auto report = executor.staleness();
+  if (!report) return nullptr;
+  return {{"updates", report->updates}, {"largest_steps", report->largest_clocks}, {"mean_steps", report->mean_clocks}, {"largest_updates", report->largest_updates}, {"mean_updates", report->mean_updates}};
+}
+
 Json Worker::buckets_json() const {
   const auto specs = graph_.parameter_specs();
   Json buckets = Json::array();
@@ -343,6 +354,7 @@ void Worker::finish(bool stopped) {
                                         {"precision", precision_json()},
                                         {"clipped_steps", job_.clip > 0 ? Json(executor_.updates().clipped) : Json(nullptr)},
                                         {"averaging", averaging_json(executor_)},
+                                        {"staleness", staleness_json(executor_)},
                                         {"compression", compression_json(executor_.compression())}}.dump());
   // Nobody tears its transport down while a peer still reads from it.
   if (communicator_) communicator_->barrier().wait();
