@@ -1,4 +1,6 @@
 // Convolution, normalisation and pooling.
+#include <limits>
+
 #include "ddl/nn/operators/operator.h"
 
 namespace ddl {
@@ -6,12 +8,25 @@ namespace {
 
 std::array<std::int64_t, 2> both(const Pair& pair) { return {pair.height, pair.width}; }
 
+/// Maps with what surrounds them made explicit, where it is not the same on both sides: a piece of a map has padding at the whole one's edge.
+struct Padded {
+  at::Tensor maps;
+  std::array<std::int64_t, 2> padding;  ///< that is still to come
+};
+
+Padded pad(const OperatorContext& c, double with) {
+  const auto& a = c.layer.attributes;
+  if (a.padding_after == Pair(-1) || a.padding_after == a.padding) return {c.inputs[0], both(a.padding)};
+  return {at::constant_pad_nd(c.inputs[0], {a.padding.width, a.padding_after.width, a.padding.height, a.padding_after.height}, with), {0, 0}};
+}
+
 }  // namespace
 
 at::Tensor convolve(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
-  return at::conv2d(c.inputs[0], c.own.parameters[0], c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor(), both(a.stride),
-                    both(a.padding), 1, a.groups);
+  const auto [maps, padding] = pad(c, 0);
+  return at::conv2d(maps, c.own.parameters[0], c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor(), both(a.stride),
+                    padding, 1, a.groups);
 }
 
 at::Tensor normalise_batch(const OperatorContext& c) {
@@ -26,12 +41,17 @@ at::Tensor normalise_layer(const OperatorContext& c) {
 
 at::Tensor max_pool(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
-  return at::max_pool2d(c.inputs[0], both(a.kernel), both(a.stride), both(a.padding));
+  const auto [maps, padding] = pad(c, -std::numeric_limits<double>::infinity());
+  return at::max_pool2d(maps, both(a.kernel), both(a.stride), padding);
 }
 
 at::Tensor average_pool(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
-  return at::avg_pool2d(c.inputs[0], both(a.kernel), both(a.stride), both(a.padding), false, a.count_padding);
+  const auto [maps, padding] = pad(c, 0);
+  if (a.count_padding || maps.is_same(c.inputs[0])) return at::avg_pool2d(maps, both(a.kernel), both(a.stride), padding, false, a.count_padding);
+  const auto counted = at::avg_pool2d(pad({c.layer, c.number, c.own, {at::ones_like(c.inputs[0])}, c.given, c.training, c.options, c.script, c.past}, 0).maps,
+                                      both(a.kernel), both(a.stride));
+  return at::avg_pool2d(maps, both(a.kernel), both(a.stride)).div(counted);
 }
 
 at::Tensor adaptive_average_pool(const OperatorContext& c) {

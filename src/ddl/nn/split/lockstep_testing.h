@@ -1,0 +1,116 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "ddl/nn/network.h"
+#include "ddl/nn/split/split.h"
+
+// All parts of a split network in one process, layer by layer, their exchanges done by ATen's sum, cat and narrow, forward and backward as the
+// graph says: what a trainer with real workers is held against.
+namespace ddl {
+
+using PartValues = std::vector<at::Tensor>;  ///< one of each part
+using PartRanges = std::vector<std::vector<IndexRange>>;
+
+inline at::Tensor piece_at(const at::Tensor& whole, std::int64_t dimension, const std::vector<IndexRange>& ranges) {
+  PartValues some;
+  for (const auto& [begin, end] : ranges) some.push_back(whole.narrow(dimension, begin, end - begin));
+  return at::cat(some, dimension).clone();
+}
+
+/// Adds pieces where they belong; where they overlap, they are added.
+inline at::Tensor put_together(const PartValues& pieces, std::int64_t dimension, const PartRanges& ranges, std::int64_t size) {
+  auto shape = pieces[0].sizes().vec();
+  shape[static_cast<std::size_t>(dimension)] = size;
+  auto whole = at::zeros(shape, pieces[0].options());
+  for (std::size_t part = 0; part < pieces.size(); ++part) {
+    std::int64_t at = 0;
+    for (const auto& [begin, end] : ranges[part]) {
+      whole.narrow(dimension, begin, end - begin).add_(pieces[part].narrow(dimension, at, end - begin));
+      at += end - begin;
+    }
+  }
+  return whole;
+}
+
+inline PartValues moved(Move move, const Exchange& how, const PartRanges& before, const PartRanges& after, const PartValues& from) {
+  // Of what a batch has once, the first dimension is 1: samples' dimensions follow it either way.
+  const auto dimension = how.dimension + 1;
+  const auto size = how.whole[static_cast<std::size_t>(how.dimension)];
+  PartValues to;
+  const auto sum = [&] {
+    auto all = from[0].clone();
+    for (std::size_t part = 1; part < from.size(); ++part) all = all + from[part];
+    return all;
+  };
+  at::Tensor whole;
+  if (move == Move::all_reduce || move == Move::reduce_scatter) whole = sum();
+  if (move == Move::all_gather || move == Move::halo || move == Move::halo_add) whole = put_together(from, dimension, before, size);
+  for (std::size_t part = 0; part < from.size(); ++part) {
+    switch (move) {
+      case Move::none: to.push_back(from[part].clone()); break;
+      case Move::all_reduce:
+      case Move::all_gather: to.push_back(whole.clone()); break;
+      case Move::slice: to.push_back(piece_at(from[part], dimension, after[part])); break;
+      case Move::reduce_scatter:
+      case Move::halo:
+      case Move::halo_add: to.push_back(piece_at(whole, dimension, after[part])); break;
+    }
+  }
+  return to;
+}
+
+struct Joint : torch::autograd::Function<Joint> {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, at::TensorList from, const Exchange* how) {
+    context->saved_data["how"] = reinterpret_cast<std::int64_t>(how);
+    return moved(how->forward, *how, how->before, how->after, from.vec());
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, const torch::autograd::variable_list& gradients) {
+    const auto* how = reinterpret_cast<const Exchange*>(context->saved_data["how"].toInt());
+    auto back = moved(how->backward, *how, how->after, how->before, gradients);
+    back.emplace_back();
+    return back;
+  }
+};
+
+class Lockstep {
+ public:
+  Lockstep(const ModelGraph& whole, const SplitOptions& split, int parts, const NetworkOptions& options) {
+    for (int part = 0; part < parts; ++part) networks_.push_back(std::make_unique<Network>(split_graph(whole, split, part, parts), options));
+  }
+  int parts() const { return static_cast<int>(networks_.size()); }
+  Network& part(int number) { return *networks_[static_cast<std::size_t>(number)]; }
+
+  /// Outputs of each part.
+  std::vector<NetworkOutput> forward(const NetworkInput& input, bool training) {
+    const auto& layers = part(0).graph().layers;
+    std::vector<std::vector<at::Tensor>> values(networks_.size(), std::vector<at::Tensor>(layers.size()));
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (layers[i].auxiliary && !training) continue;
+      if (communicates(layers[i])) {
+        PartValues from;
+        for (const auto& of_part : values) from.push_back(of_part[static_cast<std::size_t>(layers[i].inputs[0])]);
+        // What the parts were told apart differs in sizes received alone.
+        const auto to = Joint::apply(at::TensorList(from), &*layers[i].exchange);
+        for (std::size_t p = 0; p < values.size(); ++p) values[p][i] = to[p];
+      } else {
+        for (std::size_t p = 0; p < values.size(); ++p) values[p][i] = networks_[p]->forward_layer(i, values[p], input, training);
+      }
+    }
+    std::vector<NetworkOutput> outputs;
+    for (std::size_t p = 0; p < values.size(); ++p) {
+      const auto auxiliary = networks_[p]->graph().auxiliary;
+      outputs.push_back({values[p].back(), auxiliary < 0 ? at::Tensor() : values[p][static_cast<std::size_t>(auxiliary)]});
+    }
+    return outputs;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Network>> networks_;
+};
+
+}  // namespace ddl
