@@ -16,8 +16,12 @@ struct Padded {
 
 Padded pad(const OperatorContext& c, double with) {
   const auto& a = c.layer.attributes;
-  if (a.padding_after == Pair(-1) || a.padding_after == a.padding) return {c.inputs[0], both(a.padding)};
-  return {at::constant_pad_nd(c.inputs[0], {a.padding.width, a.padding_after.width, a.padding.height, a.padding_after.height}, with), {0, 0}};
+  const auto &before = a.padding, &after = a.padding_after;
+  const bool height = after.height >= 0 && after.height != before.height, width = after.width >= 0 && after.width != before.width;
+  if (!height && !width) return {c.inputs[0], both(before)};
+  const auto if_told = [](bool told, std::int64_t size) { return told ? size : 0; };
+  return {at::constant_pad_nd(c.inputs[0], {if_told(width, before.width), if_told(width, after.width), if_told(height, before.height), if_told(height, after.height)}, with),
+          {if_told(!height, before.height), if_told(!width, before.width)}};
 }
 
 }  // namespace
@@ -49,9 +53,10 @@ at::Tensor average_pool(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
   const auto [maps, padding] = pad(c, 0);
   if (a.count_padding || maps.is_same(c.inputs[0])) return at::avg_pool2d(maps, both(a.kernel), both(a.stride), padding, false, a.count_padding);
-  const auto counted = at::avg_pool2d(pad({c.layer, c.number, c.own, {at::ones_like(c.inputs[0])}, c.given, c.training, c.options, c.script, c.past}, 0).maps,
-                                      both(a.kernel), both(a.stride));
-  return at::avg_pool2d(maps, both(a.kernel), both(a.stride)).div(counted);
+  // Pixels that are none count neither above nor below.
+  const auto ones = pad({c.layer, c.number, c.own, {at::ones_like(c.inputs[0])}, c.given, c.training, c.options, c.script, c.past}, 0).maps;
+  const auto mean = [&](const at::Tensor& x) { return at::avg_pool2d(x, both(a.kernel), both(a.stride), padding, false, false); };
+  return mean(maps).div(mean(ones));
 }
 
 at::Tensor adaptive_average_pool(const OperatorContext& c) {

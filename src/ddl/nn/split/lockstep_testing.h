@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -109,7 +111,89 @@ class Lockstep {
     return outputs;
   }
 
+  /// A step as an executor takes it: each segment with a graph of autograd of its own, values that cross cuts as leaves, exchanges between them on
+  /// plain tensors. Gradients are left on the parameters. Returns the outputs of each part.
+  std::vector<NetworkOutput> step(const NetworkInput& input, const std::function<at::Tensor(const NetworkOutput&)>& loss) {
+    const auto cuts = segments(part(0).graph());
+    const auto layers = part(0).graph().layers.size();
+    std::vector<Flight> flights(networks_.size());
+    for (auto& flight : flights) flight.values.resize(layers), flight.gradients.resize(layers), flight.made.resize(cuts.size()), flight.given.resize(cuts.size());
+    for (std::size_t s = 0; s < cuts.size(); ++s) {
+      for (std::size_t p = 0; p < flights.size(); ++p) run(*networks_[p], cuts[s], s, flights[p], input);
+      for (auto i = static_cast<std::size_t>(cuts[s].last); i < end_of(cuts, s); ++i) {
+        const auto& how = exchange_at(i);
+        auto to = moved(how.forward, how, how.before, how.after, values_at(flights, source(i)));
+        for (std::size_t p = 0; p < flights.size(); ++p) flights[p].values[i] = to[p].requires_grad_(flights[p].values[source(i)].requires_grad());
+      }
+    }
+    std::vector<NetworkOutput> outputs;
+    const auto auxiliary = part(0).graph().auxiliary;
+    for (auto& flight : flights) {
+      outputs.push_back({flight.values.back().detach().requires_grad_(), auxiliary < 0 ? at::Tensor() : flight.values[static_cast<std::size_t>(auxiliary)].detach().requires_grad_()});
+      loss(outputs.back()).backward();
+      flight.gradients.back() = outputs.back().logits.grad();
+      if (auxiliary >= 0) flight.gradients[static_cast<std::size_t>(auxiliary)] = outputs.back().auxiliary.grad();
+    }
+    for (std::size_t s = cuts.size(); s-- > 0;) {
+      for (auto i = end_of(cuts, s); i-- > static_cast<std::size_t>(cuts[s].last);) {
+        if (!flights[0].values[i].requires_grad()) continue;
+        PartValues from;
+        for (auto& flight : flights) from.push_back(flight.gradients[i].defined() ? flight.gradients[i] : at::zeros_like(flight.values[i]));
+        const auto& how = exchange_at(i);
+        const auto back = moved(how.backward, how, how.after, how.before, from);
+        for (std::size_t p = 0; p < flights.size(); ++p) flights[p].add(source(i), back[p]);
+      }
+      for (auto& flight : flights) flight.go_back(s);
+    }
+    return outputs;
+  }
+
  private:
+  struct Flight {
+    std::vector<at::Tensor> values;                      ///< of each layer, without history
+    std::vector<at::Tensor> gradients;                   ///< of each layer's value, as far as they have come
+    std::vector<std::map<std::size_t, at::Tensor>> made;  ///< of each segment, with history
+    std::vector<std::map<std::size_t, at::Tensor>> given; ///< of each segment: leaves
+
+    void add(std::size_t layer, const at::Tensor& gradient) { gradients[layer] = gradients[layer].defined() ? gradients[layer] + gradient : gradient; }
+    void go_back(std::size_t segment) {
+      torch::autograd::variable_list roots, weights;
+      for (const auto& [layer, value] : made[segment])
+        if (value.requires_grad() && gradients[layer].defined()) roots.push_back(value), weights.push_back(gradients[layer]);
+      if (!roots.empty()) torch::autograd::backward(roots, weights);
+      for (const auto& [layer, leaf] : given[segment])
+        if (leaf.grad().defined()) add(layer, leaf.grad());
+    }
+  };
+
+  static void run(Network& network, const Segment& cut, std::size_t number, Flight& flight, const NetworkInput& input) {
+    std::vector<at::Tensor> values(network.graph().layers.size());
+    for (auto i = static_cast<std::size_t>(cut.first); i < static_cast<std::size_t>(cut.last); ++i) {
+      for (const int from : network.graph().layers[i].inputs) {
+        const auto f = static_cast<std::size_t>(from);
+        if (values[f].defined()) continue;
+        const auto& before = flight.values[f];
+        values[f] = before.detach().requires_grad_(before.requires_grad());
+        flight.given[number][f] = values[f];
+      }
+      values[i] = network.forward_layer(i, values, input, true);
+    }
+    for (auto i = static_cast<std::size_t>(cut.first); i < static_cast<std::size_t>(cut.last); ++i) {
+      flight.made[number][i] = values[i];
+      flight.values[i] = values[i].detach().requires_grad_(values[i].requires_grad());
+    }
+  }
+  std::size_t end_of(const std::vector<Segment>& cuts, std::size_t s) {
+    return s + 1 < cuts.size() ? static_cast<std::size_t>(cuts[s + 1].first) : part(0).graph().layers.size();
+  }
+  const Exchange& exchange_at(std::size_t layer) { return *part(0).graph().layers[layer].exchange; }
+  std::size_t source(std::size_t layer) { return static_cast<std::size_t>(part(0).graph().layers[layer].inputs[0]); }
+  static PartValues values_at(const std::vector<Flight>& flights, std::size_t layer) {
+    PartValues all;
+    for (const auto& flight : flights) all.push_back(flight.values[layer].detach());
+    return all;
+  }
+
   std::vector<std::unique_ptr<Network>> networks_;
 };
 

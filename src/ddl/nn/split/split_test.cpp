@@ -1,122 +1,19 @@
 #include "ddl/nn/split/split.h"
 
-#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
 #include <set>
 
-#include <c10/core/GradMode.h>
-#include <gtest/gtest.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 
 #include "ddl/core/error.h"
-#include "ddl/nn/model.h"
-#include "ddl/nn/network_testing.h"
-#include "ddl/nn/split/lockstep_testing.h"
+#include "ddl/nn/graph_builder.h"
+#include "ddl/nn/split/split_testing.h"
 
 namespace ddl {
 namespace {
-
-constexpr double kExact = 1e-12;
-
-SplitOptions options_of(const std::string& words) { return split_options(parse_spec("tensor[" + words + "]")); }
-
-double largest(const at::Tensor& x) { return x.numel() == 0 ? 0 : x.abs().max().item<double>(); }
-
-/// Relative to the largest element of what is expected.
-void expect_near(const at::Tensor& got, const at::Tensor& expected, const std::string& what) {
-  ASSERT_EQ(got.sizes(), expected.sizes()) << what;
-  EXPECT_LE(largest(got - expected), kExact * std::max(1.0, largest(expected))) << what;
-}
-
-/// What the parts have of one tensor of the whole network, put together.
-at::Tensor together(const std::vector<const ParameterSpec*>& specs, const PartValues& values, bool gradients, const std::string& what) {
-  if (specs[0]->piece) {
-    PartRanges ranges;
-    PartValues ones;
-    for (std::size_t p = 0; p < specs.size(); ++p) {
-      ranges.push_back(specs[p]->piece->ranges);
-      ones.push_back(at::ones_like(values[p]));
-    }
-    const auto& [whole, dimension, unused] = *specs[0]->piece;
-    const auto size = whole[static_cast<std::size_t>(dimension)];
-    EXPECT_TRUE(put_together(ones, dimension, ranges, size).eq(1).all().item<bool>()) << what << " is cut into pieces";
-    return put_together(values, dimension, ranges, size);
-  }
-  auto all = values[0];
-  for (std::size_t p = 1; p < values.size(); ++p) {
-    if (gradients && specs[0]->partial_gradient)
-      all = all + values[p];
-    else
-      expect_near(values[p], values[0], what + " is the same on all parts");
-  }
-  return all;
-}
-
-/// Trains one step of both, in fp64, and compares all there is to compare.
-void expect_equal(const std::string& network, const SampleShape& shape, const std::string& words, int parts, std::int64_t samples = 3) {
-  SCOPED_TRACE(fmt::format("{} {} in {} parts", network, words, parts));
-  const NetworkOptions how{at::kDouble, at::kCPU, Kernels::fast, 5};
-  const auto graph = make_model(parse_spec(network), shape);
-  Network whole(graph, how);
-  Lockstep split(graph, options_of(words), parts, how);
-  auto given = made_up_samples(samples, shape, at::kDouble);
-  given.input.step = 3;
-
-  std::vector<std::vector<ParameterSpec>> specs, statistics(static_cast<std::size_t>(parts));
-  for (int p = 0; p < parts; ++p) {
-    specs.push_back(split.part(p).graph().parameter_specs());
-    for (const auto& layer : split.part(p).graph().layers)
-      if (!layer.frozen) statistics[static_cast<std::size_t>(p)].insert(statistics[static_cast<std::size_t>(p)].end(), layer.statistics.begin(), layer.statistics.end());
-    ASSERT_EQ(split.part(p).parameters().size(), whole.parameters().size());
-    ASSERT_EQ(split.part(p).buffers().size(), whole.buffers().size());
-    ASSERT_EQ(split.part(p).parameter_names(), whole.parameter_names());
-  }
-  const auto gathered = [&](std::size_t i, bool gradients) {
-    std::vector<const ParameterSpec*> of_parts;
-    PartValues values;
-    for (int p = 0; p < parts; ++p) {
-      of_parts.push_back(&specs[static_cast<std::size_t>(p)][i]);
-      const auto& parameter = split.part(p).parameters()[i];
-      if (gradients) {
-        EXPECT_TRUE(parameter.grad().defined()) << whole.parameter_names()[i];
-      }
-      values.push_back(gradients ? parameter.grad() : parameter.detach());
-    }
-    return together(of_parts, values, gradients, whole.parameter_names()[i]);
-  };
-  for (std::size_t i = 0; i < whole.parameters().size(); ++i)
-    EXPECT_TRUE(at::equal(gathered(i, false), whole.parameters()[i].detach())) << whole.parameter_names()[i] << " starts as it would";
-
-  const auto expected = whole.forward(given.input, true);
-  const auto got = split.forward(given.input, true);
-  const auto loss = loss_of(expected, given.labels, shape);
-  at::Tensor losses;
-  for (const auto& output : got) {
-    expect_near(output.logits, expected.logits, "logits");
-    const auto of_part = loss_of(output, given.labels, shape);
-    expect_near(of_part, loss, "loss");
-    losses = losses.defined() ? losses + of_part : of_part;
-  }
-  loss.backward();
-  losses.backward();
-  for (std::size_t i = 0; i < whole.parameters().size(); ++i)
-    expect_near(gathered(i, true), whole.parameters()[i].grad(), "gradient of " + whole.parameter_names()[i]);
-  for (std::size_t i = 0; i < whole.buffers().size(); ++i) {
-    std::vector<const ParameterSpec*> of_parts;
-    PartValues values;
-    for (int p = 0; p < parts; ++p) {
-      of_parts.push_back(&statistics[static_cast<std::size_t>(p)][i]);
-      values.push_back(split.part(p).buffers()[i]);
-    }
-    expect_near(together(of_parts, values, false, of_parts[0]->name), whole.buffers()[i], of_parts[0]->name);
-  }
-  const c10::NoGradGuard guard;
-  const auto evaluated = whole.forward(given.input, false).logits;
-  for (const auto& output : split.forward(given.input, false)) expect_near(output.logits, evaluated, "logits in evaluation");
-}
-
-const SampleShape kDigits{1, 28, 28, 10}, kColours{3, 32, 32, 10};
-const SampleShape kText{.classes = 50, .objective = Objective::language, .target_length = 13};
-const SampleShape kPairs{.classes = 50, .objective = Objective::translation, .source_length = 9, .target_length = 8};
-const std::string kGpt = "gpt[hidden=48,layers=2,heads=12,dropout=0.2]", kTransformer = "transformer[layers=1,hidden=48,heads=12,dropout=0.2]";
 
 TEST(Split, MegatronEqualsTheWholeNetwork) {
   for (const int parts : {1, 2, 3, 4})
@@ -129,21 +26,10 @@ TEST(Split, MegatronEqualsTheWholeNetwork) {
 TEST(Split, ChannelsEqualTheWholeNetwork) {
   for (const int parts : {1, 2, 3, 4}) {
     for (const auto* network : {"lenet", "mlp[hidden=50,layers=3]"}) expect_equal(network, kDigits, "split=channels", parts);
-    for (const auto* network : {"smallcnn", "vgg11", "mobilenetv2", "resnet18"}) expect_equal(network, kColours, "split=channels", parts);
     expect_equal(kGpt, kText, "split=channels", parts);
     expect_equal(kTransformer, kPairs, "split=channels", parts);
   }
-}
-
-TEST(Split, HeightAndWidthEqualTheWholeNetwork) {
-  for (const int parts : {2, 3, 4})
-    for (const auto* words : {"split=height", "split=width"}) {
-      expect_equal("lenet", kDigits, words, parts);
-      for (const auto* network : {"smallcnn", "vgg11", "mobilenetv2", "resnet18"}) expect_equal(network, kColours, words, parts);
-    }
-  // Oblong images, whose stem has a 7x7 window, and with as many parts as there are rows at the end.
-  expect_equal("resnet18", {3, 96, 64, 10}, "split=height", 3, 2);
-  expect_equal("smallcnn", {3, 10, 7, 10}, "split=width", 7, 2);
+  for (const auto* words : {"split=height", "split=width", "split=width+hidden"}) expect_equal("lenet", kDigits, words, 3);
 }
 
 TEST(Split, NamedDimensionsEqualTheWholeNetwork) {
@@ -154,18 +40,35 @@ TEST(Split, NamedDimensionsEqualTheWholeNetwork) {
       expect_equal(kTransformer, kPairs, words, parts);
     }
     for (const auto* words : {"split=hidden", "split=features", "split=vocabulary", "split=hidden+vocabulary"}) expect_equal("mlp[hidden=50,layers=3]", kDigits, words, parts);
-    for (const auto* words : {"split=height+channels", "split=width+hidden", "split=hidden+vocabulary"}) expect_equal("vgg11", kColours, words, parts);
   }
 }
 
-// Branches joined along channels, an auxiliary head, average pools with padding; a frozen encoder, and an LSTM that runs whole.
-TEST(Split, BranchesAuxiliaryHeadsAndRecurrenceEqualTheWholeNetwork) {
-  // With samples and pixels enough at the end: batch norm of two values that are nearly one is not a function that rounding leaves alone.
-  const SampleShape images{3, 107, 107, 10}, captions{3, 32, 32, 50, Objective::captioning, 0, 9};
-  expect_equal("inceptionv3", images, "split=channels", 2, 6);
-  expect_equal("inceptionv3", images, "split=height", 2, 6);
-  for (const auto* words : {"split=channels", "split=height+vocabulary"})
-    for (const auto* encoder : {"frozen", "trained"}) expect_equal(fmt::format("captioner[encoder={},depth=18,hidden=36]", encoder), captions, words, 3, 4);
+// Groups of several channels, pools that count no padding, windows of uneven steps, a mean over maps that lie by rows, and dropout on images.
+TEST(Split, WhatNoNetworkHasEqualsTheWholeNetwork) {
+  const SampleShape shape{3, 17, 14, 10};
+  for (const auto& pooled : {std::array<GraphBuilder::Window, 2>{{{3, 1, 1}, {3, 2, 1}}}, {{{{5, 3}, {2, 1}, {2, 1}}, {{2, 3}, 1, {0, 1}}}}}) {
+    GraphBuilder net("windows", {3, 17, 14});
+    int x = net.relu("relu", net.batch_norm2d("norm", net.conv2d("grouped", net.conv2d("conv", GraphBuilder::kInput, 24, {5, 1, 2}), 48, {3, 2, 1}, {.groups = 12})));
+    x = net.dropout("dropout", net.average_pool2d("average", x, pooled[0], false), 0.3);
+    x = net.global_average_pool("mean", net.max_pool2d("largest", net.conv2d("narrow", x, 20, {3, 1, 1}), pooled[1]));
+    net.linear("fc", net.flatten("flatten", x), 10);
+    const auto graph = std::move(net).finish();
+    for (const int parts : {2, 3, 4})
+      for (const auto* words : {"split=channels", "split=height", "split=width", "split=width+channels"}) expect_equal(graph, shape, words, parts);
+    EXPECT_THROW(split_graph(graph, options_of("split=channels"), 0, 5), Error);
+  }
+}
+
+// As an executor runs them: forward and backward in pieces, with exchanges between.
+TEST(Split, InPiecesEqualsTheWholeNetwork) {
+  for (const auto* words : {"split=megatron", "split=megatron,sequence=on", "split=sequence", "split=channels"}) {
+    expect_equal(kGpt, kText, words, 2, 3, Run::in_pieces);
+    expect_equal(kTransformer, kPairs, words, 3, 3, Run::in_pieces);
+  }
+  for (const auto* words : {"split=channels", "split=height"}) {
+    expect_equal("resnet18", kColours, words, 3, 2, Run::in_pieces);
+    expect_equal("mobilenetv2", kColours, words, 2, 2, Run::in_pieces);
+  }
 }
 
 ModelGraph graph_of(const std::string& network, const SampleShape& shape) { return make_model(parse_spec(network), shape); }
@@ -238,6 +141,39 @@ TEST(Split, PartsMeetLayerByLayer) {
         EXPECT_FALSE(specs[i].piece && specs[i].partial_gradient) << specs[i].name;
       }
     }
+  }
+}
+
+/// Bytes that tensors on the processor take, more than before it was made.
+class Held : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) override { held_ += bytes; }
+  bool memoryProfilingEnabled() const override { return true; }
+  std::int64_t bytes() const { return held_; }
+
+ private:
+  std::atomic<std::int64_t> held_ = 0;
+};
+
+// What lives between forward and backward is what the parts' graphs say.
+TEST(Split, HoldsForBackwardWhatItsGraphsSay) {
+  constexpr std::int64_t kSamples = 8;
+  for (const auto& [network, shape, words] : {Case{"gpt[hidden=64,layers=2,heads=4]", kText, "split=megatron"}, {"gpt[hidden=64,layers=2,heads=4]", kText, "split=megatron,sequence=on"},
+                                              {"resnet18", kColours, "split=channels"}, {"resnet18", kColours, "split=height"}}) {
+    Lockstep split(graph_of(network, shape), options_of(words), 2, {});
+    const auto given = made_up_samples(kSamples, shape, at::kFloat);
+    const auto held = std::make_shared<Held>();
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, held);
+    const auto outputs = split.forward(given.input, true);
+    std::int64_t expected = 0;
+    for (int p = 0; p < 2; ++p) {
+      expected += outputs[static_cast<std::size_t>(p)].logits.nbytes();
+      for (const auto& layer : split.part(p).graph().layers) {
+        if (layer.kind != LayerKind::input) expected += 4 * kSamples * layer.kept_elements;
+        for (const auto& statistic : layer.statistics) expected += 4 * statistic.elements();
+      }
+    }
+    EXPECT_NEAR(static_cast<double>(held->bytes()), static_cast<double>(expected), 0.04 * static_cast<double>(expected)) << network << " " << words;
   }
 }
 

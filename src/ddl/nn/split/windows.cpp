@@ -72,6 +72,13 @@ bool split_spatially(Splitter& s, int layer) {
   made.attributes.padding_after = a.padding;
   (*dimension == 1 ? made.attributes.padding.height : made.attributes.padding.width) = mine.before;
   (*dimension == 1 ? made.attributes.padding_after.height : made.attributes.padding_after.width) = mine.after;
+  if (mine.before != mine.after) {
+    // Maps are padded in memory, and that is what is kept.
+    auto padded = shape_of(s.shape(input), Layout::split(*dimension, needed), s.part());
+    padded[at(*dimension)] += mine.before + mine.after;
+    made.keeps.inputs = false;
+    made.keeps.extra += elements_of(padded);
+  }
   mark_partial(made);
   s.give(layer, std::move(made), home);
   return true;
