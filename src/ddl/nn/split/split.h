@@ -28,6 +28,8 @@ namespace ddl {
 ///  - parameter_specs() and frozen_specs() are numbered as the whole network's. ParameterSpec says of each whether it is a piece (its gradient
 ///    is that piece's), or whole with partial_gradient (to be summed over parts) or without (the same on all parts). Statistics that are no pieces
 ///    are the same on all parts. Initial values are the whole network's.
+///  - Each part's Network picks its memory_format() by its own channels: what is exchanged is to be made dense in one order by who sends it.
+///  - Samples have all the places that the graph's shapes say where `sequence` is split: ranges are of those.
 ///  - Dropout draws by Layer::origin and Layer::piece what the whole network draws there.
 /// Errors: invalid_argument for parts that do not exist, for heads and groups that do not divide (saying what would), and where the network has
 /// none of the dimensions.
