@@ -142,7 +142,7 @@ enum class Move : std::uint8_t {
 };
 
 /// Of a layer of kind exchange. Pieces lie along `dimension`; those of a part are ranges of the whole, ascending, and together they are the whole.
-struct Exchange {
+struct PartExchange {
   Move forward = Move::none, backward = Move::none;
   int dimension = 0;
   std::vector<std::int64_t> whole = {};             ///< shape of a sample, or of what a batch has once
@@ -185,7 +185,7 @@ struct Layer {
   // Of split networks:
   int origin = -1;                            ///< the layer of the whole network that it computes, or whose value it moves
   std::optional<Piece> piece = {};            ///< its output is that piece of the whole one's
-  std::optional<Exchange> exchange = {};
+  std::optional<PartExchange> exchange = {};
 };
 
 /// A network as data: read by the builder of tensors, the partitioner, the memory ledger and the predictor.

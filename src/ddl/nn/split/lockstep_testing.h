@@ -39,7 +39,7 @@ inline at::Tensor put_together(const PartValues& pieces, std::int64_t dimension,
   return whole;
 }
 
-inline PartValues moved(Move move, const Exchange& how, const PartRanges& before, const PartRanges& after, const PartValues& from) {
+inline PartValues moved(Move move, const PartExchange& how, const PartRanges& before, const PartRanges& after, const PartValues& from) {
   // Of what a batch has once, the first dimension is 1: samples' dimensions follow it either way.
   const auto dimension = how.dimension + 1;
   const auto size = how.whole[static_cast<std::size_t>(how.dimension)];
@@ -67,12 +67,12 @@ inline PartValues moved(Move move, const Exchange& how, const PartRanges& before
 }
 
 struct Joint : torch::autograd::Function<Joint> {
-  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, at::TensorList from, const Exchange* how) {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, at::TensorList from, const PartExchange* how) {
     context->saved_data["how"] = reinterpret_cast<std::int64_t>(how);
     return moved(how->forward, *how, how->before, how->after, from.vec());
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, const torch::autograd::variable_list& gradients) {
-    const auto* how = reinterpret_cast<const Exchange*>(context->saved_data["how"].toInt());
+    const auto* how = reinterpret_cast<const PartExchange*>(context->saved_data["how"].toInt());
     auto back = moved(how->backward, *how, how->after, how->before, gradients);
     back.emplace_back();
     return back;
@@ -186,7 +186,7 @@ class Lockstep {
   std::size_t end_of(const std::vector<Segment>& cuts, std::size_t s) {
     return s + 1 < cuts.size() ? static_cast<std::size_t>(cuts[s + 1].first) : part(0).graph().layers.size();
   }
-  const Exchange& exchange_at(std::size_t layer) { return *part(0).graph().layers[layer].exchange; }
+  const PartExchange& exchange_at(std::size_t layer) { return *part(0).graph().layers[layer].exchange; }
   std::size_t source(std::size_t layer) { return static_cast<std::size_t>(part(0).graph().layers[layer].inputs[0]); }
   static PartValues values_at(const std::vector<Flight>& flights, std::size_t layer) {
     PartValues all;

@@ -58,8 +58,8 @@ bool overlaps(const std::vector<Ranges>& parts) {
   return false;
 }
 
-Exchange exchange_between(const Layout& before, const Layout& after, const std::vector<std::int64_t>& shape, int part, int parts, bool learns, bool per_batch) {
-  Exchange how;
+PartExchange exchange_between(const Layout& before, const Layout& after, const std::vector<std::int64_t>& shape, int part, int parts, bool learns, bool per_batch) {
+  PartExchange how;
   how.forward = move_between(before, after);
   how.dimension = after.is_split() ? after.dimension : before.dimension;
   invariant(!before.is_split() || !after.is_split() || before.dimension == after.dimension, "pieces stay along one dimension");
@@ -76,7 +76,7 @@ Exchange exchange_between(const Layout& before, const Layout& after, const std::
   return how;
 }
 
-std::string_view word_of(const Exchange& how) {
+std::string_view word_of(const PartExchange& how) {
   switch (how.forward) {
     case Move::none: return "copy";
     case Move::all_reduce: return "all_reduce";
