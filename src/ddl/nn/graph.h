@@ -74,11 +74,11 @@ struct IndexRange {
 };
 
 /// Which part of a whole tensor this is: those indices of one dimension, in this order. Of values, dimensions are those of a sample.
-struct Piece {
+struct TensorPiece {
   std::vector<std::int64_t> whole = {};    ///< shape
   int dimension = 0;
   std::vector<IndexRange> ranges = {};
-  bool operator==(const Piece&) const = default;
+  bool operator==(const TensorPiece&) const = default;
 };
 
 /// A tensor that a layer owns: a parameter, a running statistic or a constant.
@@ -87,7 +87,7 @@ struct ParameterSpec {
   std::vector<std::int64_t> shape;
   Initialiser initialiser = {};
   bool trainable = true;
-  std::optional<Piece> piece = {};  ///< of a split network's: which part of the whole network's it is; it starts as that does
+  std::optional<TensorPiece> piece = {};  ///< of a split network's: which part of the whole network's it is; it starts as that does
   /// Every part of a split network has all of it but sees its gradient in part: those of all parts are to be added.
   bool partial_gradient = false;
 
@@ -184,7 +184,7 @@ struct Layer {
   Keeps keeps = {};
   // Of split networks:
   int origin = -1;                            ///< the layer of the whole network that it computes, or whose value it moves
-  std::optional<Piece> piece = {};            ///< its output is that piece of the whole one's
+  std::optional<TensorPiece> piece = {};            ///< its output is that piece of the whole one's
   std::optional<PartExchange> exchange = {};
 };
 

@@ -119,7 +119,7 @@ struct Dropout : torch::autograd::Function<Dropout> {
 
 }  // namespace
 
-std::vector<IndexRange> runs_of(const Piece& piece) {
+std::vector<IndexRange> runs_of(const TensorPiece& piece) {
   std::int64_t outer = 1, inner = 1;
   for (std::size_t d = 0; d < piece.whole.size(); ++d) {
     if (static_cast<int>(d) < piece.dimension) outer *= piece.whole[d];

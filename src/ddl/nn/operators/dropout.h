@@ -15,6 +15,6 @@ namespace ddl {
 at::Tensor drop(const at::Tensor& from, const std::vector<std::int64_t>& keys, double rate, bool aten = false, const std::vector<IndexRange>& runs = {});
 
 /// Which elements of a whole sample, as they stand in memory, a piece has, in its order: runs of neighbours.
-std::vector<IndexRange> runs_of(const Piece& piece);
+std::vector<IndexRange> runs_of(const TensorPiece& piece);
 
 }  // namespace ddl

@@ -36,9 +36,9 @@ std::int64_t overlap(const Ranges& a, const Ranges& b) {
   return both;
 }
 
-std::optional<Piece> piece_of(const std::vector<std::int64_t>& whole, const Layout& layout, int part) {
+std::optional<TensorPiece> piece_of(const std::vector<std::int64_t>& whole, const Layout& layout, int part) {
   if (!layout.is_split()) return {};
-  return Piece{whole, layout.dimension, layout.parts[static_cast<std::size_t>(part)]};
+  return TensorPiece{whole, layout.dimension, layout.parts[static_cast<std::size_t>(part)]};
 }
 
 std::vector<std::int64_t> shape_of(const std::vector<std::int64_t>& whole, const Layout& layout, int part) {
@@ -48,7 +48,7 @@ std::vector<std::int64_t> shape_of(const std::vector<std::int64_t>& whole, const
 }
 
 void cut(ParameterSpec& spec, int dimension, const Ranges& ranges) {
-  spec.piece = Piece{spec.shape, dimension, ranges};
+  spec.piece = TensorPiece{spec.shape, dimension, ranges};
   spec.shape[static_cast<std::size_t>(dimension)] = size_of(ranges);
 }
 

@@ -40,7 +40,7 @@ struct Layout {
 };
 
 /// Of a value of this whole shape: what a part has, and the shape of that.
-std::optional<Piece> piece_of(const std::vector<std::int64_t>& whole, const Layout& layout, int part);
+std::optional<TensorPiece> piece_of(const std::vector<std::int64_t>& whole, const Layout& layout, int part);
 std::vector<std::int64_t> shape_of(const std::vector<std::int64_t>& whole, const Layout& layout, int part);
 
 /// Cuts a parameter, statistic or constant of a whole network down to ranges of one of its dimensions.
