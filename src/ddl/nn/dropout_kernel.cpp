@@ -18,18 +18,18 @@ namespace {
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void drop(const T* in, T* out, std::uint32_t n, std::uint64_t key, std::uint32_t threshold, T factor) {
+[[gnu::always_inline]] inline void drop(const T* in, T* out, std::uint32_t n, std::uint64_t key, std::uint32_t threshold, T factor, std::uint32_t first) {
   const auto low = static_cast<std::uint32_t>(key), high = static_cast<std::uint32_t>(key >> 32);
-  for (std::uint32_t i = 0; i < n; ++i) out[i] = mix(mix(i ^ low) + high) < threshold ? T{0} : in[i] * factor;
+  for (std::uint32_t i = 0; i < n; ++i) out[i] = mix(mix((first + i) ^ low) + high) < threshold ? T{0} : in[i] * factor;
 }
 
 }  // namespace
 
-DDL_CLONES void drop_elements(const float* in, float* out, std::uint32_t n, std::uint64_t key, std::uint32_t threshold, float factor) {
-  drop(in, out, n, key, threshold, factor);
+DDL_CLONES void drop_elements(const float* in, float* out, std::uint32_t n, std::uint64_t key, std::uint32_t threshold, float factor, std::uint32_t first) {
+  drop(in, out, n, key, threshold, factor, first);
 }
-DDL_CLONES void drop_elements(const double* in, double* out, std::uint32_t n, std::uint64_t key, std::uint32_t threshold, double factor) {
-  drop(in, out, n, key, threshold, factor);
+DDL_CLONES void drop_elements(const double* in, double* out, std::uint32_t n, std::uint64_t key, std::uint32_t threshold, double factor, std::uint32_t first) {
+  drop(in, out, n, key, threshold, factor, first);
 }
 
 }  // namespace ddl

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,11 @@ enum class LayerKind : std::uint8_t {
   lstm,
   wait,       ///< passes its input on after `milliseconds`: a null workload
   script,     ///< a TorchScript file: everything between images and logits
+  // Of networks that are split among workers alone (split/split.h):
+  exchange,         ///< changes how a value lies on the parts
+  bias,             ///< adds a vector along channels or features, once what it is added to is complete
+  batch_moments,    ///< [channels, rows, columns] of a batch -> its means and sums of squared deviations [2 channels], one for the whole batch
+  batch_normalise,  ///< batch norm with the moments of all parts, [parts * 2 channels], each weighted by its pixels
 };
 
 /// How a tensor starts.
@@ -61,12 +67,29 @@ struct Initialiser {
   static Initialiser glorot_uniform(std::int64_t fan_in, std::int64_t fan_out);
 };
 
+struct IndexRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t size() const { return end - begin; }
+  bool operator==(const IndexRange&) const = default;
+};
+
+/// Which part of a whole tensor this is: those indices of one dimension, in this order. Of values, dimensions are those of a sample.
+struct TensorPiece {
+  std::vector<std::int64_t> whole = {};    ///< shape
+  int dimension = 0;
+  std::vector<IndexRange> ranges = {};
+  bool operator==(const TensorPiece&) const = default;
+};
+
 /// A tensor that a layer owns: a parameter, a running statistic or a constant.
 struct ParameterSpec {
   std::string name;  ///< as in PyTorch's state dict: `layer1.0.conv1.weight`
   std::vector<std::int64_t> shape;
   Initialiser initialiser = {};
   bool trainable = true;
+  std::optional<TensorPiece> piece = {};  ///< of a split network's: which part of the whole network's it is; it starts as that does
+  /// Every part of a split network has all of it but sees its gradient in part: those of all parts are to be added.
+  bool partial_gradient = false;
 
   std::int64_t elements() const;
 };
@@ -102,6 +125,42 @@ struct Attributes {
   double milliseconds = 0;                   ///< wait
   InputPart part = InputPart::images;        ///< input
   std::string file = {};                     ///< script
+  Pair padding_after = -1;                   ///< conv2d, pools: below and to the right where that differs from `padding`; -1: it does not
+  IndexRange words = {};                     ///< embedding: whose vectors are here, of others it gives zeros; empty: all
+  std::vector<std::int64_t> counts = {};     ///< batch_normalise: pixels of each part's maps
+};
+
+/// What an exchange moves between the parts of a split network, in one of its directions.
+enum class Move : std::uint8_t {
+  none,            ///< nothing: values pass as they are
+  all_reduce,      ///< the sum of all parts' summands, on each
+  all_gather,      ///< pieces -> the whole, on each
+  reduce_scatter,  ///< summands of the whole -> pieces of their sum
+  slice,           ///< the whole, on each -> pieces; without communication
+  halo,            ///< pieces -> pieces that may overlap
+  halo_add,        ///< overlapping pieces of a gradient -> pieces: what several hold is added
+};
+
+/// Of a layer of kind exchange. Pieces lie along `dimension`; those of a part are ranges of the whole, ascending, and together they are the whole.
+struct PartExchange {
+  Move forward = Move::none, backward = Move::none;
+  int dimension = 0;
+  std::vector<std::int64_t> whole = {};             ///< shape of a sample, or of what a batch has once
+  std::vector<std::vector<IndexRange>> before = {};  ///< of each part, where its input is a piece
+  std::vector<std::vector<IndexRange>> after = {};   ///< of each part, where its output is
+  bool per_batch = false;                           ///< the value is one for the whole batch: its first dimension is 1
+  /// What this part receives for one sample (or batch) where each collective moves as little as it can (a ring's). The largest of
+  /// the parts decide how long it takes.
+  std::int64_t forward_elements = 0, backward_elements = 0;
+};
+
+/// What autograd keeps for a layer's backward.
+struct Keeps {
+  bool inputs = false;
+  bool output = false;
+  std::int64_t extra = 0;  ///< elements of fp32
+  bool view = false;       ///< its output is its input's memory
+  bool can_overwrite = false;
 };
 
 /// One layer: what it computes and what that costs, known before any tensor exists. Shapes are those of one sample:
@@ -122,6 +181,11 @@ struct Layer {
   bool frozen = false;                        ///< nothing in it trains, and its statistics stand still
   bool auxiliary = false;                     ///< only the auxiliary output needs it: not run in evaluation
   bool in_place = false;                      ///< may write over its first input: nobody needs that any more
+  Keeps keeps = {};
+  // Of split networks:
+  int origin = -1;                            ///< the layer of the whole network that it computes, or whose value it moves
+  std::optional<TensorPiece> piece = {};            ///< its output is that piece of the whole one's
+  std::optional<PartExchange> exchange = {};
 };
 
 /// A network as data: read by the builder of tensors, the partitioner, the memory ledger and the predictor.
@@ -140,6 +204,11 @@ struct ModelGraph {
   std::vector<ParameterSpec> parameter_specs() const;
   std::vector<ParameterSpec> frozen_specs() const;
 };
+
+/// Marks what only the auxiliary output needs.
+void mark_auxiliary(ModelGraph& graph);
+/// Fills in kept_elements and in_place of all layers.
+void count_kept(ModelGraph& graph);
 
 /// The values a tensor starts with, the same on every worker and for every LibTorch: a pure function of (spec, seed,
 /// index of the parameter). `values` holds spec.elements() floats. Those of a file are not made here.

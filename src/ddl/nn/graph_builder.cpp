@@ -38,8 +38,8 @@ int GraphBuilder::append(Layer layer, Keeps keeps) {
     layer.frozen = true;
     for (auto& spec : layer.parameters) spec.trainable = false;
   }
+  layer.keeps = keeps;
   graph_.layers.push_back(std::move(layer));
-  keeps_.push_back(keeps);
   return static_cast<int>(graph_.layers.size()) - 1;
 }
 
@@ -64,66 +64,9 @@ Borrowed GraphBuilder::borrow(const std::string& layer, int tied, const std::vec
   return {tied, 0};
 }
 
-/// What only the auxiliary output needs.
-void GraphBuilder::mark_auxiliary() {
-  if (graph_.auxiliary < 0) return;
-  auto& layers = graph_.layers;
-  std::vector<bool> needed(layers.size());
-  needed.back() = true;
-  for (std::size_t i = layers.size(); i-- > 0;) {
-    if (needed[i])
-      for (const int input : layers[i].inputs) needed[static_cast<std::size_t>(input)] = true;
-    layers[i].auxiliary = !needed[i] && layers[i].kind != LayerKind::input;
-  }
-}
-
-/// Each piece of memory counts once, with the layer that made it, however many layers keep it; and who may write over its
-/// input is found by the same rules: autograd refuses to go backward through what was kept and then changed.
-void GraphBuilder::count_kept() {
-  auto& layers = graph_.layers;
-  const auto n = layers.size();
-  std::vector<std::size_t> memory(n), last_use(n);
-  std::vector<bool> learns(n);
-  std::vector<int> kept_by(n);
-  const auto at = [](int number) { return static_cast<std::size_t>(number); };
-  for (std::size_t i = 0; i < n; ++i) {
-    auto& layer = layers[i];
-    learns[i] = std::any_of(layer.parameters.begin(), layer.parameters.end(), [](const auto& spec) { return spec.trainable; }) ||
-                !layer.borrowed.empty() || std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](int input) { return learns[at(input)]; });
-    memory[i] = keeps_[i].view ? memory[at(layer.inputs[0])] : i;
-    for (const int input : layer.inputs) last_use[memory[at(input)]] = i;
-    if (!learns[i]) continue;
-    if (keeps_[i].inputs)
-      for (const int input : layer.inputs) ++kept_by[memory[at(input)]];
-    if (keeps_[i].output) ++kept_by[memory[i]];
-  }
-  for (const int output : {static_cast<int>(n) - 1, graph_.auxiliary})
-    if (output >= 0) last_use[memory[at(output)]] = n;
-  // In evaluation dropout hands its input on: whoever reads the one reads the other.
-  for (std::size_t i = n; i-- > 0;)
-    if (layers[i].kind == LayerKind::dropout) {
-      auto& last = last_use[memory[at(layers[i].inputs[0])]];
-      last = std::max(last, last_use[i]);
-    }
-
-  for (std::size_t i = 0; i < n; ++i) {
-    auto& layer = layers[i];
-    if (!keeps_[i].can_overwrite) continue;
-    const auto over = memory[at(layer.inputs[0])];
-    const bool read_twice = std::count_if(layer.inputs.begin(), layer.inputs.end(), [&](int input) { return memory[at(input)] == over; }) > 1;
-    // The same the other way round: others may still need dropout's input.
-    const bool somebody_elses = layers[over].kind == LayerKind::input || layers[over].kind == LayerKind::dropout;
-    layer.in_place = last_use[over] == i && !read_twice && kept_by[over] == 0 && !somebody_elses;
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    if (learns[i]) layers[i].kept_elements = keeps_[i].extra;
-    if (kept_by[i] > 0) layers[i].kept_elements += elements_of(layers[i].shape);
-  }
-}
-
 ModelGraph GraphBuilder::finish() && {
-  mark_auxiliary();
-  count_kept();
+  mark_auxiliary(graph_);
+  count_kept(graph_);
   return std::move(graph_);
 }
 

@@ -131,14 +131,6 @@ class GraphBuilder {
   ModelGraph finish() &&;
 
  private:
-  /// What autograd keeps for a layer's backward.
-  struct Keeps {
-    bool inputs = false;
-    bool output = false;
-    std::int64_t extra = 0;  ///< elements of fp32
-    bool view = false;       ///< its output is its input's memory
-    bool can_overwrite = false;
-  };
   int append(Layer layer, Keeps keeps);
   void require_rank(const Layer& layer, std::size_t rank) const;
   [[noreturn]] void fail(const std::string& layer, const std::string& what) const;
@@ -147,11 +139,7 @@ class GraphBuilder {
   int activation(const std::string& name, int from, LayerKind kind, Keeps keeps, std::int64_t flops);
   int attend(Layer layer, const Attention& how, int padded_words);
 
-  void mark_auxiliary();
-  void count_kept();
-
   ModelGraph graph_;
-  std::vector<Keeps> keeps_;
   bool frozen_ = false;
 };
 

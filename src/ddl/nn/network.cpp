@@ -49,9 +49,17 @@ Network::Network(ModelGraph graph, const NetworkOptions& options)
 Network::~Network() = default;
 Network::Network(Network&&) noexcept = default;
 
+/// A piece is cut out of the whole that it is of: all parts together start as one worker does.
 at::Tensor Network::make(const ParameterSpec& spec, std::uint64_t index) const {
-  auto values = at::empty(spec.shape, at::kFloat);
-  initialise(spec, options_.seed, index, values.data_ptr<float>());
+  auto whole = spec;
+  if (spec.piece) whole.shape = spec.piece->whole;
+  auto values = at::empty(whole.shape, at::kFloat);
+  initialise(whole, options_.seed, index, values.data_ptr<float>());
+  if (spec.piece) {
+    std::vector<at::Tensor> some;
+    for (const auto& [begin, end] : spec.piece->ranges) some.push_back(values.narrow(spec.piece->dimension, begin, end - begin));
+    values = at::cat(some, spec.piece->dimension);
+  }
   values = values.to(options_.device, options_.type);
   return spec.shape.size() == 4 ? values.contiguous(format_) : values;
 }

@@ -16,7 +16,9 @@ namespace {
 std::vector<std::int64_t> keys_of(const OperatorContext& c) {
   // Other users of the seed draw from streams below.
   constexpr std::uint64_t kDropout = std::uint64_t{1} << 50;
-  const auto layer = Random(c.options.seed, kDropout + static_cast<std::uint64_t>(c.number)).bits();
+  // A part of a split network draws as the whole one.
+  const int layer_number = c.layer.origin >= 0 ? c.layer.origin : c.number;
+  const auto layer = Random(c.options.seed, kDropout + static_cast<std::uint64_t>(layer_number)).bits();
   const auto step = Random(layer, static_cast<std::uint64_t>(c.given.step)).bits();
   std::vector<std::int64_t> keys;
   for (const auto sample : c.given.samples) keys.push_back(static_cast<std::int64_t>(Random(step, static_cast<std::uint64_t>(sample)).bits()));
@@ -24,15 +26,20 @@ std::vector<std::int64_t> keys_of(const OperatorContext& c) {
 }
 
 template <typename T>
-void run(const at::Tensor& from, at::Tensor& to, const std::vector<std::int64_t>& keys, double rate) {
+void run(const at::Tensor& from, at::Tensor& to, const std::vector<std::int64_t>& keys, double rate, const std::vector<IndexRange>& runs) {
   const auto each = from.numel() / std::max<std::int64_t>(1, from.size(0));
   const auto* in = from.const_data_ptr<T>();
   auto* out = to.data_ptr<T>();
   const auto threshold = static_cast<std::uint32_t>(rate * 0x1p32);
   at::parallel_for(0, from.size(0), std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, each)), [&](std::int64_t begin, std::int64_t end) {
-    for (auto i = begin; i < end; ++i)
-      drop_elements(in + i * each, out + i * each, static_cast<std::uint32_t>(each), static_cast<std::uint64_t>(keys[static_cast<std::size_t>(i)]),
-                    threshold, static_cast<T>(1 / (1 - rate)));
+    for (auto i = begin; i < end; ++i) {
+      auto at = i * each;
+      for (const auto& [first, last] : runs) {
+        drop_elements(in + at, out + at, static_cast<std::uint32_t>(last - first), static_cast<std::uint64_t>(keys[static_cast<std::size_t>(i)]), threshold,
+                      static_cast<T>(1 / (1 - rate)), static_cast<std::uint32_t>(first));
+        at += last - first;
+      }
+    }
   });
 }
 
@@ -50,51 +57,80 @@ at::Tensor mix(at::Tensor x) {
   return x;
 }
 
-/// What drop_elements() keeps of [n, each], by ATen's operators: for devices that our kernels do not reach.
-at::Tensor kept(const std::vector<std::int64_t>& keys, std::int64_t each, double rate, at::Device device) {
+/// The numbers of the elements of `runs`, on a device.
+at::Tensor numbers(const std::vector<IndexRange>& runs, const at::TensorOptions& options) {
+  std::vector<at::Tensor> all;
+  for (const auto& [first, last] : runs) all.push_back(at::arange(first, last, options));
+  return all.size() == 1 ? all.front() : at::cat(all);
+}
+
+/// What drop_elements() keeps of those elements of each sample, by ATen's operators: for devices that our kernels do not reach.
+at::Tensor kept(const std::vector<std::int64_t>& keys, const std::vector<IndexRange>& runs, double rate, at::Device device) {
   constexpr std::int64_t kLow = 0xffffffff;
   const auto on_host = at::tensor(keys, at::kLong).unsqueeze(1);
   const auto key = device.is_cpu() ? on_host : on_host.pin_memory().to(device, true);
   const auto low = key.bitwise_and(kLow), high = key.bitwise_right_shift(32).bitwise_and(kLow);
-  const auto drawn = mix(mix(at::arange(each, key.options()).bitwise_xor(low)).add_(high).bitwise_and_(kLow));
+  const auto drawn = mix(mix(numbers(runs, key.options()).bitwise_xor(low)).add_(high).bitwise_and_(kLow));
   return drawn.ge(static_cast<std::int64_t>(static_cast<std::uint32_t>(rate * 0x1p32)));
 }
 
 }  // namespace
 
 /// Elements are numbered as they stand in [n, …], whatever their order in memory. In types narrower than fp32 the work is done in fp32.
-at::Tensor drop(const at::Tensor& from, const std::vector<std::int64_t>& keys, double rate, bool aten) {
+at::Tensor drop(const at::Tensor& from, const std::vector<std::int64_t>& keys, double rate, bool aten, const std::vector<IndexRange>& given_runs) {
+  const auto each = from.numel() / std::max<std::int64_t>(1, from.size(0));
+  const auto runs = given_runs.empty() ? std::vector<IndexRange>{{0, each}} : given_runs;
   const bool wide = from.scalar_type() == at::kDouble;
   const auto dense = from.to(wide ? at::kDouble : at::kFloat).contiguous();
   if (aten || !from.is_cpu()) {
-    const auto each = from.numel() / std::max<std::int64_t>(1, from.size(0));
-    const auto mask = kept(keys, each, rate, from.device()).reshape(from.sizes());
+    const auto mask = kept(keys, runs, rate, from.device()).reshape(from.sizes());
     const double factor = wide ? 1 / (1 - rate) : static_cast<double>(static_cast<float>(1 / (1 - rate)));
     return at::where(mask, dense.mul(factor), at::zeros({}, dense.options())).to(from.scalar_type());
   }
   auto to = at::empty_like(dense);
   if (wide)
-    run<double>(dense, to, keys, rate);
+    run<double>(dense, to, keys, rate, runs);
   else
-    run<float>(dense, to, keys, rate);
+    run<float>(dense, to, keys, rate, runs);
   return to.to(from.options());
 }
 
 namespace {
 
 struct Dropout : torch::autograd::Function<Dropout> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& from, const std::vector<std::int64_t>& keys, double rate) {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& from, const std::vector<std::int64_t>& keys, double rate,
+                            const Layer& layer) {
     context->saved_data["keys"] = keys;
     context->saved_data["rate"] = rate;
-    return drop(from, keys, rate);
+    const auto runs = layer.piece ? runs_of(*layer.piece) : std::vector<IndexRange>{};
+    std::vector<std::int64_t> ends;
+    for (const auto& [first, last] : runs) ends.insert(ends.end(), {first, last});
+    context->saved_data["runs"] = ends;
+    return drop(from, keys, rate, false, runs);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, const torch::autograd::variable_list& gradients) {
+    std::vector<IndexRange> runs;
+    const auto ends = context->saved_data["runs"].toIntVector();
+    for (std::size_t i = 0; i < ends.size(); i += 2) runs.push_back({ends[i], ends[i + 1]});
     // What is kept of a gradient is scaled as what was kept of the values: the mask is drawn again, not stored.
-    return {drop(gradients[0], context->saved_data["keys"].toIntVector(), context->saved_data["rate"].toDouble()), {}, {}};
+    return {drop(gradients[0], context->saved_data["keys"].toIntVector(), context->saved_data["rate"].toDouble(), false, runs), {}, {}, {}};
   }
 };
 
 }  // namespace
+
+std::vector<IndexRange> runs_of(const TensorPiece& piece) {
+  std::int64_t outer = 1, inner = 1;
+  for (std::size_t d = 0; d < piece.whole.size(); ++d) {
+    if (static_cast<int>(d) < piece.dimension) outer *= piece.whole[d];
+    if (static_cast<int>(d) > piece.dimension) inner *= piece.whole[d];
+  }
+  const auto along = piece.whole[static_cast<std::size_t>(piece.dimension)];
+  std::vector<IndexRange> runs;
+  for (std::int64_t o = 0; o < outer; ++o)
+    for (const auto& [begin, end] : piece.ranges) runs.push_back({(o * along + begin) * inner, (o * along + end) * inner});
+  return runs;
+}
 
 /// Srivastava et al., JMLR 15, 2014, scaled in training so that evaluation needs nothing.
 at::Tensor drop_out(const OperatorContext& c) {
@@ -103,8 +139,8 @@ at::Tensor drop_out(const OperatorContext& c) {
   if (static_cast<std::int64_t>(c.given.samples.size()) != from.size(0))
     throw Error(Code::invalid_argument, fmt::format("[dropout] layer '{}' draws by the numbers of samples; got {} numbers for {} samples",
                                                     c.layer.name, c.given.samples.size(), from.size(0)));
-  invariant(elements_of(c.layer.shape) <= std::numeric_limits<std::uint32_t>::max(), "a sample has fewer than 2^32 elements");
-  return Dropout::apply(from, keys_of(c), c.layer.attributes.rate);
+  invariant(elements_of(c.layer.piece ? c.layer.piece->whole : c.layer.shape) <= std::numeric_limits<std::uint32_t>::max(), "a sample has fewer than 2^32 elements");
+  return Dropout::apply(from, keys_of(c), c.layer.attributes.rate, c.layer);
 }
 
 }  // namespace ddl

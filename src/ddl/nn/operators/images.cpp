@@ -1,4 +1,6 @@
 // Convolution, normalisation and pooling.
+#include <limits>
+
 #include "ddl/nn/operators/operator.h"
 
 namespace ddl {
@@ -6,12 +8,29 @@ namespace {
 
 std::array<std::int64_t, 2> both(const Pair& pair) { return {pair.height, pair.width}; }
 
+/// Maps with what surrounds them made explicit, where it is not the same on both sides: a piece of a map has padding at the whole one's edge.
+struct Padded {
+  at::Tensor maps;
+  std::array<std::int64_t, 2> padding;  ///< that is still to come
+};
+
+Padded pad(const OperatorContext& c, double with) {
+  const auto& a = c.layer.attributes;
+  const auto &before = a.padding, &after = a.padding_after;
+  const bool height = after.height >= 0 && after.height != before.height, width = after.width >= 0 && after.width != before.width;
+  if (!height && !width) return {c.inputs[0], both(before)};
+  const auto if_told = [](bool told, std::int64_t size) { return told ? size : 0; };
+  return {at::constant_pad_nd(c.inputs[0], {if_told(width, before.width), if_told(width, after.width), if_told(height, before.height), if_told(height, after.height)}, with),
+          {if_told(!height, before.height), if_told(!width, before.width)}};
+}
+
 }  // namespace
 
 at::Tensor convolve(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
-  return at::conv2d(c.inputs[0], c.own.parameters[0], c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor(), both(a.stride),
-                    both(a.padding), 1, a.groups);
+  const auto [maps, padding] = pad(c, 0);
+  return at::conv2d(maps, c.own.parameters[0], c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor(), both(a.stride),
+                    padding, 1, a.groups);
 }
 
 at::Tensor normalise_batch(const OperatorContext& c) {
@@ -26,12 +45,18 @@ at::Tensor normalise_layer(const OperatorContext& c) {
 
 at::Tensor max_pool(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
-  return at::max_pool2d(c.inputs[0], both(a.kernel), both(a.stride), both(a.padding));
+  const auto [maps, padding] = pad(c, -std::numeric_limits<double>::infinity());
+  return at::max_pool2d(maps, both(a.kernel), both(a.stride), padding);
 }
 
 at::Tensor average_pool(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
-  return at::avg_pool2d(c.inputs[0], both(a.kernel), both(a.stride), both(a.padding), false, a.count_padding);
+  const auto [maps, padding] = pad(c, 0);
+  if (a.count_padding || maps.is_same(c.inputs[0])) return at::avg_pool2d(maps, both(a.kernel), both(a.stride), padding, false, a.count_padding);
+  // Pixels that are none count neither above nor below.
+  const auto ones = pad({c.layer, c.number, c.own, {at::ones_like(c.inputs[0])}, c.given, c.training, c.options, c.script, c.past}, 0).maps;
+  const auto mean = [&](const at::Tensor& x) { return at::avg_pool2d(x, both(a.kernel), both(a.stride), padding, false, false); };
+  return mean(maps).div(mean(ones));
 }
 
 at::Tensor adaptive_average_pool(const OperatorContext& c) {

@@ -59,5 +59,10 @@ at::Tensor attend(const OperatorContext& c);
 at::Tensor run_lstm(const OperatorContext& c);
 at::Tensor wait(const OperatorContext& c);
 at::Tensor run_script(const OperatorContext& c);
+// Of split networks, split.cpp:
+at::Tensor exchange(const OperatorContext& c);
+at::Tensor add_bias(const OperatorContext& c);
+at::Tensor take_moments(const OperatorContext& c);
+at::Tensor normalise_by_moments(const OperatorContext& c);
 
 }  // namespace ddl

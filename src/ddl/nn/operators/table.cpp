@@ -28,6 +28,10 @@ Operator operator_of(LayerKind kind) {
     case LayerKind::lstm: return run_lstm;
     case LayerKind::wait: return wait;
     case LayerKind::script: return run_script;
+    case LayerKind::exchange: return exchange;
+    case LayerKind::bias: return add_bias;
+    case LayerKind::batch_moments: return take_moments;
+    case LayerKind::batch_normalise: return normalise_by_moments;
     case LayerKind::input: break;
   }
   invariant(false, "an input layer is given, not computed");

@@ -13,11 +13,23 @@ namespace {
 /// [n, length, heads * d] -> [n, heads, length, d].
 at::Tensor by_heads(const at::Tensor& x, std::int64_t heads) { return x.unflatten(-1, {heads, x.size(-1) / heads}).transpose(1, 2); }
 
+/// Of a piece of the places, the number of the first.
+std::int64_t first_place(const Layer& layer) { return layer.piece && layer.piece->dimension == 0 ? layer.piece->ranges[0].begin : 0; }
+
+/// Causal attention of a piece of the places to all.
+at::Tensor seen_from(const OperatorContext& c) {
+  const auto options = c.inputs[0].options().dtype(at::kLong);
+  const auto seen = c.inputs[1].size(1), first = first_place(c.layer);
+  return at::arange(seen, options).le(at::arange(first, first + c.inputs[0].size(1), options).unsqueeze(1)).unsqueeze(0).unsqueeze(0);
+}
+
 /// True where a query may look; undefined where it may look everywhere.
 at::Tensor visible(const OperatorContext& c) {
-  if (c.layer.inputs.size() < 3) return {};
+  const bool in_pieces = c.layer.attributes.causal && c.layer.inputs[0] != c.layer.inputs[1];
+  if (c.layer.inputs.size() < 3) return in_pieces ? seen_from(c) : at::Tensor();
   const auto words = c.inputs[2].ne(SampleShape::kPadding).unsqueeze(1).unsqueeze(1);
   if (!c.layer.attributes.causal) return words;
+  if (in_pieces) return words.logical_and(seen_from(c));
   const auto length = c.inputs[0].size(1);
   return words.logical_and(at::ones({length, length}, words.options()).tril());
 }
@@ -25,18 +37,28 @@ at::Tensor visible(const OperatorContext& c) {
 }  // namespace
 
 at::Tensor embed(const OperatorContext& c) {
-  const auto found = at::embedding(c.own.parameters[0], c.inputs[0]);
+  const auto& words = c.inputs[0];
+  const auto [begin, end] = c.layer.attributes.words;
+  at::Tensor found;
+  if (end > begin) {
+    const auto here = words.ge(begin).logical_and(words.lt(end)).unsqueeze(-1);
+    const auto vectors = at::embedding(c.own.parameters[0], words.sub(begin).clamp(0, end - begin - 1));
+    found = at::where(here, vectors, at::zeros({}, vectors.options()));
+  } else {
+    found = at::embedding(c.own.parameters[0], words);
+  }
   return c.layer.attributes.factor == 1 ? found : found.mul(c.layer.attributes.factor);
 }
 
 at::Tensor add_positions(const OperatorContext& c) {
   const auto& table = c.own.constants.empty() ? c.own.parameters[0] : c.own.constants[0];
-  return c.inputs[0].add(table.narrow(0, c.past ? c.past->places() : 0, c.inputs[0].size(1)));
+  return c.inputs[0].add(table.narrow(0, c.past ? c.past->places() : first_place(c.layer), c.inputs[0].size(1)));
 }
 
 at::Tensor attend(const OperatorContext& c) {
-  const auto features = c.layer.shape[1], heads = c.layer.attributes.heads;
   const auto &weight = c.own.parameters[0], &bias = c.own.parameters[1];
+  // Of a part of a split network's heads, there are fewer than the layer gives out.
+  const auto features = weight.size(0) / 3, heads = c.layer.attributes.heads;
   const bool itself = c.layer.inputs[0] == c.layer.inputs[1];
   const auto project = [&](const at::Tensor& from, std::int64_t first, std::int64_t parts) {
     return at::linear(from, weight.narrow(0, first * features, parts * features), bias.narrow(0, first * features, parts * features)).chunk(parts, -1);
@@ -60,7 +82,7 @@ at::Tensor attend(const OperatorContext& c) {
   // The newest place sees all that are past.
   const bool causal = c.layer.attributes.causal && !mask.defined() && !c.past;
   const auto mean = at::scaled_dot_product_attention(queries, keys, values, mask.defined() ? std::optional(mask) : std::nullopt, 0, causal);
-  return at::linear(mean.transpose(1, 2).flatten(2), c.own.parameters[2], c.own.parameters[3]);
+  return at::linear(mean.transpose(1, 2).flatten(2), c.own.parameters[2], c.own.parameters.size() > 3 ? c.own.parameters[3] : at::Tensor());
 }
 
 at::Tensor run_lstm(const OperatorContext& c) {

@@ -1,0 +1,58 @@
+// What networks that are split among workers have besides (split/split.h).
+#include "ddl/core/error.h"
+#include "ddl/nn/operators/operator.h"
+
+namespace ddl {
+
+/// Only what moves nothing between parts: what passes as it is, and what leaves a part of what is here.
+at::Tensor exchange(const OperatorContext& c) {
+  const auto& how = *c.layer.exchange;
+  const auto& from = c.inputs[0];
+  if (how.forward == Move::none) return from;
+  invariant(how.forward == Move::slice, "who runs the parts of a network does what they exchange");
+  const auto dimension = how.dimension + 1;
+  std::vector<at::Tensor> pieces;
+  for (const auto& [begin, end] : c.layer.piece->ranges) pieces.push_back(from.narrow(dimension, begin, end - begin));
+  return pieces.size() == 1 ? pieces.front() : at::cat(pieces, dimension);
+}
+
+at::Tensor add_bias(const OperatorContext& c) {
+  const auto& bias = c.own.parameters[0];
+  return c.inputs[0].add(c.inputs[0].dim() == 4 ? bias.view({-1, 1, 1}) : bias);
+}
+
+/// Means, then sums of squared deviations from them.
+at::Tensor take_moments(const OperatorContext& c) {
+  const auto& maps = c.inputs[0];
+  const auto [variance, mean] = at::var_mean(maps, {0, 2, 3}, 0);
+  const auto pixels = maps.size(0) * maps.size(2) * maps.size(3);
+  return at::cat({mean, variance.mul(static_cast<double>(pixels))}).unsqueeze(0);
+}
+
+/// Moments of parts are put together as Chan, Golub & LeVeque, COMPSTAT 1982: no sum of squares whose digits cancel.
+at::Tensor normalise_by_moments(const OperatorContext& c) {
+  const auto& a = c.layer.attributes;
+  const auto& maps = c.inputs[0];
+  auto running_mean = c.own.statistics[0], running_variance = c.own.statistics[1];
+  at::Tensor mean = running_mean, variance = running_variance;
+  if (c.training) {
+    const auto samples = maps.size(0);
+    std::vector<double> weights;
+    double pixels = 0;
+    for (const auto count : a.counts) pixels += static_cast<double>(count * samples);
+    for (const auto count : a.counts) weights.push_back(static_cast<double>(count * samples) / pixels);
+    const auto all = c.inputs[1].view({static_cast<std::int64_t>(a.counts.size()), 2, maps.size(1)});
+    const auto means = all.select(1, 0), squares = all.select(1, 1);
+    const auto weight = at::tensor(weights, all.options().requires_grad(false)).unsqueeze(1);
+    mean = means.mul(weight).sum(0);
+    variance = squares.sum(0).div(pixels).add(means.sub(mean).square().mul(weight).sum(0));
+    const c10::NoGradGuard still;
+    running_mean.lerp_(mean.detach(), a.momentum);
+    running_variance.lerp_(variance.detach().mul(pixels / (pixels - 1)), a.momentum);
+  }
+  const auto factor = variance.add(a.epsilon).rsqrt().mul(c.own.parameters[0]);
+  const auto shift = c.own.parameters[1].sub(mean.mul(factor));
+  return maps.mul(factor.view({-1, 1, 1})).add(shift.view({-1, 1, 1}));
+}
+
+}  // namespace ddl
