@@ -79,6 +79,7 @@ struct Task {
   int every = 1;                 ///< steps from one time to the next
   int until_step = kNone;        ///< not in this one nor later
   bool at_end = false;           ///< also in the last step of the run, where replicas differ by then
+  int layer = kNone;             ///< of collectives of activations and their gradients: the network's layer that they do, the first of `stage`
 };
 
 /// Layers [first, last) of the network, run as one piece.
@@ -131,6 +132,9 @@ struct Plan {
   int local_from = kNone;            ///< from this step on each worker follows the gradient of the mean over its own samples, and replicas differ
   int hops = 1;                      ///< of messages within a role: how often they are exchanged until what one worker says has reached all
   Serving serving = {};
+  /// Dimensions that each worker's network is split along, over axis "tensor" (nn/split/split.h), by name; empty: workers have whole layers. Stages and
+  /// tasks are then of the layers of such a part.
+  std::string split = {};
 
   int workers() const { return mesh.workers(); }
   int role_number(int worker) const;

@@ -48,13 +48,50 @@ void require_layers(const StrategyInput& input, int stages) {
 }
 
 /// As many as keep a bubble small, 4 a worker (Huang et al., GPipe, NeurIPS 2019, section 2), where there are samples for them.
-int usual_micro_batches(const StrategyInput& input, std::int64_t local) {
+int usual_micro_batches(const StrategyInput& input, int places, std::int64_t local) {
   if (input.micro_batches > 1) return input.micro_batches;
-  const auto most = std::min<std::int64_t>(4 * input.workers, local);
-  return static_cast<int>(most >= input.workers ? most / input.workers * input.workers : most);
+  const auto most = std::min<std::int64_t>(4 * places, local);
+  return static_cast<int>(most >= places ? most / places * places : most);
 }
 
 }  // namespace
+
+PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int replicas) {
+  const auto word = text_option(input.spec, "schedule", "1f1b");
+  const auto schedules = builtin_pipeline_schedules();
+  const auto& schedule = schedules.at(word).make;
+  const auto local = local_batch(input, replicas);
+  PipelineShape shape{places};
+  shape.micro_batches = whole_option(input.spec, "micro", word == "pipedream" ? 1 : usual_micro_batches(input, places, local), 1, 1 << 20);
+  shape.chunks = whole_option(input.spec, "chunks", schedule.least_chunks, 1, 1 << 10);
+  if (shape.micro_batches > local)
+    throw Error(Code::invalid_argument, fmt::format("[{}] micro-batches have a sample or more; got micro={} of a batch of {}, expected at most {}", input.spec.name,
+                                                    shape.micro_batches, local, local));
+  require_layers(input, shape.stages());
+  PipelinePlan plan;
+  plan.order = schedule.order(shape);
+  plan.micro_batches = shape.micro_batches;
+  plan.replicas = replicas;
+  plan.recompute = recompute_option(input.spec);
+  plan.deferred_statistics = word_option(input.spec, "batch-norm", {"micro", "deferred"}) == "deferred";
+  if (!schedule.synchronous) {
+    if (input.whole_gradient)
+      throw Error(Code::unsupported, fmt::format("[{}] unsupported: asynchronous stages never see the whole gradient, which clipping and fp16 need; got schedule={}, expected "
+                                                 "clip 0 and another precision, or a synchronous schedule", input.spec.name, word));
+    if (plan.deferred_statistics)
+      throw Error(Code::unsupported, fmt::format("[{}] unsupported: forwards of several steps mix; got schedule={} with batch-norm=deferred, expected batch-norm=micro",
+                                                 input.spec.name, word));
+    for (int place = 0; place < places; ++place) {
+      plan.staleness.push_back(schedule.staleness(shape, place));
+      plan.weight_versions.push_back(schedule.weight_versions(shape, place));
+    }
+  }
+  const auto samples = (local + shape.micro_batches - 1) / shape.micro_batches;
+  plan.cuts = cut(input, shape.stages(), samples, [&](int stage, int) {
+    return static_cast<double>(schedule.in_flight(shape, plan.order.worker_of_stage[static_cast<std::size_t>(stage)])) / shape.chunks;
+  });
+  return plan;
+}
 
 /// Layers over workers; the batch goes through in micro-batches, in the order of `schedule`.
 /// Asynchronous orders (pipedream, pipedream-2bw) train with weights that are some updates old, each worker with its own (Role::staleness).
@@ -64,38 +101,7 @@ int usual_micro_batches(const StrategyInput& input, std::int64_t local) {
 /// Source:  of each order, strategy/pipeline/.
 Plan pipeline(const StrategyInput& input) {
   require_options(input.spec, {"schedule", "micro", "chunks", "stages", "balance", "recompute", "batch-norm"});
-  const auto word = text_option(input.spec, "schedule", "1f1b");
-  const auto schedules = builtin_pipeline_schedules();
-  const auto& schedule = schedules.at(word).make;
-  const auto local = local_batch(input, 1);
-  PipelineShape shape{input.workers};
-  shape.micro_batches = whole_option(input.spec, "micro", word == "pipedream" ? 1 : usual_micro_batches(input, local), 1, 1 << 20);
-  shape.chunks = whole_option(input.spec, "chunks", schedule.least_chunks, 1, 1 << 10);
-  if (shape.micro_batches > local)
-    throw Error(Code::invalid_argument, fmt::format("[pipeline] micro-batches have a sample or more; got micro={} of a batch of {}, expected at most {}", shape.micro_batches,
-                                                    local, local));
-  require_layers(input, shape.stages());
-  PipelinePlan plan;
-  plan.order = schedule.order(shape);
-  plan.micro_batches = shape.micro_batches;
-  plan.recompute = recompute_option(input.spec);
-  plan.deferred_statistics = word_option(input.spec, "batch-norm", {"micro", "deferred"}) == "deferred";
-  if (!schedule.synchronous) {
-    if (input.whole_gradient)
-      throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: asynchronous stages never see the whole gradient, which clipping and fp16 need; got schedule={}, expected "
-                                                 "clip 0 and another precision, or a synchronous schedule", word));
-    if (plan.deferred_statistics)
-      throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: forwards of several steps mix; got schedule={} with batch-norm=deferred, expected batch-norm=micro", word));
-    for (int worker = 0; worker < input.workers; ++worker) {
-      plan.staleness.push_back(schedule.staleness(shape, worker));
-      plan.weight_versions.push_back(schedule.weight_versions(shape, worker));
-    }
-  }
-  const auto samples = (local + shape.micro_batches - 1) / shape.micro_batches;
-  plan.cuts = cut(input, shape.stages(), samples, [&](int stage, int) {
-    return static_cast<double>(schedule.in_flight(shape, plan.order.worker_of_stage[static_cast<std::size_t>(stage)])) / shape.chunks;
-  });
-  return pipeline_plan(input, plan);
+  return pipeline_plan(input, pipeline_by_options(input, input.workers, 1));
 }
 
 /// Layers over workers, the whole batch through one after the other: whoever does not compute waits.

@@ -11,6 +11,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/split_parts.h"
 #include "ddl/strategy/stages.h"
 
 namespace ddl {
@@ -32,11 +33,19 @@ class Writer {
   Writer(const StrategyInput& input, const PipelinePlan& pipeline) : input_(input), pipeline_(pipeline), workers_(pipeline.order.workers()) {
     plan_.strategy = input.spec.name;
     plan_.mesh.axes = {{"pipeline", workers_}, {"data", pipeline.replicas}};
-    plan_.stages = make_stages(input.graph, pipeline.cuts);
+    plan_.split = pipeline.split;
+    cut_segments();
     plan_.micro_batches = pipeline.micro_batches;
     plan_.deferred_statistics = pipeline.deferred_statistics;
     plan_.groups = {{"everyone", {{0}, {1}}}, {"replicas", {{1}}}};
+    if (pipeline.parts > 1) {
+      plan_.mesh.axes.push_back({"tensor", pipeline.parts});
+      plan_.groups[kEveryone].along.push_back({2});
+      plan_.groups.push_back({"parts", {{2}}});
+      plan_.groups.push_back({"summands", {{1}, {2}}});
+    }
     crossings_ = crossings(input.graph, plan_.stages);
+    for (const auto& spec : input.graph.parameter_specs()) summand_.push_back(spec.partial_gradient);
     const std::int64_t local = local_batch(input, pipeline.replicas);
     samples_ = (local + pipeline.micro_batches - 1) / pipeline.micro_batches;
     find_moves();
@@ -44,7 +53,7 @@ class Writer {
     if (!pipeline.staleness.empty() && !shared_.empty()) {
       const auto name = input.graph.parameter_specs()[at(shared_.begin()->second.front())].name;
       throw Error(Code::unsupported, fmt::format("[{}] unsupported: asynchronous stages cannot share a weight; got {} on workers {}, expected a network without tied weights, "
-                                                 "or a synchronous schedule", input.spec.name, name, fmt::join(shared_.begin()->first, ", ")));
+                                                 "or a synchronous schedule", input.spec.name, name, fmt::join(shared_.begin()->first.places, ", ")));
     }
     find_routes();
   }
@@ -56,11 +65,38 @@ class Writer {
   }
 
  private:
-  int holder(int stage) const { return pipeline_.order.worker_of_stage[at(stage)]; }
+  static constexpr int kEveryone = 0, kReplicas = 1, kParts = 2, kSummands = 3;  // groups
+
+  /// A segment for each stage of the order, or several where parts exchange values within it.
+  void cut_segments() {
+    auto cuts = pipeline_.cuts;
+    for (int layer = 1; layer < static_cast<int>(input_.graph.layers.size()); ++layer)
+      if (communicates(input_.graph.layers[at(layer)])) cuts.push_back(layer);
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    plan_.stages = make_stages(input_.graph, cuts);
+    segments_.resize(pipeline_.cuts.size());
+    for (std::size_t s = 0, of = 0; s < cuts.size(); ++s) {
+      if (of + 1 < pipeline_.cuts.size() && cuts[s] == pipeline_.cuts[of + 1]) ++of;
+      segments_[of].push_back(static_cast<int>(s));
+      stage_of_segment_.push_back(static_cast<int>(of));
+    }
+  }
+
+  int holder(int segment) const { return pipeline_.order.worker_of_stage[at(stage_of_segment_[at(segment)])]; }
+
+  /// The exchange that a segment begins with, if its parts communicate in it.
+  const PartExchange* exchange_of(int segment) const {
+    const auto& layer = input_.graph.layers[at(plan_.stages[at(segment)].first)];
+    return communicates(layer) ? &*layer.exchange : nullptr;
+  }
 
   bool recomputes(int micro_batch) const {
     return pipeline_.recompute == Recompute::always || (pipeline_.recompute == Recompute::except_last && micro_batch + 1 < pipeline_.micro_batches);
   }
+
+  /// Whether each part of a split network computes a summand of the parameter's gradient.
+  bool is_summand(int parameter) const { return summand_[at(parameter)]; }
 
   /// Parameters that several places of the pipeline hold, by those places: each set of places is a group of its own.
   void find_shared() {
@@ -68,10 +104,11 @@ class Writer {
     for (int stage = 0; stage < static_cast<int>(plan_.stages.size()); ++stage)
       for (const int parameter : plan_.stages[at(stage)].parameters) holders[parameter].insert(holder(stage));
     for (const auto& [parameter, places] : holders)
-      if (places.size() > 1) shared_[{places.begin(), places.end()}].push_back(parameter);
-    for (const auto& [places, parameters] : shared_) {
-      group_of_[places] = static_cast<int>(plan_.groups.size());
-      plan_.groups.push_back({fmt::format("tied {}", group_of_.size() - 1), {{0, places}, {1}}});
+      if (places.size() > 1) shared_[{{places.begin(), places.end()}, is_summand(parameter)}].push_back(parameter);
+    for (const auto& [who, parameters] : shared_) {
+      group_of_[who] = static_cast<int>(plan_.groups.size());
+      plan_.groups.push_back({fmt::format("tied {}", group_of_.size() - 1), {{0, who.places}, {1}}});
+      if (who.summands) plan_.groups.back().along.push_back({2});
     }
   }
 
@@ -103,14 +140,21 @@ class Writer {
       for (const auto& action : pipeline_.order.actions[at(worker)])
         for (const bool forward : {true, false}) {
           if (forward ? !is_forward(action.pass) : !gives_input_gradient(action.pass)) continue;
-          for (const int c : (forward ? out_of_ : into_)[at(action.stage)]) {
-            if (!moves_[at(c)].moves || (!forward && !moves_[at(c)].returns)) continue;
-            const auto& crossing = crossings_[at(c)];
-            auto& [parcels, places] = routes_[{worker, holder(forward ? crossing.to : crossing.from), forward ? Cargo::activations : Cargo::activation_gradients}];
-            places[{c, action.micro_batch}] = parcels.size();
-            parcels.push_back({c, action.micro_batch, action.ahead});
-          }
+          for (const int segment : segments_in_order(action))
+            for (const int c : (forward ? out_of_ : into_)[at(segment)]) {
+              if (!moves_[at(c)].moves || (!forward && !moves_[at(c)].returns)) continue;
+              const auto& crossing = crossings_[at(c)];
+              auto& [parcels, places] = routes_[{worker, holder(forward ? crossing.to : crossing.from), forward ? Cargo::activations : Cargo::activation_gradients}];
+              places[{c, action.micro_batch}] = parcels.size();
+              parcels.push_back({c, action.micro_batch, action.ahead});
+            }
         }
+  }
+
+  std::vector<int> segments_in_order(const Action& action) const {
+    auto segments = segments_[at(action.stage)];
+    if (!is_forward(action.pass)) std::reverse(segments.begin(), segments.end());
+    return segments;
   }
 
   Task message(TaskKind kind, Cargo cargo, int peer, const Parcel& parcel) const {
@@ -159,7 +203,36 @@ class Writer {
     role.tasks.push_back(std::move(task));
   }
 
+  /// Appends what the parts exchange at the beginning of a segment, forward or, of the gradient, backward, after some tasks. Returns its number; kNone: they need not.
+  int exchange(Role& role, const Action& action, bool forward, std::vector<int> after) {
+    const auto* how = exchange_of(action.stage);
+    if (how == nullptr || !communicates(forward ? how->forward : how->backward)) return kNone;
+    Task task;
+    task.kind = TaskKind::collective;
+    task.stream = Stream::communication;
+    task.label = fmt::format("exchange {}{} {}", forward ? "" : "gradient ", action.stage, action.micro_batch);
+    task.goal = goal_of(forward ? how->forward : how->backward);
+    task.cargo = forward ? Cargo::activations : Cargo::activation_gradients;
+    task.group = kParts;
+    task.stage = action.stage;
+    task.layer = plan_.stages[at(action.stage)].first;
+    task.micro_batch = action.micro_batch;
+    task.bytes = move_buffer(*how, forward, pipeline_.parts).elements() * (how->per_batch ? 1 : samples_) * input_.element_bytes;
+    task.after = std::move(after);
+    role.tasks.push_back(std::move(task));
+    return static_cast<int>(role.tasks.size()) - 1;
+  }
+
   void write_action(Role& role, int worker, const Action& action) {
+    auto each = action;
+    for (const int segment : segments_in_order(action)) {
+      each.stage = segment;
+      write_segment(role, worker, each);
+    }
+  }
+
+  /// `action` is of a segment.
+  void write_segment(Role& role, int worker, const Action& action) {
     const bool forward = is_forward(action.pass);
     const auto cargo = forward ? Cargo::activations : Cargo::activation_gradients;
     const auto flops = static_cast<double>(flops_of(input_.graph, plan_.stages[at(action.stage)])) * static_cast<double>(samples_);
@@ -188,12 +261,22 @@ class Writer {
       if (!move.moves || !(forward || (hands_back && move.returns))) continue;
       task.after.push_back(receive(role, worker, holder(forward ? crossings_[at(c)].from : crossings_[at(c)].to), cargo, parcel(c)));
     }
+    if (forward) {
+      auto before = task.after;
+      before.push_back(last_ == kNone ? 0 : last_);
+      if (const int conversion = exchange(role, action, true, std::move(before)); conversion != kNone) task.after.push_back(conversion);
+    } else {
+      for (const int c : out_of_[at(action.stage)])
+        if (const auto found = returned_.find({crossings_[at(c)].to, action.micro_batch}); found != returned_.end()) task.after.push_back(found->second);
+    }
     compute(role, std::move(task));
+    const int conversion = hands_back && learns ? exchange(role, action, false, {last_}) : kNone;
+    if (conversion != kNone) returned_[{action.stage, action.micro_batch}] = conversion;
     for (const int c : forward ? out_of_[at(action.stage)] : given) {
       const auto& move = moves_[at(c)];
       if (!move.moves || !(forward || (hands_back && move.returns))) continue;
       auto send = message(TaskKind::send, cargo, holder(forward ? crossings_[at(c)].to : crossings_[at(c)].from), parcel(c));
-      send.after = {last_};
+      send.after = {conversion == kNone ? last_ : conversion};
       role.tasks.push_back(std::move(send));
     }
   }
@@ -209,27 +292,40 @@ class Writer {
       role.buckets.push_back(std::move(bucket));
       groups.push_back(group);
     };
-    for (const auto& [places, parameters] : shared_) {
-      if (std::find(places.begin(), places.end(), worker) == places.end()) continue;
+    for (const auto& [who, parameters] : shared_) {
+      if (std::find(who.places.begin(), who.places.end(), worker) == who.places.end()) continue;
       elsewhere.insert(parameters.begin(), parameters.end());
-      bucket_of(parameters, kNone, group_of_.at(places));
+      bucket_of(parameters, kNone, group_of_.at(who));
     }
-    if (pipeline_.replicas > 1) {
-      std::map<int, int> users;
-      for (const int stage : role.stages)
-        for (const int parameter : plan_.stages[at(stage)].parameters) ++users[parameter];
+    const auto travels = [&](int parameter) { return pipeline_.replicas > 1 || is_summand(parameter); };
+    std::map<int, int> users, lowest;  // how many segments use a parameter, and the first: its backward is the last
+    for (const int stage : role.stages)
+      for (const int parameter : plan_.stages[at(stage)].parameters) {
+        ++users[parameter];
+        lowest.emplace(parameter, stage);
+      }
+    for (const bool summands : {false, true}) {
       std::vector<int> several;
       for (const auto& [parameter, stages] : users)
-        if (stages > 1 && elsewhere.insert(parameter).second) several.push_back(parameter);
-      if (!several.empty()) bucket_of(several, kNone, 1);
+        if (stages > 1 && is_summand(parameter) == summands && travels(parameter) && elsewhere.insert(parameter).second) several.push_back(parameter);
+      if (!several.empty()) bucket_of(several, kNone, summands ? kSummands : kReplicas);
     }
     const auto tied = role.buckets.size();
-    if (pipeline_.replicas > 1)
-      for (const int stage : role.stages) {
+    for (const auto& segments : segments_)
+      for (const bool summands : {false, true}) {
+        if (holder(segments.front()) != worker) continue;
         std::vector<int> own;
-        const auto& all = plan_.stages[at(stage)].parameters;
-        std::copy_if(all.rbegin(), all.rend(), std::back_inserter(own), [&](int parameter) { return elsewhere.insert(parameter).second; });
-        for (auto& bucket : assign_buckets(bytes, own, kBucketCap, kBucketCap)) bucket_of(bucket.parameters, stage, 1);
+        for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment) {
+          const auto& all = plan_.stages[at(*segment)].parameters;
+          std::copy_if(all.rbegin(), all.rend(), std::back_inserter(own),
+                       [&](int parameter) { return is_summand(parameter) == summands && travels(parameter) && elsewhere.insert(parameter).second; });
+        }
+        if (own.empty()) continue;
+        for (const auto& bucket : assign_buckets(bytes, own, kBucketCap, kBucketCap)) {
+          int stage = segments.back();
+          for (const int parameter : bucket.parameters) stage = std::min(stage, lowest.at(parameter));
+          bucket_of(bucket.parameters, stage, summands ? kSummands : kReplicas);
+        }
       }
     std::vector<int> numbers;
     for (std::size_t b = 0; b < role.buckets.size(); ++b) {
@@ -247,12 +343,22 @@ class Writer {
     return numbers;
   }
 
+  /// Of the order.
+  std::vector<int> stages_of(int worker) const {
+    std::vector<int> stages;
+    for (int stage = 0; stage < pipeline_.order.stages(); ++stage)
+      if (pipeline_.order.worker_of_stage[at(stage)] == worker) stages.push_back(stage);
+    return stages;
+  }
+
   void write_role(int worker) {
-    Role role{fmt::format("stage {}", worker), worker * pipeline_.replicas, pipeline_.replicas};
+    const int abreast = pipeline_.replicas * pipeline_.parts;
+    Role role{fmt::format("stage {}", worker), worker * abreast, abreast};
+    returned_.clear();
     for (int stage = 0; stage < static_cast<int>(plan_.stages.size()); ++stage)
       if (holder(stage) == worker) role.stages.push_back(stage);
     if (!pipeline_.staleness.empty()) role.staleness = pipeline_.staleness[at(worker)];
-    if (role.stages.size() > 1) role.name = fmt::format("stages {}", fmt::join(role.stages, ", "));
+    if (const auto own = stages_of(worker); own.size() > 1) role.name = fmt::format("stages {}", fmt::join(own, ", "));
     Task load;
     load.label = "load";
     role.tasks.push_back(load);
@@ -268,7 +374,7 @@ class Writer {
       task.stream = Stream::communication;
       task.label = "control";
       task.cargo = Cargo::control;
-      task.group = 0;
+      task.group = kEveryone;
       task.bytes = 3 * sizeof(double);
       task.after = {last_backward};
       if (input_.whole_gradient) task.after.insert(task.after.end(), exchanges.begin(), exchanges.end());
@@ -313,8 +419,13 @@ class Writer {
       bool again;  ///< what it made is dropped, and made again
     };
     const auto kept = [&](const Action& action) {
-      Kept bytes{0, kept_elements_of(input_.graph, plan_.stages[at(action.stage)]) * samples_ * input_.element_bytes, recomputes(action.micro_batch)};
-      for (const int c : into_[at(action.stage)]) bytes.given += moves_[at(c)].bytes;
+      Kept bytes{0, 0, recomputes(action.micro_batch)};
+      for (const int segment : segments_[at(action.stage)]) {
+        bytes.made += kept_elements_of(input_.graph, plan_.stages[at(segment)]) * samples_ * input_.element_bytes;
+        // What comes from a segment of the same stage is counted where it was made.
+        for (const int c : into_[at(segment)])
+          if (stage_of_segment_[at(crossings_[at(c)].from)] != action.stage) bytes.given += moves_[at(c)].bytes;
+      }
       return bytes;
     };
     // Of an asynchronous order what steps before left in flight is there when a step begins.
@@ -340,8 +451,17 @@ class Writer {
   int workers_;
   std::int64_t samples_ = 1;  ///< of a micro-batch
   std::vector<Crossing> crossings_;
-  std::map<std::vector<int>, std::vector<int>> shared_;  ///< by places: parameters
-  std::map<std::vector<int>, int> group_of_;
+  std::vector<std::vector<int>> segments_;          ///< by stage of the order
+  std::vector<int> stage_of_segment_;
+  std::vector<bool> summand_;                       ///< by parameter
+  struct Sharers {
+    std::vector<int> places;
+    bool summands;
+    auto operator<=>(const Sharers&) const = default;
+  };
+  std::map<Sharers, std::vector<int>> shared_;      ///< parameters
+  std::map<Sharers, int> group_of_;
+  std::map<std::pair<int, int>, int> returned_;     ///< by segment and micro-batch: the exchange of its gradient among the role's tasks
   std::vector<Move> moves_;                         ///< by crossing
   std::vector<std::vector<int>> into_, out_of_;     ///< by stage: crossings
   struct Sequence {

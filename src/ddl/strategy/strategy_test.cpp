@@ -47,7 +47,7 @@ TEST(StrategyConformance, PlansAreSound) {
       const auto graph = network.make({network.name, {}}, natural_shape(network.name));
       const auto spec = parse_spec(form);
       for (const int workers : {1, 2, 3, 7, 64, 4096}) {
-        if (form == "single" && workers != 1) continue;
+        if ((form == "single" || form == "tensor") && workers != 1) continue;
         const int chunks = form.find("chunks=3") != std::string::npos ? 3 : form.find("interleaved") != std::string::npos || form.find("v,") != std::string::npos || form.find("v]") != std::string::npos ? 2 : 1;
         if (form.starts_with("data") || form.starts_with("sharded") || form.starts_with("local") || form.starts_with("parameter-server") || form == "single" || workers * chunks <= layers_of(graph)) {
           const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 4096, 4, spec, {}});
@@ -64,6 +64,57 @@ TEST(StrategyConformance, PlansAreSound) {
         }
       }
     }
+}
+
+// Of every network, over axes of every kind. What cannot be says which numbers would do.
+TEST(StrategyConformance, PlansOfMeshesAreSound) {
+  struct Mesh {
+    const char* form;
+    int workers;
+  };
+  int sound = 0;
+  for (const auto& network : builtin_models().entries()) {
+    const auto graph = network.make({network.name, {}}, natural_shape(network.name));
+    for (const auto& [form, workers] : std::vector<Mesh>{{"tensor", 2}, {"tensor", 4}, {"tensor[sequence=on]", 3}, {"tensor[split=height]", 2}, {"tensor[recompute=always]", 8},
+                                                         {"hybrid[data=2,pipeline=2,tensor=2]", 8}, {"hybrid[pipeline=3,tensor=2]", 48}, {"hybrid[tensor=4,split=channels]", 64},
+                                                         {"hybrid[pipeline=4,tensor=8,schedule=zb-h1]", 64}, {"hybrid[pipeline=2,tensor=2,schedule=interleaved-1f1b,chunks=2]", 8}}) {
+      const auto spec = parse_spec(form);
+      try {
+        const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 256, 4, spec, {}});
+        const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
+        EXPECT_TRUE(findings.empty()) << form << " " << network.name << ": " << join(findings, "; ");
+        EXPECT_EQ(plan.workers(), workers);
+        ++sound;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::invalid_argument) << error.what();
+        EXPECT_NE(std::string(error.what()).find("expected"), std::string::npos) << form << " " << network.name << ": " << error.what();
+      }
+    }
+  }
+  EXPECT_GT(sound, 100);
+}
+
+TEST(Hybrid, FourThousandWorkersArePlannedAndVerified) {
+  const auto graph = builtin_models().at("gpt").make(parse_spec("gpt"), natural_shape("gpt"));
+  const auto plan = hybrid({graph, 4096, 4096, 4, parse_spec("hybrid[data=64,pipeline=8,tensor=8,micro=16]"), {}});
+  EXPECT_EQ(plan.workers(), 4096);
+  EXPECT_EQ(plan.shares(), 64);
+  EXPECT_TRUE(verify(plan, static_cast<int>(graph.parameter_specs().size())).empty());
+}
+
+TEST(Hybrid, RefusesAMeshThatDoesNotMatchTheWorkersSayingWhatWould) {
+  const auto graph = builtin_models().at("gpt").make(parse_spec("gpt"), natural_shape("gpt"));
+  const auto message = [&](const char* form, int workers) {
+    try {
+      hybrid({graph, workers, 64, 4, parse_spec(form), {}});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(message("hybrid[data=3,pipeline=2,tensor=2]", 8).find("= 12 for 8 workers, expected data=2"), std::string::npos) << message("hybrid[data=3,pipeline=2,tensor=2]", 8);
+  EXPECT_NE(message("hybrid[pipeline=3]", 8).find("divides 8"), std::string::npos) << message("hybrid[pipeline=3]", 8);
+  EXPECT_NE(message("hybrid[pipeline=2,tensor=5]", 10).find("heads"), std::string::npos) << message("hybrid[pipeline=2,tensor=5]", 10);
 }
 
 // Their orders are long to write: fewer workers than above, and micro-batches to match.

@@ -51,14 +51,15 @@ void Executor::adopt(Plan plan) {
   queues_.clear();
   control_task_ = kNone;
   gossips_ = plan_.serving.servers == 0 && std::any_of(own.tasks.begin(), own.tasks.end(), [](const Task& task) { return is_transfer(task) && task.cargo == Cargo::parameters; });
-  has_loss_ = std::find(own.stages.begin(), own.stages.end(), static_cast<int>(plan_.stages.size()) - 1) != own.stages.end();
+  // All parts of a split network compute the same loss: the first one's counts.
+  has_loss_ = std::find(own.stages.begin(), own.stages.end(), static_cast<int>(plan_.stages.size()) - 1) != own.stages.end() && plan_.mesh.coordinate("tensor", worker_) == 0;
   for (int i = 0; i < static_cast<int>(own.tasks.size()); ++i) {
     const auto& task = own.tasks[static_cast<std::size_t>(i)];
     (communicates(task) ? communication_tasks_ : compute_tasks_).push_back(i);
     if (task.kind == TaskKind::collective && task.cargo == Cargo::control) control_task_ = i;
   }
   for (auto& [key, tasks] : communication_queues(own)) queues_.push_back({tasks});
-  if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_);
+  if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_, worker_);
   if (!channels_) channels_ = std::make_unique<Channels>(plan_, worker_, communicator_);
   adopt_buckets();
   if (plan_.asynchronous() && !asynchronous_) asynchronous_ = std::make_unique<Asynchronous>(plan_, worker_, network_, optimizer_);
@@ -86,7 +87,9 @@ void Executor::adopt_buckets() {
         return std::binary_search(all.begin(), all.end(), numbers[i]);
       });
     };
-    if (std::find_if(plan_.roles.begin(), plan_.roles.end(), holds)->first == worker_) owned_.push_back(i);
+    // Each part has a piece of its own of what is split.
+    const bool piece = network_.graph().parameter_specs()[static_cast<std::size_t>(numbers[i])].piece.has_value();
+    if (std::find_if(plan_.roles.begin(), plan_.roles.end(), holds)->first + (piece ? plan_.mesh.coordinate("tensor", worker_) : 0) == worker_) owned_.push_back(i);
   }
   if (own.buckets.empty()) return;
   if (shards_ != nullptr) return adopt_shards();
@@ -175,7 +178,7 @@ void Executor::tell_pending(Step& step) {
 
 /// All work of the step was queued before, so that the device has done it when the loss is here.
 double Executor::read_loss(Step& step) {
-  if (step.loss_sum.defined()) return fetch(device_, step.loss_sum).item<double>() / static_cast<double>(step.batch->global_weight);
+  if (step.loss_sum.defined() && has_loss_) return fetch(device_, step.loss_sum).item<double>() / static_cast<double>(step.batch->global_weight);
   device_.synchronize();
   return 0;
 }

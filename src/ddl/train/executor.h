@@ -153,6 +153,7 @@ class Executor {
   void start(Step& step, int number);
   void start_transfer(Step& step, int number);
   void start_collective(Step& step, int number);
+  void start_move(Step& step, int number);
   void start_control(Step& step, int number);
   bool is_raised(const Step& step, const Task& task) const;
 

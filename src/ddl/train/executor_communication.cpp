@@ -74,6 +74,8 @@ void Executor::start(Step& step, int number) {
     start_sharded(step, number);
   else if (task.cargo == Cargo::parameters || task.cargo == Cargo::state)
     is_transfer(task) ? start_exchange(step, number) : start_mean(step, number);
+  else if (task.layer != kNone)
+    start_move(step, number);
   else if (is_transfer(task))
     start_transfer(step, number);
   else
@@ -87,6 +89,9 @@ void Executor::start_transfer(Step& step, int number) {
   const auto mine = samples_of(step, task);
   if (mine.begin == mine.end) return;
   const bool sends = task.kind == TaskKind::send;
+  // What parts have exchanged is taken up before it goes on.
+  for (const int other : task.after)
+    if (step.tasks[static_cast<std::size_t>(other)].layer != kNone) complete(step, other);
   auto& communicator = channels_->of_transfer(task);
   for (auto& tensor : sends ? runner_->leaving(task) : runner_->arriving(task, static_cast<std::int64_t>(mine.size()))) {
     Step::Message message{tensor};
@@ -98,6 +103,23 @@ void Executor::start_transfer(Step& step, int number) {
     step.messages[i].push_back(std::move(message));
   }
   if (sends) step.sending.push_back(number);
+}
+
+/// What the parts of a split network exchange.
+void Executor::start_move(Step& step, int number) {
+  const auto i = static_cast<std::size_t>(number);
+  const auto& task = step.tasks[i];
+  for (const int other : task.after)
+    if (is_transfer(step.tasks[static_cast<std::size_t>(other)])) complete(step, other);
+  auto move = runner_->begin_exchange(task);
+  if (!move) return;  // no samples
+  Step::Message message{move->buffer()};
+  if (!device_.is_host()) message = {fetch(device_, move->buffer()), move->buffer()};
+  auto what = move->collective();
+  if (what.goal == Goal::all_reduce) what.algorithm = exchange_.collective;
+  step.handles[i].push_back(channels_->of_collective(task).start(what, buffer_of(message.host)));
+  step.messages[i].push_back(std::move(message));
+  step.moves.emplace(number, std::move(*move));
 }
 
 void Executor::start_collective(Step& step, int number) {
@@ -171,11 +193,15 @@ void Executor::complete(Step& step, int number) {
 void Executor::arrive(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
   auto& messages = step.messages[static_cast<std::size_t>(number)];
-  if (task.kind == TaskKind::receive && !device_.is_host())
+  if ((task.kind == TaskKind::receive || task.layer != kNone) && !device_.is_host())
     // Those of gossip are taken where they are averaged.
     for (auto& message : messages)
       if (message.device.defined()) device_.upload_into(message.device, message.host);
   messages.clear();
+  if (const auto move = step.moves.find(number); move != step.moves.end()) {
+    runner_->end_exchange(task, move->second);
+    step.moves.erase(move);
+  }
   if (task.kind != TaskKind::collective) return;
   if (gradient_shards_ && task.cargo == Cargo::gradients) return gradient_shards_->take_reduced(task.bucket);
   if (gradient_shards_ && task.cargo == Cargo::parameters) return shards_->attach(task.bucket);

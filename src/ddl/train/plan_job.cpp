@@ -20,7 +20,7 @@ Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient
   recipe.clip = job.clip;
   input.whole_gradient = Executor::needs_whole_gradient(recipe);
   // Strategies of stages say of each task whether it is to be computed again.
-  if (job.recompute && (job.strategy.name == "pipeline" || job.strategy.name == "model")) input.spec.options.emplace("recompute", "always");
+  if (job.recompute && (job.strategy.name == "pipeline" || job.strategy.name == "model" || job.strategy.name == "tensor" || job.strategy.name == "hybrid")) input.spec.options.emplace("recompute", "always");
   if (job.recompute && job.strategy.name == "sharded") input.spec.options.emplace("recompute", "on");
   return builtin_strategies().at(job.strategy.name).make(input);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "ddl/nn/builtin.h"
 #include "ddl/strategy/builtin.h"
+#include "ddl/strategy/split_parts.h"
 #include "ddl/train/assemble.h"
 #include "ddl/train/device_testing.h"
 #include "ddl/train/executor.h"
@@ -117,6 +119,7 @@ struct Trial {
 struct Outcome {
   std::vector<at::Tensor> parameters;   ///< that the rank holds
   std::vector<int> numbers;             ///< of those
+  std::vector<ParameterSpec> specs;     ///< of the rank's part of the network
   double loss = 0;  ///< summed over steps
   UpdateReport updates;
   AveragingReport averaging;
@@ -151,7 +154,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
     return (trial.make && spec.name != "single" ? trial.make : builtin_strategies().at(spec.name).make)(input);
   };
   const auto plan = plan_with({});
-  Network network(StageRunner::prepare(graph, plan.stages), {trial.type, device->where(), trial.kernels, 7, layers_of(plan, rank)});
+  Network network(StageRunner::prepare(graph_of(plan, graph, rank), plan.stages), {trial.type, device->where(), trial.kernels, 7, layers_of(plan, rank)});
   std::unique_ptr<ParameterShards> shards;
   if (ParameterShards::needed(plan)) shards = std::make_unique<ParameterShards>(plan, rank, network, communicator->transport(), *device, true);
   const auto optimizer = make_optimizer(parse_spec(trial.optimizer), shards ? shards->own() : network.parameters(), {0.9, 0.01});
@@ -186,6 +189,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   std::optional<WholeParameters> gathered(std::in_place, shards.get(), communicator);
   for (auto& parameter : network.parameters()) outcome.parameters.push_back(fetch(*device, parameter).clone());
   outcome.numbers = network.parameter_numbers();
+  outcome.specs = network.graph().parameter_specs();
   for (auto& buffer : network.buffers()) outcome.buffers.push_back(fetch(*device, buffer).clone());
   outcome.buffer_numbers = network.buffer_numbers();
   outcome.trace = executor.take_trace();
@@ -223,10 +227,23 @@ inline bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Te
 /// The parameters of all ranks together. Those that several hold have the same bits.
 inline std::vector<at::Tensor> whole(const std::vector<Outcome>& outcomes, const std::string& what) {
   std::vector<at::Tensor> all;
+  std::map<std::pair<std::size_t, std::int64_t>, at::Tensor> pieces;  // by parameter and first index
   for (const auto& outcome : outcomes)
     for (std::size_t i = 0; i < outcome.numbers.size(); ++i) {
       const auto number = static_cast<std::size_t>(outcome.numbers[i]);
       all.resize(std::max(all.size(), number + 1));
+      if (const auto& piece = outcome.specs.at(number).piece) {
+        if (!all[number].defined()) all[number] = at::full(piece->whole, std::nan(""), outcome.parameters[i].options());
+        std::int64_t at = 0;
+        for (const auto& [begin, end] : piece->ranges) {
+          const auto own = outcome.parameters[i].narrow(piece->dimension, at, end - begin);
+          const auto [place, is_new] = pieces.try_emplace({number, begin}, own);
+          EXPECT_TRUE(is_new || at::equal(place->second, own)) << what << ": piece from " << begin << " of parameter " << number;
+          all[number].narrow(piece->dimension, begin, end - begin).copy_(own);
+          at += end - begin;
+        }
+        continue;
+      }
       if (all[number].defined())
         EXPECT_TRUE(at::equal(all[number], outcome.parameters[i])) << what << ": parameter " << number;
       else

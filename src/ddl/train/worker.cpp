@@ -11,6 +11,7 @@
 #include "ddl/core/error.h"
 #include "ddl/nn/model.h"
 #include "ddl/nn/script.h"
+#include "ddl/strategy/split_parts.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/assemble.h"
 #include "ddl/train/device.h"
@@ -130,7 +131,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       device_(make_device(job.workers.at(static_cast<std::size_t>(rank)).device, {.tf32 = job.precision == "tf32"})),
       graph_(make_model(job.model, data.train->shape())),
       plan_(plan_job(job, graph_)),
-      network_(StageRunner::prepare(graph_, plan_.stages), network_options(job, *device_, layers_of(plan_, rank))),
+      network_(StageRunner::prepare(graph_of(plan_, graph_, rank), plan_.stages), network_options(job, *device_, layers_of(plan_, rank))),
       network_built_(now()),
       communicator_(make_communicator(job, rank, control)),
       shards_(ParameterShards::needed(plan_) ? std::make_unique<ParameterShards>(plan_, rank, network_, communicator_->transport(), *device_) : nullptr),
@@ -198,7 +199,7 @@ bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated)
     whole.emplace(graph_, network_options(job_, *device_));
     average_replicas(network_, *device_, *communicator_, *whole);
   }
-  message["parameters_digest"] = parameters_digest(plan_, rank_, whole ? *whole : network_, *device_, communicator_.get());
+  message["parameters_digest"] = parameters_digest(plan_, rank_, graph_, whole ? *whole : network_, *device_, communicator_.get());
   if (evaluated) {
     // Of a network in parts each worker has a whole one for the while, so that all evaluate at once.
     if (is_in_parts(plan_)) {
@@ -241,7 +242,7 @@ void Worker::train() {
   if (communicator_) communicator_->barrier().wait();
 
   const auto& stages = plan_.role_of(rank_).stages;
-  const bool reads = std::any_of(stages.begin(), stages.end(), [&](int stage) { return needs_batch(graph_, plan_.stages, stage); });
+  const bool reads = std::any_of(stages.begin(), stages.end(), [&](int stage) { return needs_batch(network_.graph(), plan_.stages, stage); });
   Loader loader(*data_.train, [&](std::int64_t step) { return sampler_.share(step, plan_.share_of(rank_)); }, 0, last_step_,
                 {reads ? job_.loader_threads : 0, job_.loader_prefetch, reads});
   const auto next_batch = [&] { return loader.next(); };
@@ -345,7 +346,7 @@ void Worker::finish(bool stopped) {
   traffic.received += executor_.own_traffic().received;
   const WholeParameters gathered(shards_.get(), communicator_.get());
   control_.send(MessageType::done, Json{{"stopped", stopped},
-                                        {"parameters_digest", parameters_digest(plan_, rank_, network_, *device_, communicator_.get())},
+                                        {"parameters_digest", parameters_digest(plan_, rank_, graph_, network_, *device_, communicator_.get())},
                                         {"memory_bytes", memory_.json(holdings(held, executor_.gradient_bytes()), held)},
                                         {"accelerator", device_->describe()},
                                         {"bytes_sent", traffic.sent},
