@@ -122,7 +122,7 @@ struct Serving {
 /// One training step of one strategy. Executed, verified, later priced and simulated.
 struct Plan {
   std::string strategy;
-  Mesh mesh;                         ///< along its axis "data" each place has a part of the batch of its own
+  Mesh mesh;                         ///< along its axes "data" and "sharded" each place has a part of the batch of its own
   std::vector<Stage> stages;
   std::vector<Group> groups;
   std::vector<Role> roles;           ///< in the order of their workers
@@ -140,8 +140,8 @@ struct Plan {
   int role_number(int worker) const;
   const Role& role_of(int worker) const { return roles[static_cast<std::size_t>(role_number(worker))]; }
   /// The part of the batch that a worker sees, and how many there are.
-  int share_of(int worker) const { return mesh.coordinate("data", worker); }
-  int shares() const { return mesh.size("data"); }
+  int share_of(int worker) const { return mesh.coordinate("data", worker) * mesh.size("sharded") + mesh.coordinate("sharded", worker); }
+  int shares() const { return mesh.size("data") * mesh.size("sharded"); }
   /// Whether some task is done on a batch of a later step.
   bool asynchronous() const;
 };

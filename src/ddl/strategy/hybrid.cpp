@@ -6,6 +6,7 @@
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/pipeline/schedules.h"
 #include "ddl/strategy/pipeline_tasks.h"
+#include "ddl/strategy/sharded.h"
 #include "ddl/strategy/split_parts.h"
 
 namespace ddl {
@@ -34,20 +35,33 @@ Sizes sizes_of(const StrategyInput& input) {
 
 }  // namespace
 
-/// A mesh: stages over axis "pipeline", each stage replicated over "data", and its layers split over "tensor", whose places stand together.
-/// Options: data, pipeline, tensor, sharded (sizes, 1 unless told; data is what the others leave), those of `pipeline`, and split, sequence of `tensor`.
+/// A mesh: stages over axis "pipeline", each stage replicated over "data" and "sharded", and its layers split over "tensor", whose places stand together.
+/// Over "sharded" replicas share what the optimizer keeps, as `sharded[level=1]` does; with neither stages nor split layers all that `sharded` does, level 3 unless told.
+/// Options: data, pipeline, tensor, sharded (sizes, 1 unless told; data is what the others leave); those of `pipeline`; split, sequence of `tensor`; or those of `sharded`.
 /// Errors: invalid_argument for a mesh that does not match the workers, and those of the strategies that it is made of, with numbers that would do.
-/// Source: Narayanan et al., Megatron-LM on GPU clusters, SC21.
+/// Source: Narayanan et al., Megatron-LM on GPU clusters, SC21; Zhao et al., PyTorch FSDP, VLDB 2023.
 Plan hybrid(const StrategyInput& input) {
-  require_options(input.spec, {"data", "pipeline", "tensor", "sharded", "schedule", "micro", "chunks", "stages", "balance", "recompute", "batch-norm", "split", "sequence"});
+  const bool mesh_of_replicas = input.spec.options.count("pipeline") == 0 && input.spec.options.count("tensor") == 0 && input.spec.options.count("sharded") > 0;
+  if (mesh_of_replicas)
+    require_options(input.spec, {"data", "sharded", "level", "overlap", "bucket", "unit", "prefetch", "reshard", "recompute", "collective"});
+  else
+    require_options(input.spec, {"data", "pipeline", "tensor", "sharded", "schedule", "micro", "chunks", "stages", "balance", "recompute", "batch-norm", "split", "sequence"});
   const auto sizes = sizes_of(input);
   if (input.workers == 1) return alone(input);
-  if (sizes.sharded > 1) throw Error(Code::unsupported, fmt::format("[hybrid] unsupported: parts of the optimizer; got sharded={}, expected 1", sizes.sharded));
+  if (mesh_of_replicas && sizes.sharded > 1) {
+    auto each = input;
+    // The word for all of a job's strategies of stages.
+    if (const auto found = each.spec.options.find("recompute"); found != each.spec.options.end() && found->second == "always") found->second = "on";
+    return sharded_plan(each, sizes.sharded);
+  }
+  require_whole_norms(input, sizes.sharded);
   const auto schedule = input.spec.options.find("schedule");
   if (schedule != input.spec.options.end() && !builtin_pipeline_schedules().at(schedule->second).make.synchronous)
     throw Error(Code::unsupported, fmt::format("[hybrid] unsupported: replicas and parts of asynchronous stages; got schedule={}, expected a synchronous one", schedule->second));
   const auto form = [&](const StrategyInput& each) {
-    auto plan = pipeline_by_options(each, sizes.pipeline, sizes.data);
+    auto plan = pipeline_by_options(each, sizes.pipeline, sizes.data * sizes.sharded);
+    plan.replicas = sizes.data;
+    plan.shards = sizes.sharded;
     plan.parts = sizes.tensor;
     return plan;
   };

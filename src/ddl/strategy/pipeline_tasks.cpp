@@ -38,15 +38,24 @@ class Writer {
     plan_.micro_batches = pipeline.micro_batches;
     plan_.deferred_statistics = pipeline.deferred_statistics;
     plan_.groups = {{"everyone", {{0}, {1}}}, {"replicas", {{1}}}};
+    const auto add_axis = [&](const char* axis, int size) {
+      plan_.mesh.axes.push_back({axis, size});
+      plan_.groups[kEveryone].along.push_back({static_cast<int>(plan_.mesh.axes.size()) - 1});
+      return static_cast<int>(plan_.mesh.axes.size()) - 1;
+    };
+    const auto add_group = [&](const char* name, std::vector<Group::Along> along) {
+      plan_.groups.push_back({name, std::move(along)});
+      return static_cast<int>(plan_.groups.size()) - 1;
+    };
+    if (pipeline.shards > 1) shards_ = add_group("shards", {{add_axis("sharded", pipeline.shards)}});
     if (pipeline.parts > 1) {
-      plan_.mesh.axes.push_back({"tensor", pipeline.parts});
-      plan_.groups[kEveryone].along.push_back({2});
-      plan_.groups.push_back({"parts", {{2}}});
-      plan_.groups.push_back({"summands", {{1}, {2}}});
+      tensor_axis_ = add_axis("tensor", pipeline.parts);
+      parts_ = add_group("parts", {{tensor_axis_}});
+      summands_ = add_group("summands", {{1}, {tensor_axis_}});
     }
     crossings_ = crossings(input.graph, plan_.stages);
     for (const auto& spec : input.graph.parameter_specs()) summand_.push_back(spec.partial_gradient);
-    const std::int64_t local = local_batch(input, pipeline.replicas);
+    const std::int64_t local = local_batch(input, pipeline.replicas * pipeline.shards);
     samples_ = (local + pipeline.micro_batches - 1) / pipeline.micro_batches;
     find_moves();
     find_shared();
@@ -65,7 +74,7 @@ class Writer {
   }
 
  private:
-  static constexpr int kEveryone = 0, kReplicas = 1, kParts = 2, kSummands = 3;  // groups
+  static constexpr int kEveryone = 0, kReplicas = 1;  // groups
 
   /// A segment for each stage of the order, or several where parts exchange values within it.
   void cut_segments() {
@@ -108,7 +117,7 @@ class Writer {
     for (const auto& [who, parameters] : shared_) {
       group_of_[who] = static_cast<int>(plan_.groups.size());
       plan_.groups.push_back({fmt::format("tied {}", group_of_.size() - 1), {{0, who.places}, {1}}});
-      if (who.summands) plan_.groups.back().along.push_back({2});
+      if (who.summands) plan_.groups.back().along.push_back({tensor_axis_});
     }
   }
 
@@ -213,7 +222,7 @@ class Writer {
     task.label = fmt::format("exchange {}{} {}", forward ? "" : "gradient ", action.stage, action.micro_batch);
     task.goal = goal_of(forward ? how->forward : how->backward);
     task.cargo = forward ? Cargo::activations : Cargo::activation_gradients;
-    task.group = kParts;
+    task.group = parts_;
     task.stage = action.stage;
     task.layer = plan_.stages[at(action.stage)].first;
     task.micro_batch = action.micro_batch;
@@ -297,7 +306,7 @@ class Writer {
       elsewhere.insert(parameters.begin(), parameters.end());
       bucket_of(parameters, kNone, group_of_.at(who));
     }
-    const auto travels = [&](int parameter) { return pipeline_.replicas > 1 || is_summand(parameter); };
+    const auto travels = [&](int parameter) { return pipeline_.replicas > 1 || pipeline_.shards > 1 || is_summand(parameter); };
     std::map<int, int> users, lowest;  // how many segments use a parameter, and the first: its backward is the last
     for (const int stage : role.stages)
       for (const int parameter : plan_.stages[at(stage)].parameters) {
@@ -308,7 +317,7 @@ class Writer {
       std::vector<int> several;
       for (const auto& [parameter, stages] : users)
         if (stages > 1 && is_summand(parameter) == summands && travels(parameter) && elsewhere.insert(parameter).second) several.push_back(parameter);
-      if (!several.empty()) bucket_of(several, kNone, summands ? kSummands : kReplicas);
+      if (!several.empty()) bucket_of(several, kNone, summands ? summands_ : kReplicas);
     }
     const auto tied = role.buckets.size();
     for (const auto& segments : segments_)
@@ -324,23 +333,45 @@ class Writer {
         for (const auto& bucket : assign_buckets(bytes, own, kBucketCap, kBucketCap)) {
           int stage = segments.back();
           for (const int parameter : bucket.parameters) stage = std::min(stage, lowest.at(parameter));
-          bucket_of(bucket.parameters, stage, summands ? kSummands : kReplicas);
+          bucket_of(bucket.parameters, stage, summands ? summands_ : kReplicas);
         }
       }
-    std::vector<int> numbers;
-    for (std::size_t b = 0; b < role.buckets.size(); ++b) {
+    std::vector<int> numbers(role.buckets.size());
+    // Several of a worker's stages may use what is tied: it is complete after the last backward of all, and comes last.
+    for (std::size_t k = 0; k < role.buckets.size(); ++k) {
+      const auto b = (k + tied) % role.buckets.size();
       auto reduce = reduction(role, static_cast<int>(b));
-      reduce.group = groups[b];
       reduce.stage = role.stages.front();
-      // Several of a worker's stages may use what is tied: it is complete after the last backward of all.
       if (b < tied)
         reduce.after = {last_};
       else
         reduce.waits_for = static_cast<int>(b);
-      numbers.push_back(static_cast<int>(role.tasks.size()));
-      role.tasks.push_back(std::move(reduce));
+      reduce.group = groups[b];
+      if (shards_ != kNone) {
+        auto scatter = reduce;
+        scatter.label = fmt::format("reduce-scatter {}", b);
+        scatter.goal = Goal::reduce_scatter;
+        scatter.group = shards_;
+        numbers[b] = add(role, std::move(scatter));
+        reduce.bytes = part_of_bucket(role, static_cast<int>(b));
+        reduce.waits_for = kNone;
+        reduce.after = {numbers[b]};
+        if (members(plan_.mesh, plan_.groups[at(groups[b])], role.first).size() == 1) continue;
+      }
+      numbers[b] = add(role, std::move(reduce));
     }
     return numbers;
+  }
+
+  static int add(Role& role, Task task) {
+    role.tasks.push_back(std::move(task));
+    return static_cast<int>(role.tasks.size()) - 1;
+  }
+
+  /// Of the worker with the longest part; bytes.
+  std::int64_t part_of_bucket(const Role& role, int bucket) const {
+    const auto elements = role.buckets[at(bucket)].bytes / input_.element_bytes;
+    return (elements + pipeline_.shards - 1) / pipeline_.shards * input_.element_bytes;
   }
 
   /// Of the order.
@@ -352,7 +383,7 @@ class Writer {
   }
 
   void write_role(int worker) {
-    const int abreast = pipeline_.replicas * pipeline_.parts;
+    const int abreast = pipeline_.replicas * pipeline_.shards * pipeline_.parts;
     Role role{fmt::format("stage {}", worker), worker * abreast, abreast};
     returned_.clear();
     for (int stage = 0; stage < static_cast<int>(plan_.stages.size()); ++stage)
@@ -378,10 +409,9 @@ class Writer {
       task.bytes = 3 * sizeof(double);
       task.after = {last_backward};
       if (input_.whole_gradient) task.after.insert(task.after.end(), exchanges.begin(), exchanges.end());
-      control = static_cast<int>(role.tasks.size());
-      role.tasks.push_back(std::move(task));
+      control = add(role, std::move(task));
     }
-    std::vector<int> parameters, in_bucket;
+    std::vector<int> parameters, in_bucket, updates;
     for (const int stage : role.stages) parameters.insert(parameters.end(), plan_.stages[at(stage)].parameters.begin(), plan_.stages[at(stage)].parameters.end());
     std::sort(parameters.begin(), parameters.end());
     parameters.erase(std::unique(parameters.begin(), parameters.end()), parameters.end());
@@ -399,7 +429,21 @@ class Writer {
         update.after.push_back(exchanges[at(b)]);
       }
       if (input_.whole_gradient && control != kNone) update.after.push_back(control);
-      role.tasks.push_back(std::move(update));
+      updates.push_back(add(role, std::move(update)));
+    }
+    for (int b = 0; b < static_cast<int>(role.buckets.size()) && shards_ != kNone; ++b) {
+      Task gather;
+      gather.kind = TaskKind::collective;
+      gather.stream = Stream::communication;
+      gather.label = fmt::format("all-gather {}", b);
+      gather.goal = Goal::all_gather;
+      gather.cargo = Cargo::parameters;
+      gather.group = shards_;
+      gather.stage = role.stages.front();
+      gather.bucket = b;
+      gather.bytes = role.buckets[at(b)].bytes;
+      gather.after = {updates[at(b)]};
+      add(role, std::move(gather));
     }
     hold(role, worker, parameters);
     plan_.roles.push_back(std::move(role));
@@ -414,6 +458,10 @@ class Writer {
     for (const int stage : role.stages) role.holds.parameters += frozen_parameters_of(input_.graph, plan_.stages[at(stage)]) * input_.element_bytes;
     role.holds.gradients = trains - role.holds.buckets;
     role.holds.optimizer = trains * input_.optimizer_tensors;
+    if (shards_ != kNone) {
+      role.holds.optimizer = 0;
+      for (int b = 0; b < static_cast<int>(role.buckets.size()); ++b) role.holds.optimizer += part_of_bucket(role, b) * input_.optimizer_tensors;
+    }
     struct Kept {
       std::int64_t given, made;
       bool again;  ///< what it made is dropped, and made again
@@ -454,6 +502,8 @@ class Writer {
   std::vector<std::vector<int>> segments_;          ///< by stage of the order
   std::vector<int> stage_of_segment_;
   std::vector<bool> summand_;                       ///< by parameter
+  int shards_ = kNone, parts_ = kNone, summands_ = kNone;  ///< groups
+  int tensor_axis_ = kNone;
   struct Sharers {
     std::vector<int> places;
     bool summands;

@@ -77,7 +77,8 @@ TEST(StrategyConformance, PlansOfMeshesAreSound) {
     const auto graph = network.make({network.name, {}}, natural_shape(network.name));
     for (const auto& [form, workers] : std::vector<Mesh>{{"tensor", 2}, {"tensor", 4}, {"tensor[sequence=on]", 3}, {"tensor[split=height]", 2}, {"tensor[recompute=always]", 8},
                                                          {"hybrid[data=2,pipeline=2,tensor=2]", 8}, {"hybrid[pipeline=3,tensor=2]", 48}, {"hybrid[tensor=4,split=channels]", 64},
-                                                         {"hybrid[pipeline=4,tensor=8,schedule=zb-h1]", 64}, {"hybrid[pipeline=2,tensor=2,schedule=interleaved-1f1b,chunks=2]", 8}}) {
+                                                         {"hybrid[pipeline=4,tensor=8,schedule=zb-h1]", 64}, {"hybrid[data=2,sharded=4]", 8}, {"hybrid[sharded=2,level=1]", 6},
+                                                         {"hybrid[data=2,pipeline=2,tensor=2,sharded=2]", 16}, {"hybrid[pipeline=2,sharded=3]", 6}, {"hybrid[pipeline=2,tensor=2,schedule=interleaved-1f1b,chunks=2]", 8}}) {
       const auto spec = parse_spec(form);
       try {
         const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 256, 4, spec, {}});
@@ -96,7 +97,7 @@ TEST(StrategyConformance, PlansOfMeshesAreSound) {
 
 TEST(Hybrid, FourThousandWorkersArePlannedAndVerified) {
   const auto graph = builtin_models().at("gpt").make(parse_spec("gpt"), natural_shape("gpt"));
-  const auto plan = hybrid({graph, 4096, 4096, 4, parse_spec("hybrid[data=64,pipeline=8,tensor=8,micro=16]"), {}});
+  const auto plan = hybrid({graph, 4096, 4096, 4, parse_spec("hybrid[data=16,pipeline=8,tensor=8,sharded=4,micro=16]"), {}});
   EXPECT_EQ(plan.workers(), 4096);
   EXPECT_EQ(plan.shares(), 64);
   EXPECT_TRUE(verify(plan, static_cast<int>(graph.parameter_specs().size())).empty());

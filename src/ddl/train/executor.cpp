@@ -87,9 +87,10 @@ void Executor::adopt_buckets() {
         return std::binary_search(all.begin(), all.end(), numbers[i]);
       });
     };
-    // Each part has a piece of its own of what is split.
+    // Each part has a piece of its own of what is split, and each shard a part of its own of everything.
     const bool piece = network_.graph().parameter_specs()[static_cast<std::size_t>(numbers[i])].piece.has_value();
-    if (std::find_if(plan_.roles.begin(), plan_.roles.end(), holds)->first + (piece ? plan_.mesh.coordinate("tensor", worker_) : 0) == worker_) owned_.push_back(i);
+    const int place = plan_.mesh.coordinate("sharded", worker_) * plan_.mesh.size("tensor") + (piece ? plan_.mesh.coordinate("tensor", worker_) : 0);
+    if (std::find_if(plan_.roles.begin(), plan_.roles.end(), holds)->first + place == worker_) owned_.push_back(i);
   }
   if (own.buckets.empty()) return;
   if (shards_ != nullptr) return adopt_shards();

@@ -70,7 +70,7 @@ void Executor::start(Step& step, int number) {
     start_serving(step, number);
   else if (task.cargo == Cargo::control)
     asynchronous_ ? start_late_control(step, number) : start_control(step, number);
-  else if (gradient_shards_)
+  else if (gradient_shards_ && task.layer == kNone && !is_transfer(task))
     start_sharded(step, number);
   else if (task.cargo == Cargo::parameters || task.cargo == Cargo::state)
     is_transfer(task) ? start_exchange(step, number) : start_mean(step, number);
@@ -203,7 +203,10 @@ void Executor::arrive(Step& step, int number) {
     step.moves.erase(move);
   }
   if (task.kind != TaskKind::collective) return;
-  if (gradient_shards_ && task.cargo == Cargo::gradients) return gradient_shards_->take_reduced(task.bucket);
+  if (gradient_shards_ && task.cargo == Cargo::gradients) {
+    if (task.goal == Goal::reduce_scatter) gradient_shards_->take_reduced(task.bucket);
+    return;
+  }
   if (gradient_shards_ && task.cargo == Cargo::parameters) return shards_->attach(task.bucket);
   if (task.cargo == Cargo::gradients) buckets_->receive(task.bucket);
 }

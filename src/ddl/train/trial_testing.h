@@ -156,7 +156,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   const auto plan = plan_with({});
   Network network(StageRunner::prepare(graph_of(plan, graph, rank), plan.stages), {trial.type, device->where(), trial.kernels, 7, layers_of(plan, rank)});
   std::unique_ptr<ParameterShards> shards;
-  if (ParameterShards::needed(plan)) shards = std::make_unique<ParameterShards>(plan, rank, network, communicator->transport(), *device, true);
+  if (ParameterShards::needed(plan, rank)) shards = std::make_unique<ParameterShards>(plan, rank, network, communicator->transport(), *device, true);
   const auto optimizer = make_optimizer(parse_spec(trial.optimizer), shards ? shards->own() : network.parameters(), {0.9, 0.01});
   if (trial.aten) optimizer->use_aten();
   auto made = std::make_unique<Executor>(network, *optimizer, *device, communicator, rank, recipe, Exchange{"auto", trial.compression}, shards.get());

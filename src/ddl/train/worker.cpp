@@ -134,7 +134,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       network_(StageRunner::prepare(graph_of(plan_, graph_, rank), plan_.stages), network_options(job, *device_, layers_of(plan_, rank))),
       network_built_(now()),
       communicator_(make_communicator(job, rank, control)),
-      shards_(ParameterShards::needed(plan_) ? std::make_unique<ParameterShards>(plan_, rank, network_, communicator_->transport(), *device_) : nullptr),
+      shards_(ParameterShards::needed(plan_, rank) ? std::make_unique<ParameterShards>(plan_, rank, network_, communicator_->transport(), *device_) : nullptr),
       // Where parameters live with servers, so does what the optimizer keeps.
       optimizer_(make_optimizer(job.optimizer, plan_.serving.servers > 0 ? std::vector<at::Tensor>{} : shards_ ? shards_->own() : network_.parameters(),
                                 {job.momentum, job.weight_decay})),
