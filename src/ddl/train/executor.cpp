@@ -89,8 +89,8 @@ void Executor::adopt_buckets() {
     };
     // Each part has a piece of its own of what is split, and each shard a part of its own of everything.
     const bool piece = network_.graph().parameter_specs()[static_cast<std::size_t>(numbers[i])].piece.has_value();
-    const int place = plan_.mesh.coordinate("sharded", worker_) * plan_.mesh.size("tensor") + (piece ? plan_.mesh.coordinate("tensor", worker_) : 0);
-    if (std::find_if(plan_.roles.begin(), plan_.roles.end(), holds)->first + place == worker_) owned_.push_back(i);
+    const int own_place = plan_.mesh.coordinate("sharded", worker_) * plan_.mesh.size("tensor") + (piece ? plan_.mesh.coordinate("tensor", worker_) : 0);
+    if (std::find_if(plan_.roles.begin(), plan_.roles.end(), holds)->first + own_place == worker_) owned_.push_back(i);
   }
   if (own.buckets.empty()) return;
   if (shards_ != nullptr) return adopt_shards();
@@ -198,7 +198,10 @@ void Executor::prepare(Step& step) {
 void Executor::run_tasks(Step& step) {
   for (const int task : compute_tasks_) {
     if (!step.due[static_cast<std::size_t>(task)]) continue;
-    for (const int other : step.tasks[static_cast<std::size_t>(task)].after) complete(step, other);
+    for (const int other : step.tasks[static_cast<std::size_t>(task)].after) {
+      if (step.tasks[static_cast<std::size_t>(other)].layer == kNone && !is_done(step, other)) settle_moves(step);
+      complete(step, other);
+    }
     run(step, task);
     step.done[static_cast<std::size_t>(task)] = true;
     drop_sent(step);
@@ -226,6 +229,7 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
   if (gradient_shards_) begin_shards(step);
   start_ready(step);
   run_tasks(step);
+  settle_moves(step);
   for (const int task : communication_tasks_) {
     complete(step, task);
     tell(communication_span(step, task), step.handles[static_cast<std::size_t>(task)]);

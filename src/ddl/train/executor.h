@@ -154,6 +154,7 @@ class Executor {
   void start_transfer(Step& step, int number);
   void start_collective(Step& step, int number);
   void start_move(Step& step, int number);
+  void settle_moves(Step& step);
   void start_control(Step& step, int number);
   bool is_raised(const Step& step, const Task& task) const;
 

@@ -122,6 +122,14 @@ void Executor::start_move(Step& step, int number) {
   step.moves.emplace(number, std::move(*move));
 }
 
+/// Before a wait for anything else: messages of what is being exchanged would not be sent before that is over, and who is waited for may wait for them. The parts
+/// are at the same exchange, so that this does not take long.
+void Executor::settle_moves(Step& step) {
+  if (step.moves.empty()) return;
+  while (!step.moves.empty()) complete(step, step.moves.begin()->first);
+  start_ready(step);
+}
+
 void Executor::start_collective(Step& step, int number) {
   const auto i = static_cast<std::size_t>(number);
   const auto& task = step.tasks[i];

@@ -253,13 +253,13 @@ inline std::vector<at::Tensor> whole(const std::vector<Outcome>& outcomes, const
 }
 
 /// The ranks end with the parameters of the reference, replicas with the same bits, and their losses add up to its own: in fp64.
-inline void expect_equal(const std::vector<Outcome>& outcomes, const Outcome& reference, const std::string& what) {
+inline void expect_equal(const std::vector<Outcome>& outcomes, const Outcome& reference, const std::string& what, double tolerance = 1e-12) {
   const auto parameters = whole(outcomes, what);
   ASSERT_EQ(parameters.size(), reference.parameters.size()) << what;
-  EXPECT_LT(relative_error(parameters, reference.parameters), 1e-12) << what;
+  EXPECT_LT(relative_error(parameters, reference.parameters), tolerance) << what;
   double loss = 0;
   for (const auto& outcome : outcomes) loss += outcome.loss;
-  EXPECT_NEAR(loss, reference.loss, 1e-12 * std::abs(reference.loss)) << what;
+  EXPECT_NEAR(loss, reference.loss, tolerance * std::abs(reference.loss)) << what;
 }
 
 }  // namespace ddl::testing
