@@ -21,15 +21,21 @@ Recompute recompute_option(const Spec& spec) {
   return word == "never" ? Recompute::never : word == "always" ? Recompute::always : Recompute::except_last;
 }
 
-/// Stages as the options say: `stages=3/5/2` outright, or so many by `balance`.
-std::vector<int> cut(const StrategyInput& input, int stages, std::int64_t samples, InFlight in_flight) {
+/// Of a network that goes through so many stages in micro-batches of so many samples. Errors: the partitioner's, before an order of as many passes is written.
+LayerCosts costs_of(const StrategyInput& input, int stages, std::int64_t samples) {
   CostOptions options;
   options.samples = samples;
   options.element_bytes = input.element_bytes;
   options.optimizer_tensors = input.optimizer_tensors;
   options.forward = input.forward_seconds;
   options.backward = input.backward_seconds;
-  const auto costs = layer_costs(input.graph, options);
+  auto costs = layer_costs(input.graph, options);
+  partition_by_count({costs, stages});
+  return costs;
+}
+
+/// Stages as the options say: `stages=3/5/2` outright, or so many by `balance`.
+std::vector<int> cut(const StrategyInput& input, const LayerCosts& costs, int stages, InFlight in_flight) {
   if (const auto told = text_option(input.spec, "stages", ""); !told.empty()) {
     auto partition = parse_partition(told, costs);
     if (static_cast<int>(partition.cuts.size()) != stages)
@@ -39,12 +45,6 @@ std::vector<int> cut(const StrategyInput& input, int stages, std::int64_t sample
   PartitionInput wanted{costs, stages};
   wanted.in_flight = std::move(in_flight);
   return builtin_partitioners().at(text_option(input.spec, "balance", "time")).make(wanted).cuts;
-}
-
-/// Before an order of that many passes is written. Errors: the partitioner's.
-void require_layers(const StrategyInput& input, int stages) {
-  const auto costs = layer_costs(input.graph, {});
-  partition_by_count({costs, stages});
 }
 
 /// As many as keep a bubble small, 4 a worker (Huang et al., GPipe, NeurIPS 2019, section 2), where there are samples for them.
@@ -74,7 +74,7 @@ Plan pipeline(const StrategyInput& input) {
   if (shape.micro_batches > local)
     throw Error(Code::invalid_argument, fmt::format("[pipeline] micro-batches have a sample or more; got micro={} of a batch of {}, expected at most {}", shape.micro_batches,
                                                     local, local));
-  require_layers(input, shape.stages());
+  const auto costs = costs_of(input, shape.stages(), (local + shape.micro_batches - 1) / shape.micro_batches);
   PipelinePlan plan;
   plan.order = schedule.order(shape);
   plan.micro_batches = shape.micro_batches;
@@ -91,8 +91,7 @@ Plan pipeline(const StrategyInput& input) {
       plan.weight_versions.push_back(schedule.weight_versions(shape, worker));
     }
   }
-  const auto samples = (local + shape.micro_batches - 1) / shape.micro_batches;
-  plan.cuts = cut(input, shape.stages(), samples, [&](int stage, int) {
+  plan.cuts = cut(input, costs, shape.stages(), [&](int stage, int) {
     return static_cast<double>(schedule.in_flight(shape, plan.order.worker_of_stage[static_cast<std::size_t>(stage)])) / shape.chunks;
   });
   return pipeline_plan(input, plan);
@@ -102,13 +101,12 @@ Plan pipeline(const StrategyInput& input) {
 /// Options: stages=3/5/2 or balance=time|flops|count|memory, recompute=never|always.
 Plan model_parallel(const StrategyInput& input) {
   require_options(input.spec, {"stages", "balance", "recompute"});
-  require_layers(input, input.workers);
+  const auto costs = costs_of(input, input.workers, (input.batch + input.micro_batches - 1) / input.micro_batches);
   PipelinePlan plan;
   plan.micro_batches = input.micro_batches;
   plan.order = gpipe().order({input.workers, input.micro_batches});
   plan.recompute = recompute_option(input.spec);
-  const auto samples = (input.batch + input.micro_batches - 1) / input.micro_batches;
-  plan.cuts = cut(input, input.workers, samples, [&](int, int) { return static_cast<double>(input.micro_batches); });
+  plan.cuts = cut(input, costs, input.workers, [&](int, int) { return static_cast<double>(input.micro_batches); });
   return pipeline_plan(input, plan);
 }
 

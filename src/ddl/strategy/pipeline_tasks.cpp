@@ -64,11 +64,11 @@ class Writer {
 
   /// Parameters that several places of the pipeline hold, by those places: each set of places is a group of its own.
   void find_shared() {
-    std::map<int, std::set<int>> holders;
-    for (int stage = 0; stage < static_cast<int>(plan_.stages.size()); ++stage)
-      for (const int parameter : plan_.stages[at(stage)].parameters) holders[parameter].insert(holder(stage));
-    for (const auto& [parameter, places] : holders)
+    for (const auto& [parameter, stages] : shared_parameters(plan_.stages)) {
+      std::set<int> places;
+      for (const int stage : stages) places.insert(holder(stage));
       if (places.size() > 1) shared_[{places.begin(), places.end()}].push_back(parameter);
+    }
     for (const auto& [places, parameters] : shared_) {
       group_of_[places] = static_cast<int>(plan_.groups.size());
       plan_.groups.push_back({fmt::format("tied {}", group_of_.size() - 1), {{0, places}, {1}}});

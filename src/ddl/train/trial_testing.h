@@ -235,6 +235,18 @@ inline std::vector<at::Tensor> whole(const std::vector<Outcome>& outcomes, const
   return all;
 }
 
+/// A sample of NaN ends all workers, each saying one of `words`.
+inline void expect_all_end_of_a_loss_that_is_not_finite(Trial trial, int ranks, const std::vector<std::string>& words = {"loss is not finite at step"}) {
+  if (trial.bright < 0) trial.bright = 3;
+  trial.brightness = std::nanf("");
+  const auto outcomes = run_group("inproc", ranks, [&](Communicator& communicator) { train_rank(trial, communicator.rank(), ranks, &communicator); }, {Seconds{60}});
+  for (const auto& outcome : outcomes) {
+    ASSERT_TRUE(outcome.has_value()) << trial.strategy;
+    const std::string said = outcome->what();
+    EXPECT_TRUE(std::any_of(words.begin(), words.end(), [&](const std::string& word) { return said.find(word) != std::string::npos; })) << trial.strategy << ": " << said;
+  }
+}
+
 /// The ranks end with the parameters of the reference, replicas with the same bits, and their losses add up to its own: in fp64.
 inline void expect_equal(const std::vector<Outcome>& outcomes, const Outcome& reference, const std::string& what) {
   const auto parameters = whole(outcomes, what);
