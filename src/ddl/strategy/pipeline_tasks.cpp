@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "ddl/core/error.h"
+#include "ddl/core/numbers.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/stages.h"
 
@@ -56,7 +57,26 @@ class Writer {
   }
 
  private:
-  int holder(int stage) const { return pipeline_.order.worker_of_stage[at(stage)]; }
+  int holder(int stage, int micro_batch) const { return pipeline_.order.worker_of(stage, micro_batch); }
+
+  /// The places of the pipeline that hold a stage.
+  std::vector<int> places(int stage) const {
+    auto all = first_numbers(pipeline_.order.replicas_of(stage));
+    for (int& place : all) place += pipeline_.order.worker_of_stage[at(stage)];
+    return all;
+  }
+
+  bool holds(int worker, int stage) const {
+    const int place = worker - pipeline_.order.worker_of_stage[at(stage)];
+    return place >= 0 && place < pipeline_.order.replicas_of(stage);
+  }
+
+  /// Workers at some places that add up what they have: one group, however many stages they hold.
+  int group_of(const std::vector<int>& places, const char* name) {
+    const auto [found, is_new] = groups_.try_emplace(places, static_cast<int>(plan_.groups.size()));
+    if (is_new) plan_.groups.push_back({fmt::format("{} {}", name, groups_.size() - 1), {{0, places}, {1}}});
+    return found->second;
+  }
 
   bool recomputes(int micro_batch) const {
     return pipeline_.recompute == Recompute::always || (pipeline_.recompute == Recompute::except_last && micro_batch + 1 < pipeline_.micro_batches);
@@ -65,14 +85,15 @@ class Writer {
   /// Parameters that several places of the pipeline hold, by those places: each set of places is a group of its own.
   void find_shared() {
     for (const auto& [parameter, stages] : shared_parameters(plan_.stages)) {
-      std::set<int> places;
-      for (const int stage : stages) places.insert(holder(stage));
-      if (places.size() > 1) shared_[{places.begin(), places.end()}].push_back(parameter);
+      std::set<std::vector<int>> users;
+      std::vector<int> all;
+      for (const int stage : stages)
+        if (const auto some = places(stage); users.insert(some).second) all.insert(all.end(), some.begin(), some.end());
+      if (users.size() < 2) continue;
+      std::sort(all.begin(), all.end());
+      shared_[all].push_back(parameter);
     }
-    for (const auto& [places, parameters] : shared_) {
-      group_of_[places] = static_cast<int>(plan_.groups.size());
-      plan_.groups.push_back({fmt::format("tied {}", group_of_.size() - 1), {{0, places}, {1}}});
-    }
+    for (const auto& [places, parameters] : shared_) group_of(places, "tied");
   }
 
   /// What of each crossing is a message, and of how many bytes.
@@ -90,7 +111,7 @@ class Writer {
       learning.layers.clear();
       for (std::size_t v = 0; v < crossing.layers.size(); ++v)
         if (crossing.learns[v]) learning.layers.push_back(crossing.layers[v]);
-      moves_.push_back({holder(crossing.from) != holder(crossing.to), !learning.layers.empty(), bytes_of(input_.graph, crossing, samples_, input_.element_bytes),
+      moves_.push_back({holder(crossing.from, 0) != holder(crossing.to, 0), !learning.layers.empty(), bytes_of(input_.graph, crossing, samples_, input_.element_bytes),
                         bytes_of(input_.graph, learning, samples_, input_.element_bytes)});
       into_[at(crossing.to)].push_back(c);
       out_of_[at(crossing.from)].push_back(c);
@@ -106,7 +127,7 @@ class Writer {
           for (const int c : (forward ? out_of_ : into_)[at(action.stage)]) {
             if (!moves_[at(c)].moves || (!forward && !moves_[at(c)].returns)) continue;
             const auto& crossing = crossings_[at(c)];
-            auto& [parcels, places] = routes_[{worker, holder(forward ? crossing.to : crossing.from), forward ? Cargo::activations : Cargo::activation_gradients}];
+            auto& [parcels, places] = routes_[{worker, holder(forward ? crossing.to : crossing.from, action.micro_batch), forward ? Cargo::activations : Cargo::activation_gradients}];
             places[{c, action.micro_batch}] = parcels.size();
             parcels.push_back({c, action.micro_batch, action.ahead});
           }
@@ -186,13 +207,13 @@ class Writer {
     for (const int c : forward ? given : out_of_[at(action.stage)]) {
       const auto& move = moves_[at(c)];
       if (!move.moves || !(forward || (hands_back && move.returns))) continue;
-      task.after.push_back(receive(role, worker, holder(forward ? crossings_[at(c)].from : crossings_[at(c)].to), cargo, parcel(c)));
+      task.after.push_back(receive(role, worker, holder(forward ? crossings_[at(c)].from : crossings_[at(c)].to, action.micro_batch), cargo, parcel(c)));
     }
     compute(role, std::move(task));
     for (const int c : forward ? out_of_[at(action.stage)] : given) {
       const auto& move = moves_[at(c)];
       if (!move.moves || !(forward || (hands_back && move.returns))) continue;
-      auto send = message(TaskKind::send, cargo, holder(forward ? crossings_[at(c)].to : crossings_[at(c)].from), parcel(c));
+      auto send = message(TaskKind::send, cargo, holder(forward ? crossings_[at(c)].to : crossings_[at(c)].from, action.micro_batch), parcel(c));
       send.after = {last_};
       role.tasks.push_back(std::move(send));
     }
@@ -212,7 +233,7 @@ class Writer {
     for (const auto& [places, parameters] : shared_) {
       if (std::find(places.begin(), places.end(), worker) == places.end()) continue;
       elsewhere.insert(parameters.begin(), parameters.end());
-      bucket_of(parameters, kNone, group_of_.at(places));
+      bucket_of(parameters, kNone, groups_.at(places));
     }
     if (pipeline_.replicas > 1) {
       std::map<int, int> users;
@@ -224,13 +245,15 @@ class Writer {
       if (!several.empty()) bucket_of(several, kNone, 1);
     }
     const auto tied = role.buckets.size();
-    if (pipeline_.replicas > 1)
-      for (const int stage : role.stages) {
-        std::vector<int> own;
-        const auto& all = plan_.stages[at(stage)].parameters;
-        std::copy_if(all.rbegin(), all.rend(), std::back_inserter(own), [&](int parameter) { return elsewhere.insert(parameter).second; });
-        for (auto& bucket : assign_buckets(bytes, own, kBucketCap, kBucketCap)) bucket_of(bucket.parameters, stage, 1);
-      }
+    for (const int stage : role.stages) {
+      const auto together = places(stage);
+      if (pipeline_.replicas * static_cast<int>(together.size()) == 1) continue;
+      const int group = together.size() == 1 ? 1 : group_of(together, "replicas of a stage");
+      std::vector<int> own;
+      const auto& all = plan_.stages[at(stage)].parameters;
+      std::copy_if(all.rbegin(), all.rend(), std::back_inserter(own), [&](int parameter) { return elsewhere.insert(parameter).second; });
+      for (auto& bucket : assign_buckets(bytes, own, kBucketCap, kBucketCap)) bucket_of(bucket.parameters, stage, group);
+    }
     std::vector<int> numbers;
     for (std::size_t b = 0; b < role.buckets.size(); ++b) {
       auto reduce = reduction(role, static_cast<int>(b));
@@ -248,11 +271,14 @@ class Writer {
   }
 
   void write_role(int worker) {
-    Role role{fmt::format("stage {}", worker), worker * pipeline_.replicas, pipeline_.replicas};
+    Role role{"", worker * pipeline_.replicas, pipeline_.replicas};
     for (int stage = 0; stage < static_cast<int>(plan_.stages.size()); ++stage)
-      if (holder(stage) == worker) role.stages.push_back(stage);
+      if (holds(worker, stage)) role.stages.push_back(stage);
     if (!pipeline_.staleness.empty()) role.staleness = pipeline_.staleness[at(worker)];
-    if (role.stages.size() > 1) role.name = fmt::format("stages {}", fmt::join(role.stages, ", "));
+    const int first = role.stages.front();
+    role.name = role.stages.size() > 1                      ? fmt::format("stages {}", fmt::join(role.stages, ", "))
+                : pipeline_.order.replicas_of(first) > 1 ? fmt::format("stage {}, replica {}", first, worker - pipeline_.order.worker_of_stage[at(first)])
+                                                            : fmt::format("stage {}", first);
     Task load;
     load.label = "load";
     role.tasks.push_back(load);
@@ -341,7 +367,7 @@ class Writer {
   std::int64_t samples_ = 1;  ///< of a micro-batch
   std::vector<Crossing> crossings_;
   std::map<std::vector<int>, std::vector<int>> shared_;  ///< by places: parameters
-  std::map<std::vector<int>, int> group_of_;
+  std::map<std::vector<int>, int> groups_;               ///< by places
   std::vector<Move> moves_;                         ///< by crossing
   std::vector<std::vector<int>> into_, out_of_;     ///< by stage: crossings
   struct Sequence {

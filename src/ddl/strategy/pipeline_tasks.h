@@ -12,10 +12,10 @@ enum class Recompute { never, always, except_last };
 
 /// A pipeline to be made a plan.
 struct PipelinePlan {
-  PipelineOrder order;
+  PipelineOrder order;            ///< may have stages of several workers, which take micro-batches in turn
   std::vector<int> cuts;          ///< first layer of each stage
   int micro_batches = 1;
-  int replicas = 1;               ///< of each stage, on workers that stand together
+  int replicas = 1;               ///< of each of the order's workers, with a part of the batch of its own; they stand together
   Recompute recompute = Recompute::never;
   std::vector<int> staleness = {};  ///< of asynchronous orders, by worker
   std::vector<int> weight_versions = {};  ///< that each worker keeps at once
@@ -29,7 +29,8 @@ struct PipelinePlan {
 /// sender's.
 ///
 /// Gradients of replicas are all-reduced in buckets as soon as the stage's last backward completes them; those of parameters that several
-/// stages use, among all of these. Of asynchronous orders neither may be: a copy of a weight is another version of it. What everybody must know of everybody, `control`, is told in a collective of its own.
+/// stages use, among all of these. The same holds of the workers of a stage that has several (PipelineOrder::replicas): each is a role of its own, and
+/// sends a micro-batch to, and takes it from, whoever has it in the other stage. Of asynchronous orders neither may be: a copy of a weight is another version of it. What everybody must know of everybody, `control`, is told in a collective of its own.
 Plan pipeline_plan(const StrategyInput& input, const PipelinePlan& pipeline);
 
 }  // namespace ddl

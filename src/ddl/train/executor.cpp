@@ -227,7 +227,10 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
 
   runner_->end_step();
   StepResult result;
-  if (has_loss_) result.samples = step.batch->samples;
+  // Workers of one stage have micro-batches of their own.
+  for (const int task : compute_tasks_)
+    if (const auto& each = step.tasks[static_cast<std::size_t>(task)]; each.kind == TaskKind::forward && each.stage + 1 == static_cast<int>(plan_.stages.size()))
+      result.samples += static_cast<std::int64_t>(samples_of(step, each).size());
   result.loss = read_loss(step);
   tell_pending(step);
   const auto not_finite = [&](const std::string& got) { throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", number, got)); };

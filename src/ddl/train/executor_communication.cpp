@@ -103,7 +103,7 @@ std::array<double, 3> Executor::control_of(Step& step) {
 
 void Executor::start_control(Step& step, int number) {
   // Each part of the gradient is to be where it is counted.
-  if (gradient_shards_)
+  if (gradient_shards_ || needs_whole_gradient(recipe_))
     for (const int other : step.tasks[static_cast<std::size_t>(number)].after) complete(step, other);
   control_ = control_of(step);
   step.handles[static_cast<std::size_t>(number)].push_back(channels_->of_collective(step.tasks[static_cast<std::size_t>(number)])

@@ -127,6 +127,7 @@ struct Outcome {
   int pinned = 0;                   ///< blocks that it was not told to unpin
   std::vector<at::Tensor> buffers = {};      ///< running statistics that the rank holds
   std::vector<int> buffer_numbers = {};
+  std::int64_t samples = 0;         ///< whose loss the rank computed
 };
 
 inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator* communicator) {
@@ -172,6 +173,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
     };
     const auto result = executor.step(step, next_batch, trial.rate, trial.ask_at >= 0 && step >= trial.ask_at && rank == trial.ask_rank);
     outcome.loss += result.loss;
+    outcome.samples += result.samples;
     ++outcome.steps;
     if (result.stop) break;
     if (step == 0 && !shards && plan.stages.size() == 1 && !executor.role().buckets.empty()) {
