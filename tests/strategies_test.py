@@ -15,7 +15,7 @@ WORKERS = 3
 FORMS = ["data", "model", "pipeline[schedule=gpipe,micro=6]", "pipeline[schedule=1f1b,micro=6,recompute=always]", "pipeline[schedule=interleaved-1f1b,micro=6]",
          "pipeline[schedule=looped-bfs,micro=4,chunks=2]", "pipeline[schedule=zb-h1,micro=6]", "pipeline[schedule=zbv,micro=6]", "pipeline[schedule=dualpipev,micro=6]",
          "pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=4]", "sharded[level=1]", "sharded[level=2]", "sharded[level=3,unit=1]",
-         "local[every=3]", "local[every=2,average=gossip]"]
+         "local[every=3]", "local[every=2,average=gossip]", "pipeline[replicas=2/1,micro=6]", "pipeline[schedule=gpipe,replicas=1/2,micro=4]", "pipeline[balance=pipedream,micro=6]"]
 JOB = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", 960, "--test-samples", 96, "--batch", 48, "--workers", WORKERS, "--epochs", 2]
 # Exact ones end with what `data` ends with, but for rounding.
 INEXACT = ("pipedream", "local")
@@ -39,6 +39,22 @@ class Strategies(Case):
                 for rank in record["ranks"]:
                     ledger = rank["ledger_ms"]
                     self.assertLess(ledger["residual"], 0.5 * sum(ledger.values()), ledger)
+
+    def test_a_layer_that_takes_long_has_a_stage_of_its_own(self):
+        """By FLOPs the linear layer is the network's all; by time the layer that waits is."""
+        job = ["--model", "null[ms=15]", "--synthetic", "--train-samples", 64, "--test-samples", 32, "--batch", 16, "--workers", 2, "--steps", 4]
+        for form in ("pipeline[micro=2]", "model"):
+            with self.subTest(form):
+                record = self.record("--strategy", form, *job)
+                self.assertEqual([stage["layers"] for stage in record["stages"]], [1, 3])
+                self.assertEqual([stage["ranks"] for stage in record["stages"]], [[0], [1]])
+                layers = {layer["name"]: layer for layer in record["measured_layers"]["layers"]}
+                self.assertGreaterEqual(layers["wait"]["forward_ms"], 15)
+                self.assertLess(layers["fc"]["forward_ms"], 15)
+                self.assertEqual(record["measured_layers"]["samples"], 8 if form.startswith("pipeline") else 16)
+        by_flops = self.record("--strategy", "pipeline[micro=2,balance=flops]", *job)
+        self.assertEqual([stage["layers"] for stage in by_flops["stages"]], [3, 1])
+        self.assertIsNone(by_flops["measured_layers"])
 
     def test_a_killed_worker_is_named(self):
         for number, form in enumerate(FORMS):
@@ -66,6 +82,8 @@ class Strategies(Case):
         for form, workers, words in [("pipeline[micro=4]", 64, ["stages", "64"]), ("pipeline[stages=3/5,micro=4]", 2, ["8", "expected"]),
                                      ("pipeline[micro=100]", 2, ["micro", "64"]), ("pipeline[schedule=interleaved-1f1b,micro=5]", 2, ["multiple", "2"]),
                                      ("pipeline[schedule=zbv,chunks=3]", 2, ["2"]), ("pipeline[schedule=1f1c]", 2, ["1f1b"]), ("sharded[level=4]", 2, ["1 to 3"]),
+                                     ("pipeline[replicas=2/2]", 3, ["4 workers", "add up to 3"]), ("pipeline[replicas=2/1,schedule=zbv]", 3, ["gpipe or 1f1b"]),
+                                     ("pipeline[replicas=1/3,micro=2]", 4, ["3 micro-batches"]), ("pipeline[balance=pipedream,machines=2/2]", 3, ["product is 3"]),
                                      ("local[every=0]", 2, ["every"]), ("single", 2, ["one worker"])]:
             with self.subTest(form):
                 done = run("run", "--strategy", form, "--workers", workers, *QUICK, cwd=self.folder)

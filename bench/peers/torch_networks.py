@@ -8,16 +8,14 @@ prints JSON: {step_ms: [...], peak_memory_bytes: [...]}; a step of several worke
 """
 import collections
 import json
-import os
 import pathlib
 import sys
-import tempfile
 import time
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 import torch.nn.functional as F
+
+import ranks
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
 import reference_networks  # noqa: E402
@@ -50,13 +48,6 @@ def loss_of(output, wanted):
     return loss
 
 
-def peak_memory():
-    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 def train(rank, job, folder):
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -66,8 +57,7 @@ def train(rank, job, folder):
         model = model.to(memory_format=torch.channels_last)
     model.train()
     if job["workers"] > 1:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=job["workers"])
+        ranks.meet(rank, job["workers"], folder)
     network = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True) if job["workers"] > 1 else model
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.001, momentum=0.9, fused=True)
     given, wanted = samples(shape, job["batch"] // job["workers"], job["channels_last"])
@@ -79,24 +69,12 @@ def train(rank, job, folder):
         optimizer.zero_grad(set_to_none=True)
         if step >= WARM_UP:
             times.append((time.perf_counter() - begin) * 1e3)
-    pathlib.Path(folder, f"rank{rank}.json").write_text(json.dumps({"times": times, "peak": peak_memory()}))
-    sys.stdout.flush()
-    os._exit(0)  # Gloo's threads may outlive the interpreter: src/ddl/subject/torch_ddp.py says more
+    ranks.leave(rank, folder, times)
 
 
 def main():
     job = json.loads(sys.argv[1])
-    with tempfile.TemporaryDirectory() as folder:
-        processes = [mp.get_context("spawn").Process(target=train, args=(rank, job, folder)) for rank in range(job["workers"])]
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join()
-        if any(process.exitcode for process in processes):
-            sys.exit(f"ranks ended with {[process.exitcode for process in processes]}")
-        ranks = [json.loads(pathlib.Path(folder, f"rank{rank}.json").read_text()) for rank in range(job["workers"])]
-    print(json.dumps({"step_ms": [max(times) for times in zip(*(rank["times"] for rank in ranks))],
-                      "peak_memory_bytes": [rank["peak"] for rank in ranks]}))
+    print(json.dumps(ranks.run(job["workers"], train, job)))
 
 
 if __name__ == "__main__":

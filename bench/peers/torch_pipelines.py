@@ -8,19 +8,15 @@ usage: torch_pipelines.py JSON, with {package: gpipe|1f1b|torchgpipe, model, opt
 prints JSON: {step_ms: [...], peak_memory_bytes: [...], cut}; a step is the slowest rank's
 """
 import json
-import os
-import pathlib
 import sys
-import tempfile
 import time
 
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 import torch.nn.functional as F
 from torch import nn
 
-from torch_networks import WARM_UP, Shape, peak_memory, reference_networks, samples
+import ranks
+from torch_networks import WARM_UP, Shape, reference_networks, samples
 
 ROUNDS = 3  # of measuring a piece; the fastest counts
 
@@ -129,8 +125,7 @@ def timed(job, step, before=lambda: None):
 def pipelined(rank, job, cut, folder):
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
     layers = prepared(job)
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    ranks.meet(rank, 2, folder)
     module = nn.Sequential(*layers[:cut], Boundary()) if rank == 0 else nn.Sequential(Boundary(), *layers[cut:])
     stage = PipelineStage(module, rank, 2, torch.device("cpu"))
     schedule = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}[job["package"]](stage, job["micro"], loss_fn=loss_of)
@@ -142,10 +137,7 @@ def pipelined(rank, job, cut, folder):
         schedule.step(x) if rank == 0 else schedule.step(target=wanted, losses=[])
         optimizer.step()
 
-    times = timed(job, step)
-    pathlib.Path(folder, f"rank{rank}.json").write_text(json.dumps({"times": times, "peak": peak_memory()}))
-    sys.stdout.flush()
-    os._exit(0)  # Gloo's threads may outlive the interpreter
+    ranks.leave(rank, folder, timed(job, step))
 
 
 def torchgpipe(job, cut):
@@ -167,18 +159,9 @@ def main():
     job = json.loads(sys.argv[1])
     cut = best_cut(prepared(job), job)
     if job["package"] == "torchgpipe":
-        print(json.dumps({"step_ms": torchgpipe(job, cut), "peak_memory_bytes": [peak_memory()], "cut": cut}))
+        print(json.dumps({"step_ms": torchgpipe(job, cut), "peak_memory_bytes": [ranks.peak_memory()], "cut": cut}))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        processes = [mp.get_context("spawn").Process(target=pipelined, args=(rank, job, cut, folder)) for rank in range(2)]
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join()
-        if any(process.exitcode for process in processes):
-            sys.exit(f"ranks ended with {[process.exitcode for process in processes]}")
-        ranks = [json.loads(pathlib.Path(folder, f"rank{rank}.json").read_text()) for rank in range(2)]
-    print(json.dumps({"step_ms": [max(times) for times in zip(*(rank["times"] for rank in ranks))], "peak_memory_bytes": [rank["peak"] for rank in ranks], "cut": cut}))
+    print(json.dumps({**ranks.run(2, pipelined, job, cut), "cut": cut}))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 #include "ddl/lab/plan_record.h"
 
+#include <algorithm>
+
 #include "ddl/plan/meetings.h"
 
 namespace ddl {
@@ -24,7 +26,7 @@ std::string schedule_of(const Spec& strategy) {
   return told == strategy.options.end() ? "1f1b" : told->second;
 }
 
-/// null of a strategy that has no pipeline.
+/// null of a strategy that has no pipeline, and of stages that several workers share.
 Json bubble_json(const Spec& strategy, const Plan& plan, const PassSeconds& passes) {
   if ((strategy.name != "pipeline" && strategy.name != "model") || plan.mesh.size("pipeline") < 2) return nullptr;
   const auto word = schedule_of(strategy);
@@ -32,11 +34,27 @@ Json bubble_json(const Spec& strategy, const Plan& plan, const PassSeconds& pass
   PipelineShape shape{plan.mesh.size("pipeline")};
   shape.micro_batches = plan.micro_batches;
   shape.chunks = static_cast<int>(plan.stages.size()) / shape.workers;
+  if (shape.chunks * shape.workers != static_cast<int>(plan.stages.size())) return nullptr;
   const auto bubble = schedules.at(word).make.bubble(shape, passes);
   return {{"schedule", word}, {"workers", shape.workers}, {"chunks", shape.chunks}, {"ideal", bubble.fraction}, {"exact", bubble.exact}};
 }
 
 }  // namespace
+
+Json stages_json(const ModelGraph& graph, const Plan& plan) {
+  if (plan.stages.size() < 2) return nullptr;
+  Json stages = Json::array();
+  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    int layers = 0;
+    for (int layer = plan.stages[stage].first; layer < plan.stages[stage].last; ++layer) layers += graph.layers[static_cast<std::size_t>(layer)].kind == LayerKind::input ? 0 : 1;
+    Json ranks = Json::array();
+    for (const auto& role : plan.roles)
+      if (std::find(role.stages.begin(), role.stages.end(), static_cast<int>(stage)) != role.stages.end())
+        for (int rank = role.first; rank < role.first + role.count; ++rank) ranks.push_back(rank);
+    stages.push_back({{"layers", layers}, {"first", graph.layers[static_cast<std::size_t>(plan.stages[stage].first)].name}, {"ranks", std::move(ranks)}});
+  }
+  return stages;
+}
 
 PassSeconds mean_passes(const StepBook& book) {
   PassSeconds passes{0, 0, 0};

@@ -3,6 +3,7 @@
 #include "ddl/core/json.h"
 #include "ddl/core/spec.h"
 #include "ddl/lab/step_book.h"
+#include "ddl/nn/graph.h"
 #include "ddl/plan/plan.h"
 #include "ddl/strategy/pipeline/schedules.h"
 
@@ -15,5 +16,8 @@ PassSeconds mean_passes(const StepBook& book);
 /// The plan as docs/record.md has it: what a reader of a trace needs to name, colour and join its spans, role by role, and of a pipeline the
 /// bubble that its schedule would have, were all stages equal, in `passes`.
 Json plan_json(const Spec& strategy, const Plan& plan, const PassSeconds& passes);
+
+/// What each stage of a plan is: how many layers, inputs not counted, from which on, and which ranks have it. null of a network in one piece.
+Json stages_json(const ModelGraph& graph, const Plan& plan);
 
 }  // namespace ddl

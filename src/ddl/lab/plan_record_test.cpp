@@ -39,6 +39,21 @@ TEST_F(PlanRecord, NamesTheTasksOfEveryRole) {
   EXPECT_EQ(kinds["send"], 4);
 }
 
+TEST_F(PlanRecord, SaysWhoHasWhichLayers) {
+  const Spec spec = parse_spec("pipeline[replicas=2/1,micro=4,stages=8/4]");
+  const auto plan = plan_of(spec, 3, graph);
+  const auto stages = stages_json(graph, plan);
+  ASSERT_EQ(stages.size(), 2U);
+  EXPECT_EQ(stages[0].at("layers"), 8);
+  EXPECT_EQ(stages[0].at("ranks"), Json({0, 1}));
+  EXPECT_EQ(stages[1].at("layers"), 4);
+  EXPECT_EQ(stages[1].at("ranks"), Json({2}));
+  EXPECT_EQ(stages[1].at("first"), graph.layers[static_cast<std::size_t>(plan.stages[1].first)].name);
+  EXPECT_TRUE(stages_json(graph, plan_of({"data", {}}, 3, graph)).is_null());
+  // Of stages that several workers share no bubble is published.
+  EXPECT_TRUE(plan_json(spec, plan, {1, 1, 1}).at("bubble").is_null());
+}
+
 TEST_F(PlanRecord, HasTheIdealBubbleOfPipelinesOnly) {
   // (P - 1) / (m + P - 1), and with v chunks (P - 1) / (vm + P - 1).
   const auto ideal = [&](const Spec& spec, int workers) { return plan_json(spec, plan_of(spec, workers, graph), {1, 1, 1}).at("bubble"); };

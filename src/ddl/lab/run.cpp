@@ -13,7 +13,9 @@
 #include "ddl/core/error.h"
 #include "ddl/lab/agent_hub.h"
 #include "ddl/lab/config_values.h"
+#include "ddl/lab/follow_layers.h"
 #include "ddl/lab/launches.h"
+#include "ddl/lab/plan_record.h"
 #include "ddl/lab/record.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
@@ -138,13 +140,16 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events, AgentHub*
 
   follow_machine_profile(experiment, record);
   const auto fabric = make_fabric(experiment);
+  follow_measured_layers(experiment, graph, data.train->shape(), record);
   Observed observed(static_cast<int>(experiment.job.workers.size()), experiment.job.trace);
   const auto launch = make_launch(experiment, data, events, observed, times, fabric.get(), launched);
   times.started = now();
   supervise(*launch, experiment, events, observed);
   if (observed.killed_for_memory) observed.reason += killed_for_memory(experiment, graph);
 
-  complete_record(record, experiment, observed, plan_job(experiment.job, graph));
+  const auto plan = plan_job(experiment.job, graph);
+  complete_record(record, experiment, observed, plan);
+  record["stages"] = experiment.subject == "ddlbench" ? stages_json(graph, plan) : Json(nullptr);
   record["launch"] = launch_json(times);
   record["model"] = {{"parameters", graph.parameters()}, {"flops_per_sample", graph.flops() > 0 ? Json(graph.flops()) : Json(nullptr)}, {"layers", graph.layers.size()}};
   return record;

@@ -1,9 +1,9 @@
 #include "ddl/plan/mesh.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "ddl/core/error.h"
+#include "ddl/core/numbers.h"
 
 namespace ddl {
 
@@ -56,11 +56,7 @@ std::vector<int> members(const Mesh& mesh, const Group& group, int worker) {
   std::vector<std::vector<int>> found{mesh.coordinates(worker)};
   for (const auto& [number, only] : group.along) {
     const auto axis = static_cast<std::size_t>(number);
-    auto places = only;
-    if (places.empty()) {
-      places.resize(static_cast<std::size_t>(mesh.axes[axis].size));
-      std::iota(places.begin(), places.end(), 0);
-    }
+    const auto places = only.empty() ? first_numbers(mesh.axes[axis].size) : only;
     std::vector<std::vector<int>> more;
     for (const auto& coordinates : found)
       for (const int place : places) {

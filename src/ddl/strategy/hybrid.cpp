@@ -55,6 +55,9 @@ Plan hybrid(const StrategyInput& input) {
     return sharded_plan(each, sizes.sharded);
   }
   require_whole_norms(input, sizes.sharded);
+  if (const auto balance = input.spec.options.find("balance"); balance != input.spec.options.end() && balance->second.starts_with("pipedream"))
+    throw Error(Code::invalid_argument, fmt::format("[hybrid] the mesh says how many stages there are, and replicas of each; got balance={}, expected time, flops, count or memory",
+                                                    balance->second));
   const auto schedule = input.spec.options.find("schedule");
   if (schedule != input.spec.options.end() && !builtin_pipeline_schedules().at(schedule->second).make.synchronous)
     throw Error(Code::unsupported, fmt::format("[hybrid] unsupported: replicas and parts of asynchronous stages; got schedule={}, expected a synchronous one", schedule->second));

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "ddl/core/error.h"
+#include "ddl/core/numbers.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/strategy/stages.h"
@@ -92,7 +93,30 @@ class Writer {
     }
   }
 
-  int holder(int segment) const { return pipeline_.order.worker_of_stage[at(stage_of_segment_[at(segment)])]; }
+  int holder(int segment, int micro_batch) const { return pipeline_.order.worker_of(stage_of_segment_[at(segment)], micro_batch); }
+
+  /// The places of the pipeline that hold a segment.
+  std::vector<int> places(int segment) const {
+    const int stage = stage_of_segment_[at(segment)];
+    auto all = first_numbers(pipeline_.order.replicas_of(stage));
+    for (int& place : all) place += pipeline_.order.worker_of_stage[at(stage)];
+    return all;
+  }
+
+  bool holds(int worker, int stage) const {
+    const int place = worker - pipeline_.order.worker_of_stage[at(stage)];
+    return place >= 0 && place < pipeline_.order.replicas_of(stage);
+  }
+
+  /// Workers at some places that add up what they have, or summands of it: one group, however many stages they hold.
+  int group_of(const std::vector<int>& places, bool summands, const char* name) {
+    const auto [found, is_new] = groups_.try_emplace({places, summands}, static_cast<int>(plan_.groups.size()));
+    if (is_new) {
+      plan_.groups.push_back({fmt::format("{} {}", name, groups_.size() - 1), {{0, places}, {1}}});
+      if (summands) plan_.groups.back().along.push_back({tensor_axis_});
+    }
+    return found->second;
+  }
 
   /// The exchange that a segment begins with, if its parts communicate in it.
   const PartExchange* exchange_of(int segment) const {
@@ -109,16 +133,16 @@ class Writer {
 
   /// Parameters that several places of the pipeline hold, by those places: each set of places is a group of its own.
   void find_shared() {
-    std::map<int, std::set<int>> holders;
-    for (int stage = 0; stage < static_cast<int>(plan_.stages.size()); ++stage)
-      for (const int parameter : plan_.stages[at(stage)].parameters) holders[parameter].insert(holder(stage));
-    for (const auto& [parameter, places] : holders)
-      if (places.size() > 1) shared_[{{places.begin(), places.end()}, is_summand(parameter)}].push_back(parameter);
-    for (const auto& [who, parameters] : shared_) {
-      group_of_[who] = static_cast<int>(plan_.groups.size());
-      plan_.groups.push_back({fmt::format("tied {}", group_of_.size() - 1), {{0, who.places}, {1}}});
-      if (who.summands) plan_.groups.back().along.push_back({tensor_axis_});
+    for (const auto& [parameter, segments] : shared_parameters(plan_.stages)) {
+      std::set<std::vector<int>> users;
+      std::vector<int> all;
+      for (const int segment : segments)
+        if (const auto some = places(segment); users.insert(some).second) all.insert(all.end(), some.begin(), some.end());
+      if (users.size() < 2) continue;
+      std::sort(all.begin(), all.end());
+      shared_[{all, is_summand(parameter)}].push_back(parameter);
     }
+    for (const auto& [who, parameters] : shared_) group_of(who.places, who.summands, "tied");
   }
 
   /// What of each crossing is a message, and of how many bytes.
@@ -136,7 +160,7 @@ class Writer {
       learning.layers.clear();
       for (std::size_t v = 0; v < crossing.layers.size(); ++v)
         if (crossing.learns[v]) learning.layers.push_back(crossing.layers[v]);
-      moves_.push_back({holder(crossing.from) != holder(crossing.to), !learning.layers.empty(), bytes_of(input_.graph, crossing, samples_, input_.element_bytes),
+      moves_.push_back({holder(crossing.from, 0) != holder(crossing.to, 0), !learning.layers.empty(), bytes_of(input_.graph, crossing, samples_, input_.element_bytes),
                         bytes_of(input_.graph, learning, samples_, input_.element_bytes)});
       into_[at(crossing.to)].push_back(c);
       out_of_[at(crossing.from)].push_back(c);
@@ -153,7 +177,7 @@ class Writer {
             for (const int c : (forward ? out_of_ : into_)[at(segment)]) {
               if (!moves_[at(c)].moves || (!forward && !moves_[at(c)].returns)) continue;
               const auto& crossing = crossings_[at(c)];
-              auto& [parcels, places] = routes_[{worker, holder(forward ? crossing.to : crossing.from), forward ? Cargo::activations : Cargo::activation_gradients}];
+              auto& [parcels, places] = routes_[{worker, holder(forward ? crossing.to : crossing.from, action.micro_batch), forward ? Cargo::activations : Cargo::activation_gradients}];
               places[{c, action.micro_batch}] = parcels.size();
               parcels.push_back({c, action.micro_batch, action.ahead});
             }
@@ -268,7 +292,7 @@ class Writer {
     for (const int c : forward ? given : out_of_[at(action.stage)]) {
       const auto& move = moves_[at(c)];
       if (!move.moves || !(forward || (hands_back && move.returns))) continue;
-      task.after.push_back(receive(role, worker, holder(forward ? crossings_[at(c)].from : crossings_[at(c)].to), cargo, parcel(c)));
+      task.after.push_back(receive(role, worker, holder(forward ? crossings_[at(c)].from : crossings_[at(c)].to, action.micro_batch), cargo, parcel(c)));
     }
     if (forward) {
       auto before = task.after;
@@ -284,7 +308,7 @@ class Writer {
     for (const int c : forward ? out_of_[at(action.stage)] : given) {
       const auto& move = moves_[at(c)];
       if (!move.moves || !(forward || (hands_back && move.returns))) continue;
-      auto send = message(TaskKind::send, cargo, holder(forward ? crossings_[at(c)].to : crossings_[at(c)].from), parcel(c));
+      auto send = message(TaskKind::send, cargo, holder(forward ? crossings_[at(c)].to : crossings_[at(c)].from, action.micro_batch), parcel(c));
       send.after = {conversion == kNone ? last_ : conversion};
       role.tasks.push_back(std::move(send));
     }
@@ -304,7 +328,7 @@ class Writer {
     for (const auto& [who, parameters] : shared_) {
       if (std::find(who.places.begin(), who.places.end(), worker) == who.places.end()) continue;
       elsewhere.insert(parameters.begin(), parameters.end());
-      bucket_of(parameters, kNone, group_of_.at(who));
+      bucket_of(parameters, kNone, groups_.at(who));
     }
     const auto travels = [&](int parameter) { return pipeline_.replicas > 1 || pipeline_.shards > 1 || is_summand(parameter); };
     std::map<int, int> users, lowest;  // how many segments use a parameter, and the first: its backward is the last
@@ -322,18 +346,21 @@ class Writer {
     const auto tied = role.buckets.size();
     for (const auto& segments : segments_)
       for (const bool summands : {false, true}) {
-        if (holder(segments.front()) != worker) continue;
+        if (!holds(worker, stage_of_segment_[at(segments.front())])) continue;
+        const auto together = places(segments.front());
+        const bool several_places = together.size() > 1;
         std::vector<int> own;
         for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment) {
           const auto& all = plan_.stages[at(*segment)].parameters;
           std::copy_if(all.rbegin(), all.rend(), std::back_inserter(own),
-                       [&](int parameter) { return is_summand(parameter) == summands && travels(parameter) && elsewhere.insert(parameter).second; });
+                       [&](int parameter) { return is_summand(parameter) == summands && (several_places || travels(parameter)) && elsewhere.insert(parameter).second; });
         }
         if (own.empty()) continue;
+        const int group = several_places ? group_of(together, summands, "replicas of a stage") : summands ? summands_ : kReplicas;
         for (const auto& bucket : assign_buckets(bytes, own, kBucketCap, kBucketCap)) {
           int stage = segments.back();
           for (const int parameter : bucket.parameters) stage = std::min(stage, lowest.at(parameter));
-          bucket_of(bucket.parameters, stage, summands ? summands_ : kReplicas);
+          bucket_of(bucket.parameters, stage, group);
         }
       }
     std::vector<int> numbers(role.buckets.size());
@@ -374,22 +401,23 @@ class Writer {
     return (elements + pipeline_.shards - 1) / pipeline_.shards * input_.element_bytes;
   }
 
-  /// Of the order.
   std::vector<int> stages_of(int worker) const {
     std::vector<int> stages;
     for (int stage = 0; stage < pipeline_.order.stages(); ++stage)
-      if (pipeline_.order.worker_of_stage[at(stage)] == worker) stages.push_back(stage);
+      if (holds(worker, stage)) stages.push_back(stage);
     return stages;
   }
 
   void write_role(int worker) {
     const int abreast = pipeline_.replicas * pipeline_.shards * pipeline_.parts;
-    Role role{fmt::format("stage {}", worker), worker * abreast, abreast};
+    Role role{"", worker * abreast, abreast};
     returned_.clear();
-    for (int stage = 0; stage < static_cast<int>(plan_.stages.size()); ++stage)
-      if (holder(stage) == worker) role.stages.push_back(stage);
+    const auto own = stages_of(worker);
+    for (const int stage : own) role.stages.insert(role.stages.end(), segments_[at(stage)].begin(), segments_[at(stage)].end());
     if (!pipeline_.staleness.empty()) role.staleness = pipeline_.staleness[at(worker)];
-    if (const auto own = stages_of(worker); own.size() > 1) role.name = fmt::format("stages {}", fmt::join(own, ", "));
+    role.name = own.size() > 1                                   ? fmt::format("stages {}", fmt::join(own, ", "))
+                : pipeline_.order.replicas_of(own.front()) > 1 ? fmt::format("stage {}, replica {}", own.front(), worker - pipeline_.order.worker_of_stage[at(own.front())])
+                                                               : fmt::format("stage {}", own.front());
     Task load;
     load.label = "load";
     role.tasks.push_back(load);
@@ -510,7 +538,7 @@ class Writer {
     auto operator<=>(const Sharers&) const = default;
   };
   std::map<Sharers, std::vector<int>> shared_;      ///< parameters
-  std::map<Sharers, int> group_of_;
+  std::map<Sharers, int> groups_;
   std::map<std::pair<int, int>, int> returned_;     ///< by segment and micro-batch: the exchange of its gradient among the role's tasks
   std::vector<Move> moves_;                         ///< by crossing
   std::vector<std::vector<int>> into_, out_of_;     ///< by stage: crossings

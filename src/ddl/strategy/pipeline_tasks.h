@@ -13,10 +13,10 @@ enum class Recompute { never, always, except_last };
 
 /// A pipeline to be made a plan.
 struct PipelinePlan {
-  PipelineOrder order;
+  PipelineOrder order;            ///< may have stages of several workers, which take micro-batches in turn
   std::vector<int> cuts;          ///< first layer of each stage
   int micro_batches = 1;
-  int replicas = 1;               ///< of each stage, on workers that stand together
+  int replicas = 1;               ///< of each of the order's workers, with a part of the batch of its own; they stand together
   Recompute recompute = Recompute::never;
   std::vector<int> staleness = {};  ///< of asynchronous orders, by worker
   std::vector<int> weight_versions = {};  ///< that each worker keeps at once
@@ -26,9 +26,9 @@ struct PipelinePlan {
   std::string split = {};         ///< Plan's
 };
 
-/// As the options schedule, micro, chunks, stages, balance, recompute and batch-norm say, of so many places with replicas each.
+/// As the options schedule, micro, chunks, stages, balance, recompute and batch-norm say, of so many places, at each of which the batch is divided among so many workers; its replicas are for the caller to fill in.
 /// Errors: invalid_argument and unsupported for numbers that do not go together, with those that would.
-PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int replicas);
+PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int abreast);
 
 /// The plan of one step. Axes "pipeline", with a role for each of its places, then "data", then "sharded" and "tensor", where there are shards and parts.
 ///
@@ -39,8 +39,11 @@ PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int rep
 /// more than one is held early. Sends do not hold up whoever sends. Messages from one worker to another are in one order on both sides, the
 /// sender's.
 ///
-/// Gradients of replicas are all-reduced in buckets as soon as the stage's last backward completes them, and with them those of which parts have summands; those of parameters
-/// that several stages use, among all of these. With shards they are reduce-scattered among those first, and all-gathered once they are updated. Of asynchronous orders neither may be: a copy of a weight is another version of it. What everybody must know of everybody, `control`, is told in a collective of its own.
+/// Gradients of replicas are all-reduced in buckets as soon as the stage's last backward completes them, and with them those of which parts have summands;
+/// those of parameters that several stages use, among all of these. With shards they are reduce-scattered among those first, and all-gathered once they
+/// are updated. The same holds of the workers of a stage that has several (PipelineOrder::replicas): each is a role of its own, and sends a micro-batch
+/// to, and takes it from, whoever has it in the other stage. Of asynchronous orders neither may be: a copy of a weight is another version of it. What
+/// everybody must know of everybody, `control`, is told in a collective of its own.
 Plan pipeline_plan(const StrategyInput& input, const PipelinePlan& pipeline);
 
 }  // namespace ddl

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ddl/core/error.h"
+#include "ddl/core/numbers.h"
 #include "ddl/core/options.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/sharded.h"
@@ -182,23 +183,23 @@ class Writer {
     auto untied = bytes_;
     const auto all = std::accumulate(bytes_.begin(), bytes_.end(), std::int64_t{0});
     const auto blocks = network_blocks(input_.graph);
-    for (const int parameter : tied_parameters(input_.graph, blocks)) untied[at(parameter)] = 0;
+    for (const auto& [parameter, users] : shared_parameters(make_stages(input_.graph, blocks))) untied[at(parameter)] = 0;
     const auto cuts = cut_units(input_.graph, untied, options_.unit.value_or(UnitSize{usual_unit_bytes(all), 0}));
     plan_.stages = make_stages(input_.graph, cuts);
-    role_->stages.resize(plan_.stages.size());
-    std::iota(role_->stages.begin(), role_->stages.end(), 0);
-    const auto tied = tied_parameters(input_.graph, cuts);
+    role_->stages = first_numbers(static_cast<int>(plan_.stages.size()));
+    const auto shared = shared_parameters(plan_.stages);
     for (int unit = 0; unit < static_cast<int>(plan_.stages.size()); ++unit) {
       Bucket bucket{{}, 0, unit};
       bucket.every_pass = true;
       for (const int parameter : plan_.stages[at(unit)].parameters)
-        if (!std::binary_search(tied.begin(), tied.end(), parameter)) bucket.parameters.push_back(parameter);
+        if (!shared.contains(parameter)) bucket.parameters.push_back(parameter);
       bucket_of_unit_.push_back(bucket.parameters.empty() ? kNone : static_cast<int>(role_->buckets.size()));
       if (!bucket.parameters.empty()) role_->buckets.push_back(std::move(bucket));
     }
-    if (!tied.empty()) {
+    if (!shared.empty()) {
       tied_ = static_cast<int>(role_->buckets.size());
-      role_->buckets.push_back({tied, 0, kNone});
+      role_->buckets.push_back({{}, 0, kNone});
+      for (const auto& [parameter, users] : shared) role_->buckets.back().parameters.push_back(parameter);
     }
     for (auto& bucket : role_->buckets)
       for (const int parameter : bucket.parameters) bucket.bytes += bytes_[at(parameter)];

@@ -1,7 +1,6 @@
 #include "ddl/strategy/sharded_units.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "ddl/strategy/stages.h"
@@ -72,16 +71,6 @@ std::vector<int> cut_units(const ModelGraph& graph, const std::vector<std::int64
     count += more > 0 ? 1 : 0;
   }
   return cuts;
-}
-
-std::vector<int> tied_parameters(const ModelGraph& graph, const std::vector<int>& cuts) {
-  std::map<int, int> users;
-  for (const auto& stage : make_stages(graph, cuts))
-    for (const int parameter : stage.parameters) ++users[parameter];
-  std::vector<int> tied;
-  for (const auto& [parameter, count] : users)
-    if (count > 1) tied.push_back(parameter);
-  return tied;
 }
 
 std::int64_t usual_unit_bytes(std::int64_t all) { return std::max(std::int64_t{1} << 20, all / 16); }

@@ -22,9 +22,6 @@ std::vector<int> network_blocks(const ModelGraph& graph);
 /// `bytes`: of each parameter, 0 of those that are gathered otherwise.
 std::vector<int> cut_units(const ModelGraph& graph, const std::vector<std::int64_t>& bytes, const UnitSize& size);
 
-/// Numbers, ascending, of the parameters that layers of more than one unit use.
-std::vector<int> tied_parameters(const ModelGraph& graph, const std::vector<int>& cuts);
-
 /// A sixteenth of the bytes, but a MiB at least: a unit that waits beside the one that computes is then an eighth of the network at most, and
 /// each gather worth its latency.
 std::int64_t usual_unit_bytes(std::int64_t all);

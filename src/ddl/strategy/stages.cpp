@@ -66,6 +66,14 @@ std::vector<Stage> make_stages(const ModelGraph& graph, const std::vector<int>& 
   return stages;
 }
 
+std::map<int, std::vector<int>> shared_parameters(const std::vector<Stage>& stages) {
+  std::map<int, std::vector<int>> users;
+  for (int stage = 0; stage < static_cast<int>(stages.size()); ++stage)
+    for (const int parameter : stages[at(stage)].parameters) users[parameter].push_back(stage);
+  std::erase_if(users, [](const auto& each) { return each.second.size() < 2; });
+  return users;
+}
+
 std::vector<Crossing> crossings(const ModelGraph& graph, const std::vector<Stage>& stages) {
   const auto learns = learning_layers(graph);
   std::map<std::pair<int, int>, std::vector<int>> read;

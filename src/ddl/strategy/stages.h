@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "ddl/nn/graph.h"
@@ -18,6 +19,9 @@ struct Crossing {
 /// `cuts`: the first layer of each stage, ascending, beginning with 0. A parameter belongs to every stage that uses it.
 /// Errors: invalid_argument where cuts do not ascend within the network.
 std::vector<Stage> make_stages(const ModelGraph& graph, const std::vector<int>& cuts);
+
+/// Parameters that several stages use, and those stages, ascending. Each has a copy; their gradients must be summed.
+std::map<int, std::vector<int>> shared_parameters(const std::vector<Stage>& stages);
 
 /// Of every pair of stages that has any, by `from`, then `to`.
 std::vector<Crossing> crossings(const ModelGraph& graph, const std::vector<Stage>& stages);

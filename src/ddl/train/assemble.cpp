@@ -8,15 +8,10 @@
 #include "ddl/core/error.h"
 #include "ddl/core/hash.h"
 #include "ddl/strategy/split_parts.h"
+#include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
 namespace {
-
-ElementType type_of(const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble ? ElementType::fp64 : ElementType::fp32; }
-
-Buffer buffer_of(const at::Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel()), type_of(tensor)};
-}
 
 /// Dense in whatever order of dimensions: all workers keep the same one.
 at::Tensor flat(const at::Tensor& tensor) { return tensor.detach().as_strided({tensor.numel()}, {1}); }

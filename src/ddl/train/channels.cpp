@@ -1,10 +1,10 @@
 #include "ddl/train/channels.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "ddl/core/error.h"
+#include "ddl/core/numbers.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/peers.h"
 
@@ -21,8 +21,7 @@ Channels::Channels(const Plan& plan, int worker, Communicator* everyone) : plan_
     // Servers have links of their own (server_links.h).
     if (is_transfer(task) && plan.serving.servers == 0 && peer_of(plan, worker, task) != kNone) pairs.insert(key_of(task));
   }
-  std::vector<int> all(static_cast<std::size_t>(plan.workers()));
-  std::iota(all.begin(), all.end(), 0);
+  const auto all = first_numbers(plan.workers());
   for (const int number : used) {
     invariant(everyone_ != nullptr, "a plan with collectives has a communicator");
     const auto together = members(plan.mesh, plan.groups[static_cast<std::size_t>(number)], worker);

@@ -83,7 +83,7 @@ TEST(DeferredStatistics, AreAskedForByName) {
     pipeline({graph, 2, 6, 4, parse_spec("pipeline[batch-norm=global]"), {}});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("got 'global', expected micro or deferred"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("got 'global', expected one of: micro, deferred"), std::string::npos) << error.what();
   }
 }
 

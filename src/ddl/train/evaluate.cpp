@@ -11,6 +11,7 @@
 #include "ddl/train/autocast.h"
 #include "ddl/train/objective.h"
 #include "ddl/train/score_sentences.h"
+#include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
 namespace {
@@ -23,10 +24,7 @@ std::vector<at::Tensor> share_statistics(Network& network, Device& device, Commu
   for (auto& buffer : network.buffers()) {
     own.push_back(buffer.clone());
     auto local = fetch(device, buffer).to(at::kDouble, false, true);
-    communicator
-        .all_reduce({static_cast<std::byte*>(local.data_ptr()), static_cast<std::size_t>(local.numel()), ElementType::fp64},
-                    ReduceOp::average)
-        .wait();
+    communicator.all_reduce(buffer_of(local), ReduceOp::average).wait();
     buffer.copy_(device.upload(local));
   }
   return own;

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "ddl/core/error.h"
+#include "ddl/core/numbers.h"
 #include "ddl/core/text.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
+#include "ddl/train/assemble.h"
 #include "ddl/train/executor_asynchronous.h"
 #include "ddl/train/precision.h"
 
@@ -58,7 +59,11 @@ void Executor::adopt(Plan plan) {
     (communicates(task) ? communication_tasks_ : compute_tasks_).push_back(i);
     if (task.kind == TaskKind::collective && task.cargo == Cargo::control) control_task_ = i;
   }
-  for (auto& [key, tasks] : communication_queues(own)) queues_.push_back({tasks});
+  queue_of_.assign(own.tasks.size(), 0);
+  for (auto& [key, tasks] : communication_queues(own)) {
+    for (const int task : tasks) queue_of_[static_cast<std::size_t>(task)] = queues_.size();
+    queues_.push_back({tasks});
+  }
   if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_, worker_);
   if (!channels_) channels_ = std::make_unique<Channels>(plan_, worker_, communicator_);
   adopt_buckets();
@@ -71,6 +76,8 @@ void Executor::adopt_buckets() {
   const auto& numbers = network_.parameter_numbers();
   std::map<int, std::size_t> place;  // of a parameter among the network's
   for (std::size_t i = 0; i < numbers.size(); ++i) place[numbers[i]] = i;
+  const auto specs = network_.graph().parameter_specs();
+  const auto holders = first_holders(plan_, static_cast<int>(specs.size()));
   std::vector<bool> in_bucket(numbers.size());
   for (const auto& bucket : own.buckets)
     for (const int parameter : bucket.parameters) in_bucket[place.at(parameter)] = true;
@@ -81,16 +88,10 @@ void Executor::adopt_buckets() {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (in_bucket[i]) among_bucketed_[numbers[i]] = bucketed_.size();
     (in_bucket[i] ? bucketed_ : unbucketed_).push_back(i);
-    const auto holds = [&](const Role& other) {
-      return std::any_of(other.stages.begin(), other.stages.end(), [&](int stage) {
-        const auto& all = plan_.stages[static_cast<std::size_t>(stage)].parameters;
-        return std::binary_search(all.begin(), all.end(), numbers[i]);
-      });
-    };
     // Each part has a piece of its own of what is split, and each shard a part of its own of everything.
-    const bool piece = network_.graph().parameter_specs()[static_cast<std::size_t>(numbers[i])].piece.has_value();
+    const bool piece = specs[static_cast<std::size_t>(numbers[i])].piece.has_value();
     const int own_place = plan_.mesh.coordinate("sharded", worker_) * plan_.mesh.size("tensor") + (piece ? plan_.mesh.coordinate("tensor", worker_) : 0);
-    if (std::find_if(plan_.roles.begin(), plan_.roles.end(), holds)->first + own_place == worker_) owned_.push_back(i);
+    if (holders[static_cast<std::size_t>(numbers[i])] + own_place == worker_) owned_.push_back(i);
   }
   if (own.buckets.empty()) return;
   if (shards_ != nullptr) return adopt_shards();
@@ -128,9 +129,7 @@ void Executor::adopt_compression() {
   if (compressed_) return compressed_->forget();
   const auto reduces_gradients = [](const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::gradients; };
   auto& group = channels_->of_collective(*std::find_if(own.tasks.begin(), own.tasks.end(), reduces_gradients));
-  std::vector<int> everyone(static_cast<std::size_t>(group.size()));
-  std::iota(everyone.begin(), everyone.end(), 0);
-  compressed_group_ = group.group(everyone);
+  compressed_group_ = group.group(first_numbers(group.size()));
   compressed_ = std::make_unique<CompressedAllReduce>(*compressed_group_, exchange_.compression, CompressedAllReduceOptions{exchange_.collective, exchange_.seed});
 }
 
@@ -237,7 +236,10 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
 
   runner_->end_step();
   StepResult result;
-  if (has_loss_) result.samples = step.batch->samples;
+  // Workers of one stage have micro-batches of their own.
+  for (const int task : compute_tasks_)
+    if (const auto& each = step.tasks[static_cast<std::size_t>(task)]; has_loss_ && each.kind == TaskKind::forward && each.stage + 1 == static_cast<int>(plan_.stages.size()))
+      result.samples += static_cast<std::int64_t>(samples_of(step, each).size());
   result.loss = read_loss(step);
   tell_pending(step);
   const auto not_finite = [&](const std::string& got) { throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", number, got)); };

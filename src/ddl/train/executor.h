@@ -214,6 +214,7 @@ class Executor {
   std::array<double, 3> control_{};     ///< votes to stop, 0 or NaN for the loss, squares of the gradient
   std::vector<int> compute_tasks_, communication_tasks_;
   std::vector<Queue> queues_;
+  std::vector<std::size_t> queue_of_;   ///< by task that communicates
   std::vector<std::size_t> unbucketed_; ///< the network's parameters that are in no bucket
   std::vector<std::size_t> bucketed_;   ///< those that are, in the order of GradientBuckets
   std::map<int, std::size_t> among_bucketed_;  ///< by a parameter's number: its place in that order

@@ -7,26 +7,9 @@
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/train/executor_asynchronous.h"
+#include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
-namespace {
-
-ElementType element_type(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat: return ElementType::fp32;
-    case at::kDouble: return ElementType::fp64;
-    case at::kBFloat16: return ElementType::bf16;
-    case at::kHalf: return ElementType::fp16;
-    default: throw Error(Code::unsupported, fmt::format("[executor] unsupported: a message of {}", c10::toString(type)));
-  }
-}
-
-/// Dense memory, whatever the order of its dimensions.
-Buffer buffer_of(const at::Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel()), element_type(tensor.scalar_type())};
-}
-
-}  // namespace
 
 std::uint32_t Executor::meeting_of(const Task& task) const {
   if (task.meeting == kNone) return 0;
@@ -150,7 +133,7 @@ std::array<double, 3> Executor::control_of(Step& step) {
 
 void Executor::start_control(Step& step, int number) {
   // Each part of the gradient is to be where it is counted.
-  if (gradient_shards_)
+  if (gradient_shards_ || needs_whole_gradient(recipe_))
     for (const int other : step.tasks[static_cast<std::size_t>(number)].after) complete(step, other);
   control_ = control_of(step);
   step.handles[static_cast<std::size_t>(number)].push_back(channels_->of_collective(step.tasks[static_cast<std::size_t>(number)])
@@ -169,21 +152,16 @@ void Executor::complete(Step& step, int number) {
   }
   const auto begin = device_.mark();
   // It may be behind others of its queue, and those behind what nobody has waited for yet.
-  for (auto& queue : queues_) {
-    if (step.started[i] || !communicates(task)) break;
-    if (std::find(queue.tasks.begin(), queue.tasks.end(), number) == queue.tasks.end()) continue;
-    while (!step.started[i]) {
-      const int next = queue.tasks[queue.next];
-      if (!step.due[static_cast<std::size_t>(next)]) {
-        ++queue.next;
-        continue;
-      }
+  while (communicates(task) && !step.started[i]) {
+    auto& queue = queues_[queue_of_[i]];
+    const int next = queue.tasks[queue.next];
+    if (step.due[static_cast<std::size_t>(next)]) {
       const auto& first = step.tasks[static_cast<std::size_t>(next)];
       for (const int other : first.after) complete(step, other);
       invariant(is_raised(step, first), "every collective of a sound plan can be started");
       start(step, next);
-      ++queue.next;
     }
+    ++queue.next;
   }
   for (const auto& handle : step.handles[i]) handle.wait();
   step.done[i] = true;

@@ -10,6 +10,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/measure/clock.h"
+#include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
 namespace {
@@ -28,7 +29,7 @@ struct GradientShards::Hook : torch::autograd::PostAccumulateGradHook {
 };
 
 GradientShards::GradientShards(std::vector<at::Tensor> parameters, const std::vector<ShardLayout>& layouts, Transport& transport)
-    : parameters_(std::move(parameters)), layouts_(layouts), type_(shard_type(parameters_.at(0))), element_bytes_(ddl::size_of(type_)) {
+    : parameters_(std::move(parameters)), layouts_(layouts), type_(parameter_type(parameters_.at(0))), element_bytes_(ddl::size_of(type_)) {
   const auto count = parameters_.size();
   bucket_of_.resize(count);
   offset_of_.resize(count);

@@ -9,21 +9,9 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "ddl/core/error.h"
+#include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
-namespace {
-
-constexpr std::size_t kAlignment = 64;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-ElementType element_type(at::ScalarType type) {
-  if (type == at::kFloat) return ElementType::fp32;
-  if (type == at::kDouble) return ElementType::fp64;
-  throw Error(Code::unsupported, fmt::format("[gradients] unsupported element type; got {}, expected fp32 or fp64", c10::toString(type)));
-}
-
-}  // namespace
 
 struct GradientBuckets::Hook : torch::autograd::PostAccumulateGradHook {
   GradientBuckets* owner;
@@ -35,9 +23,9 @@ struct GradientBuckets::Hook : torch::autograd::PostAccumulateGradHook {
 GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport, Device& device)
     : device_(device), parameters_(std::move(parameters)), views_(parameters_.size()), bucket_of_(parameters_.size()), filled_(parameters_.size()), came_(parameters_.size()) {
   invariant(!parameters_.empty(), "buckets hold at least one parameter");
-  type_ = element_type(parameters_[0].scalar_type());
+  type_ = parameter_type(parameters_[0]);
   element_bytes_ = size_of(type_);
-  std::size_t bytes = kAlignment;
+  std::size_t bytes = aligned(1);
   for (const auto& parameter : parameters_) bytes += aligned(parameter.nbytes());
   memory_ = transport.allocate(bytes);
   if (!device_.is_host()) {

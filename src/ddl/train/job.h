@@ -47,6 +47,8 @@ struct Job {
   std::vector<int> hosts = {};
   std::vector<std::string> addresses = {};
   Seconds latency{0};
+  /// Measured seconds of each layer of the network for one micro-batch (measure_layers.h), which strategies cut it by; empty: by FLOPs.
+  std::vector<double> forward_seconds = {}, backward_seconds = {};
   std::vector<MeasuredChoice> measured;  ///< what "auto" stands for here, by a machine profile; empty: the built-in rule
 
   std::int64_t batch = 64;    ///< global: of all workers together

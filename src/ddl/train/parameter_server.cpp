@@ -8,13 +8,9 @@
 
 #include "ddl/collective/reduce.h"
 #include "ddl/plan/plan.h"
+#include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
-namespace {
-
-ElementType type_of(const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble ? ElementType::fp64 : ElementType::fp32; }
-
-}  // namespace
 
 ParameterServer::ParameterServer(const Options& options, const std::vector<at::Tensor>& start, Transport& transport, const MakeOptimizer& make)
     : options_(options),
@@ -54,7 +50,7 @@ void ParameterServer::push(int worker, const ServerWord& word, const Fetch& fetc
 
 /// The first of a clock begins the sum; no pass over memory to zero it.
 void ParameterServer::add(int worker, std::size_t offset, std::span<const std::byte> piece) {
-  const auto type = type_of(parameters_[0]);
+  const auto type = parameter_type(parameters_[0]);
   if (worker == 0)
     std::memcpy(sum_.data() + offset, piece.data(), piece.size());
   else

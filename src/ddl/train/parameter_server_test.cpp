@@ -89,18 +89,9 @@ TEST(ParameterServer, OneVoteStopsAllWorkers) {
 }
 
 TEST(ParameterServer, ALossThatIsNotFiniteEndsAllWorkers) {
-  for (const auto* form : {"parameter-server[servers=2]", "parameter-server[async]"}) {
-    Trial trial{"lenet", form, 6, 50};
-    trial.bright = 3;
-    trial.brightness = std::nanf("");
-    const auto outcomes = testing::run_group("inproc", 3, [&](Communicator& communicator) { train_rank(trial, communicator.rank(), 3, &communicator); }, {Seconds{60}});
-    for (const auto& outcome : outcomes) {
-      ASSERT_TRUE(outcome.has_value()) << form;
-      const std::string said = outcome->what();
-      // Who has not heard by the time that the others have gone is told who went.
-      EXPECT_TRUE(said.find("loss is not finite at step") != std::string::npos || said.find("lost worker") != std::string::npos || said.find("the server of worker") != std::string::npos) << form << ": " << said;
-    }
-  }
+  // Who has not heard by the time that the others have gone is told who went.
+  for (const auto* form : {"parameter-server[servers=2]", "parameter-server[async]"})
+    expect_all_end_of_a_loss_that_is_not_finite({"lenet", form, 6, 50}, 3, {"loss is not finite at step", "lost worker", "the server of worker"});
 }
 
 // A worker that gives up in the middle of a step is named to all others, be it one with a server or one without. Of several servers one may first be told of by another that

@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 
 #include "ddl/core/error.h"
+#include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
 namespace {
@@ -52,7 +53,7 @@ ParameterShards::ParameterShards(const Plan& plan, int worker, Network& network,
   if (!device.is_host())
     throw Error(Code::unsupported, fmt::format("[shards] unsupported: parameters in parts on a device with memory of its own are not in this version; got {}, expected cpu", device.name()));
   const c10::NoGradGuard guard;
-  type_ = shard_type(network.parameters().at(0));
+  type_ = parameter_type(network.parameters().at(0));
   element_bytes_ = ddl::size_of(type_);
   layouts_ = shard_layouts(plan, worker, network);
   own_.resize(network.parameters().size());

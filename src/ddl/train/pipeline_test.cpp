@@ -75,14 +75,7 @@ TEST(Pipeline, EachWorkerHoldsItsStagesAlone) {
 }
 
 TEST(Pipeline, ALossThatIsNotFiniteEndsAllWorkers) {
-  Trial trial{"lenet", "pipeline[micro=2]"};
-  trial.bright = 3;
-  trial.brightness = std::nanf("");
-  const auto outcomes = testing::run_group("inproc", 3, [&](Communicator& communicator) { train_rank(trial, communicator.rank(), 3, &communicator); }, {Seconds{60}});
-  for (const auto& outcome : outcomes) {
-    ASSERT_TRUE(outcome.has_value());
-    EXPECT_NE(std::string(outcome->what()).find("loss is not finite at step"), std::string::npos) << outcome->what();
-  }
+  expect_all_end_of_a_loss_that_is_not_finite({"lenet", "pipeline[micro=2]"}, 3);
 }
 
 // What a worker stands still for is a bubble until the message is on its way.

@@ -7,12 +7,6 @@
 
 namespace ddl {
 
-ElementType shard_type(const at::Tensor& parameter) {
-  if (parameter.scalar_type() == at::kFloat) return ElementType::fp32;
-  if (parameter.scalar_type() == at::kDouble) return ElementType::fp64;
-  throw Error(Code::unsupported, fmt::format("[shards] unsupported element type; got {}, expected fp32 or fp64", c10::toString(parameter.scalar_type())));
-}
-
 std::vector<ShardLayout> shard_layouts(const Plan& plan, int worker, Network& network) {
   const auto& numbers = network.parameter_numbers();
   std::map<int, std::size_t> place;

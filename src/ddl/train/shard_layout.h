@@ -33,10 +33,4 @@ std::vector<ShardLayout> shard_layouts(const Plan& plan, int worker, Network& ne
 /// rules for vectors still know them.
 at::Tensor own_part(const at::Tensor& own, const ShardLayout& layout, const ShardLayout::Parameter& which, const at::Tensor& parameter);
 
-/// fp32 or fp64. Errors: unsupported.
-ElementType shard_type(const at::Tensor& parameter);
-
-/// From a multiple of 64 bytes on.
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 }  // namespace ddl

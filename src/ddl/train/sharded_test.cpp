@@ -122,16 +122,7 @@ TEST(Sharded, WorkersSkipAStepTogether) {
 }
 
 TEST(Sharded, ALossThatIsNotFiniteEndsAllWorkers) {
-  for (const auto* form : {"sharded[level=2]", "sharded[unit=1]"}) {
-    Trial trial{"lenet", form};
-    trial.bright = 3;
-    trial.brightness = std::nanf("");
-    const auto outcomes = testing::run_group("inproc", 3, [&](Communicator& communicator) { train_rank(trial, communicator.rank(), 3, &communicator); }, {Seconds{60}});
-    for (const auto& outcome : outcomes) {
-      ASSERT_TRUE(outcome.has_value());
-      EXPECT_NE(std::string(outcome->what()).find("loss is not finite at step"), std::string::npos) << outcome->what();
-    }
-  }
+  for (const auto* form : {"sharded[level=2]", "sharded[unit=1]"}) expect_all_end_of_a_loss_that_is_not_finite({"lenet", form}, 3);
 }
 
 /// One worker's shards of a plan, without a step.

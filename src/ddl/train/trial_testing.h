@@ -130,6 +130,7 @@ struct Outcome {
   int pinned = 0;                   ///< blocks that it was not told to unpin
   std::vector<at::Tensor> buffers = {};      ///< running statistics that the rank holds
   std::vector<int> buffer_numbers = {};
+  std::int64_t samples = 0;         ///< whose loss the rank computed
 };
 
 inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator* communicator) {
@@ -175,6 +176,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
     };
     const auto result = executor.step(step, next_batch, trial.rate, trial.ask_at >= 0 && step >= trial.ask_at && rank == trial.ask_rank);
     outcome.loss += result.loss;
+    outcome.samples += result.samples;
     ++outcome.steps;
     if (result.stop) break;
     if (step == 0 && !shards && plan.stages.size() == 1 && !executor.role().buckets.empty()) {
@@ -250,6 +252,18 @@ inline std::vector<at::Tensor> whole(const std::vector<Outcome>& outcomes, const
         all[number] = outcome.parameters[i];
     }
   return all;
+}
+
+/// A sample of NaN ends all workers, each saying one of `words`.
+inline void expect_all_end_of_a_loss_that_is_not_finite(Trial trial, int ranks, const std::vector<std::string>& words = {"loss is not finite at step"}) {
+  if (trial.bright < 0) trial.bright = 3;
+  trial.brightness = std::nanf("");
+  const auto outcomes = run_group("inproc", ranks, [&](Communicator& communicator) { train_rank(trial, communicator.rank(), ranks, &communicator); }, {Seconds{60}});
+  for (const auto& outcome : outcomes) {
+    ASSERT_TRUE(outcome.has_value()) << trial.strategy;
+    const std::string said = outcome->what();
+    EXPECT_TRUE(std::any_of(words.begin(), words.end(), [&](const std::string& word) { return said.find(word) != std::string::npos; })) << trial.strategy << ": " << said;
+  }
 }
 
 /// The ranks end with the parameters of the reference, replicas with the same bits, and their losses add up to its own: in fp64.

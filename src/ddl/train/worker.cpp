@@ -18,6 +18,7 @@
 #include "ddl/train/evaluate.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/failure.h"
+#include "ddl/train/job_network.h"
 #include "ddl/train/learning_rate.h"
 #include "ddl/train/make_communicator.h"
 #include "ddl/train/memory_ledger.h"
@@ -30,8 +31,6 @@ namespace {
 
 /// Steps are told in batches, so that telling costs nothing within one.
 constexpr Nanoseconds kTellEvery = 100'000'000;
-
-Kernels kernels(const Job& job) { return job.kernels == "torch" ? Kernels::torch : Kernels::fast; }
 
 std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   std::int64_t bytes = 0;
@@ -97,16 +96,6 @@ class Worker {
 std::string option_of(const Job& job, const std::string& name, const std::string& otherwise) {
   const auto found = job.strategy.options.find(name);
   return found == job.strategy.options.end() ? otherwise : found->second;
-}
-
-/// The most samples that one worker has in one forward pass.
-std::int64_t largest_pass(const Job& job, const Plan& plan) {
-  const auto cut = [](std::int64_t all, std::int64_t parts) { return (all + parts - 1) / parts; };
-  return cut(cut(job.batch, plan.shares()), plan.micro_batches);
-}
-
-NetworkOptions network_options(const Job& job, Device& device, std::vector<bool> layers = {}) {
-  return {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, device.where(), kernels(job), job.seed, std::move(layers)};
 }
 
 /// Nothing where every sample counts one.

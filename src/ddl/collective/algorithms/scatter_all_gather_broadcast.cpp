@@ -1,6 +1,5 @@
 #include "ddl/collective/algorithms/algorithms.h"
-
-#include <numeric>
+#include "ddl/core/numbers.h"
 
 namespace ddl {
 
@@ -11,10 +10,8 @@ namespace ddl {
 /// Errors:  none.
 /// Source:  M. Barnett et al., "Interprocessor collective communication library (InterCom)", 1994; Thakur et al. 2005.
 Schedule scatter_all_gather_broadcast(int rank, const CollectiveShape& shape) {
-  std::vector<int> everyone(static_cast<std::size_t>(shape.ranks));
-  std::iota(everyone.begin(), everyone.end(), 0);
   Schedule schedule = direct_scatter(rank, shape);
-  append(schedule, ring_all_gather(rank, shape), everyone, 0);
+  append(schedule, ring_all_gather(rank, shape), first_numbers(shape.ranks), 0);
   return schedule;
 }
 

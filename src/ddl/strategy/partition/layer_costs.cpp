@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iterator>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "ddl/core/error.h"
@@ -76,20 +75,6 @@ LayerCosts layer_costs(const ModelGraph& graph, const CostOptions& options) {
     costs.layers.push_back(cost);
   }
   return costs;
-}
-
-std::vector<SharedParameter> shared_parameters(const ModelGraph& graph, const std::vector<int>& cuts) {
-  const auto stage_of = [&](int layer) { return static_cast<int>(std::upper_bound(cuts.begin(), cuts.end(), layer) - cuts.begin()) - 1; };
-  std::map<std::pair<int, int>, std::set<int>> stages;
-  for (const auto& use : tied_uses(graph, 1)) {
-    auto& some = stages[{use.parameter.layer, use.parameter.parameter}];
-    some.insert(stage_of(use.parameter.layer));
-    some.insert(stage_of(use.layer));
-  }
-  std::vector<SharedParameter> shared;
-  for (const auto& [parameter, some] : stages)
-    if (some.size() > 1) shared.push_back({{parameter.first, parameter.second}, {some.begin(), some.end()}});
-  return shared;
 }
 
 }  // namespace ddl

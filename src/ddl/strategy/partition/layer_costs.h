@@ -54,13 +54,4 @@ struct LayerCosts {
 ///         positive.
 LayerCosts layer_costs(const ModelGraph& graph, const CostOptions& options);
 
-/// A parameter that several stages use. Each has a copy of it; the owner's stage is the first. Their gradients must be summed.
-struct SharedParameter {
-  Borrowed parameter = {};
-  std::vector<int> stages = {};  ///< in increasing order, at least two
-};
-
-/// Those of a partition whose stages begin at the layers `cuts`, the first of which is 0.
-std::vector<SharedParameter> shared_parameters(const ModelGraph& graph, const std::vector<int>& cuts);
-
 }  // namespace ddl

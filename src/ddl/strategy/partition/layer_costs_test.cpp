@@ -5,6 +5,7 @@
 #include "ddl/core/error.h"
 #include "ddl/nn/builtin.h"
 #include "ddl/nn/graph_builder.h"
+#include "ddl/strategy/stages.h"
 
 namespace ddl {
 namespace {
@@ -155,20 +156,22 @@ TEST(LayerCosts, TakesMeasuredTimes) {
   EXPECT_THROW(layer_costs(graph, {.samples = 0}), Error);
 }
 
+std::map<int, std::vector<int>> shared_among(const ModelGraph& graph, const std::vector<int>& cuts) { return shared_parameters(make_stages(graph, cuts)); }
+
 TEST(SharedParameters, AreThoseTiedAcrossStages) {
   const auto gpt = model("gpt");
   const int last = static_cast<int>(gpt.layers.size()) - 1;
-  const auto shared = shared_parameters(gpt, {0, 20, 40, last});
+  const auto shared = shared_among(gpt, {0, 20, 40, last});
   ASSERT_EQ(shared.size(), 1U);
-  EXPECT_EQ(shared[0].parameter.layer, number(gpt, "wte"));
-  EXPECT_EQ(shared[0].stages, (std::vector<int>{0, 3}));
-  EXPECT_TRUE(shared_parameters(gpt, {0}).empty());
+  EXPECT_EQ(gpt.parameter_specs()[static_cast<std::size_t>(shared.begin()->first)].name, "wte.weight");
+  EXPECT_EQ(shared.begin()->second, (std::vector<int>{0, 3}));
+  EXPECT_TRUE(shared_among(gpt, {0}).empty());
 
   const auto transformer = model("transformer");
   const int target = number(transformer, "target_embedding"), generator = number(transformer, "generator");
-  EXPECT_EQ(shared_parameters(transformer, {0, 10, target, generator})[0].stages, (std::vector<int>{0, 2, 3}));
-  EXPECT_EQ(shared_parameters(transformer, {0, 10})[0].stages, (std::vector<int>{0, 1}));
-  EXPECT_TRUE(shared_parameters(model("resnet18"), {0, 10}).empty());
+  EXPECT_EQ(shared_among(transformer, {0, 10, target, generator}).begin()->second, (std::vector<int>{0, 2, 3}));
+  EXPECT_EQ(shared_among(transformer, {0, 10}).begin()->second, (std::vector<int>{0, 1}));
+  EXPECT_TRUE(shared_among(model("resnet18"), {0, 10}).empty());
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 namespace ddl {
 
-double one_forward_one_backward(int stage, int stages) { return stages - stage; }
+double in_flight_of_1f1b(int stage, int stages) { return stages - stage; }
 
 Registry<Partitioner> builtin_partitioners() {
   Registry<Partitioner> partitioners("partitioner");

@@ -27,17 +27,19 @@ struct MachineLevel {
 using InFlight = std::function<double(int stage, int stages)>;
 
 /// That of 1F1B: as many as there are stages from this one on.
-double one_forward_one_backward(int stage, int stages);
+double in_flight_of_1f1b(int stage, int stages);
 
 struct PartitionInput {
   const LayerCosts& costs;
   int stages = 0;                                ///< 0: as many as is best, of pipedream alone
-  InFlight in_flight = one_forward_one_backward; ///< memory and pipedream
+  InFlight in_flight = in_flight_of_1f1b; ///< memory and pipedream
   // pipedream alone:
   std::vector<MachineLevel> machines = {};       ///< lowest level first; all workers are used
   double memory_limit = std::numeric_limits<double>::infinity();  ///< bytes per worker
   /// Exchanges of a replicated stage's gradients per micro-batch: 1 in PipeDream, 1/M where those of M are exchanged at once.
   double exchanges = 1;
+  /// Workers of each stage, of flops and time alone: a stage then takes that part of what one worker would. Empty: one each.
+  std::vector<int> replicas = {};
 };
 
 /// A pure function. Errors: invalid_argument for numbers of stages that do not fit, with those that would do.

@@ -73,7 +73,7 @@ TEST(PartitionOptimum, EqualsTheBestOfAllCuts) {
     const PartitionInput input{costs, stages};
     expect_optimal(costs, stages, partition_by_time(input), [](const NaiveStage& here, int, int) { return here.seconds; });
     expect_optimal(costs, stages, partition_by_flops(input), [](const NaiveStage& here, int, int) { return here.flops; });
-    for (const InFlight& in_flight : {InFlight(one_forward_one_backward), InFlight([](int, int) { return 4.0; })})
+    for (const InFlight& in_flight : {InFlight(in_flight_of_1f1b), InFlight([](int, int) { return 4.0; })})
       expect_optimal(costs, stages, partition_by_memory({costs, stages, in_flight}),
                      [&](const NaiveStage& here, int stage, int all) { return here.bytes(costs, in_flight(stage, all)); });
     if (HasFailure()) break;

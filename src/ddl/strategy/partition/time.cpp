@@ -9,8 +9,8 @@ Partition balance(const PartitionInput& input, double (Intervals::*amount)(int, 
   require_stages(input, layers.size());
   const auto split = minimise_largest(
       layers.size(), input.stages,
-      [&](int, int first, int last) {
-        const double here = (layers.*amount)(first, last);
+      [&](int stage, int first, int last) {
+        const double here = (layers.*amount)(first, last) / (input.replicas.empty() ? 1 : input.replicas[static_cast<std::size_t>(stage)]);
         return StageCost{here, here};
       },
       [&](int place) { return layers.crossing_bytes(place); });

@@ -1,5 +1,8 @@
 #include "ddl/strategy/pipeline/common.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "ddl/core/error.h"
 
 namespace ddl {
@@ -23,6 +26,25 @@ std::vector<Action> in_turn(int stage, int micro_batches, int warm_up) {
     if (i >= warm_up) actions.push_back({Pass::backward, stage, i - warm_up});
   }
   return actions;
+}
+
+PipelineOrder in_rounds(const std::vector<int>& replicas, int micro_batches, const std::function<int(int stage)>& warm_up) {
+  PipelineOrder all;
+  all.replicas = replicas;
+  for (int stage = 0; stage < static_cast<int>(replicas.size()); ++stage) {
+    const int workers = all.replicas_of(stage);
+    if (workers < 1 || workers > micro_batches)
+      throw Error(Code::invalid_argument, fmt::format("[pipeline] each replica of a stage has a micro-batch or more; got {} replicas of stage {} for {} micro-batches, expected 1 to {} "
+                                                      "replicas, or {} micro-batches", workers, stage, micro_batches, micro_batches, workers));
+    all.worker_of_stage.push_back(static_cast<int>(all.actions.size()));
+    for (int replica = 0; replica < workers; ++replica) {
+      const int own = (micro_batches - replica + workers - 1) / workers;
+      auto actions = in_turn(stage, own, std::min(own, warm_up(stage)));
+      for (Action& action : actions) action.micro_batch = replica + action.micro_batch * workers;
+      all.actions.push_back(std::move(actions));
+    }
+  }
+  return all;
 }
 
 }  // namespace ddl

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include "ddl/strategy/pipeline/schedules.h"
@@ -13,6 +14,10 @@ void require_shape(std::string_view name, const PipelineShape& shape, int least_
 /// Micro-batches 0 … m-1 through one stage: `warm_up` forwards, then one forward and one backward in turn, then the backwards
 /// that are left.
 std::vector<Action> in_turn(int stage, int micro_batches, int warm_up);
+
+/// Stages with so many workers each, which take micro-batches in turn; each worker does its own in_turn() with `warm_up` of its stage.
+/// Errors: invalid_argument where a worker would have none.
+PipelineOrder in_rounds(const std::vector<int>& replicas, int micro_batches, const std::function<int(int stage)>& warm_up);
 
 /// Of one idle time and one busy time per step.
 inline double idle_fraction(double idle, double busy) { return idle / (idle + busy); }

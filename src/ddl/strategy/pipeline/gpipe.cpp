@@ -18,6 +18,10 @@ Bubble bubble(const PipelineShape& shape, const PassSeconds& seconds) {
   return {idle_fraction((shape.workers - 1) * seconds.sum(), busy_seconds(shape, seconds))};
 }
 
+PipelineOrder replicated(const std::vector<int>& replicas, int micro_batches) {
+  return in_rounds(replicas, micro_batches, [&](int) { return micro_batches; });
+}
+
 int in_flight(const PipelineShape& shape, int) { return shape.micro_batches; }
 
 }  // namespace
@@ -28,6 +32,6 @@ int in_flight(const PipelineShape& shape, int) { return shape.micro_batches; }
 /// Held:    m micro-batches.
 /// Errors:  invalid_argument for more than one chunk.
 /// Source:  Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism", NeurIPS 2019, section 2.3.
-PipelineSchedule gpipe() { return {.order = order, .bubble = bubble, .in_flight = in_flight}; }
+PipelineSchedule gpipe() { return {.order = order, .bubble = bubble, .in_flight = in_flight, .replicated = replicated}; }
 
 }  // namespace ddl

@@ -1,5 +1,7 @@
 #include "ddl/strategy/pipeline/order.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace ddl {
@@ -17,6 +19,20 @@ std::string_view name(Pass pass) {
 std::string to_string(const Action& action) {
   return fmt::format("{} of stage {}, micro-batch {}{}", name(action.pass), action.stage, action.micro_batch,
                      action.ahead == 0 ? "" : fmt::format(", batch +{}", action.ahead));
+}
+
+int most_in_flight(const PipelineOrder& order, int stage) {
+  int most = 0;
+  const int first = order.worker_of_stage[static_cast<std::size_t>(stage)];
+  for (int worker = first; worker < first + order.replicas_of(stage); ++worker) {
+    int now = 0;
+    for (const Action& action : order.actions[static_cast<std::size_t>(worker)]) {
+      if (action.stage != stage) continue;
+      now += is_forward(action.pass) ? 1 : finishes(action.pass) ? -1 : 0;
+      most = std::max(most, now);
+    }
+  }
+  return most;
 }
 
 std::vector<int> looped_placement(const PipelineShape& shape) {

@@ -47,11 +47,17 @@ struct PipelineShape {
 /// What every worker does in a step, in order. A worker starts an action once the one before it is done and what the action
 /// needs of other workers is there.
 struct PipelineOrder {
-  std::vector<int> worker_of_stage;
+  std::vector<int> worker_of_stage;          ///< the first of its workers
   std::vector<std::vector<Action>> actions;  ///< by worker
+  /// Workers of each stage, which stand together and take micro-batches in turn: number r of R those m with m mod R = r (Narayanan et al.,
+  /// PipeDream, SOSP 2019, section 3.2). Empty: one each.
+  std::vector<int> replicas = {};
 
   int workers() const { return static_cast<int>(actions.size()); }
   int stages() const { return static_cast<int>(worker_of_stage.size()); }
+  int replicas_of(int stage) const { return replicas.empty() ? 1 : replicas[static_cast<std::size_t>(stage)]; }
+  /// Who computes a micro-batch in a stage.
+  int worker_of(int stage, int micro_batch) const { return worker_of_stage[static_cast<std::size_t>(stage)] + micro_batch % replicas_of(stage); }
   bool operator==(const PipelineOrder&) const = default;
 };
 
@@ -59,6 +65,9 @@ struct PipelineOrder {
 std::vector<int> looped_placement(const PipelineShape& shape);
 /// There and back, two chunks a worker: stages w and 2P-1-w on worker w, so that the last stage lies beside the first.
 std::vector<int> v_placement(const PipelineShape& shape);
+
+/// The most micro-batches of a stage between their forward and the end of their backward on one of its workers, whatever passes take.
+int most_in_flight(const PipelineOrder& order, int stage);
 
 /// Every stage's every micro-batch has, on the stage's worker, one forward, then one backward or its two parts in turn.
 /// Empty if so, else what is wrong. It does not look at what workers wait for: timing.h does.

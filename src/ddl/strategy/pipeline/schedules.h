@@ -41,6 +41,9 @@ struct PipelineSchedule {
   int (*weight_versions)(const PipelineShape& shape, int worker) = [](const PipelineShape&, int) { return 1; };
   /// Updates of a worker's weights that its gradients have not seen: they are applied to version t and were computed with t - this.
   int (*staleness)(const PipelineShape& shape, int worker) = [](const PipelineShape&, int) { return 0; };
+  /// The same order of stages with so many workers each (PipelineOrder::replicas); none: it cannot. Errors: invalid_argument where a worker would have no
+  /// micro-batch.
+  PipelineOrder (*replicated)(const std::vector<int>& replicas, int micro_batches) = nullptr;
 };
 
 /// gpipe, 1f1b, interleaved-1f1b, looped-bfs, zb-h1, zbv, dualpipev, pipedream, pipedream-2bw.

@@ -26,7 +26,7 @@ std::vector<Action> step_actions(const PipelineOrder& order, int worker, int ste
 }
 
 PipelineOrder unroll(const PipelineOrder& order, int micro_batches, int steps) {
-  PipelineOrder all{order.worker_of_stage, {}};
+  PipelineOrder all{order.worker_of_stage, {}, order.replicas};
   for (int worker = 0; worker < order.workers(); ++worker) {
     auto& actions = all.actions.emplace_back();
     const auto append = [&](Action action, int step) {

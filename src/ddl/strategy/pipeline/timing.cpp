@@ -37,6 +37,9 @@ class Simulation {
         micro_batches_ = std::max(micro_batches_, action.micro_batch + 1);
       }
     forward_done_.resize(index(order.stages(), 0));
+    owners_.resize(forward_done_.size());
+    for (int worker = 0; worker < order.workers(); ++worker)
+      for (const Action& action : order.actions[static_cast<std::size_t>(worker)]) owners_[index(action.stage, action.micro_batch)] = worker;
     gradient_done_ = forward_done_;
     next_.resize(order.actions.size());
     held_.resize(order.actions.size());
@@ -59,7 +62,7 @@ class Simulation {
         if (!ready) break;
         perform(action, w, *ready);
         for (const int stage : {action.stage - 1, action.stage + 1})
-          if (stage >= 0 && stage < order_.stages() && worker_of(stage) != worker) to_try.push_back(worker_of(stage));
+          if (stage >= 0 && stage < order_.stages() && worker_of(stage, action.micro_batch) != worker) to_try.push_back(worker_of(stage, action.micro_batch));
       }
     }
     require_all_done();
@@ -71,7 +74,7 @@ class Simulation {
   std::size_t index(int stage, int micro_batch) const {
     return static_cast<std::size_t>(stage) * static_cast<std::size_t>(micro_batches_) + static_cast<std::size_t>(micro_batch);
   }
-  int worker_of(int stage) const { return order_.worker_of_stage[static_cast<std::size_t>(stage)]; }
+  int worker_of(int stage, int micro_batch) const { return owners_[index(stage, micro_batch)]; }
 
   std::optional<double> done(const Need& need, int micro_batch) const {
     return (need.pass == Pass::forward ? forward_done_ : gradient_done_)[index(need.stage, micro_batch)];
@@ -83,7 +86,7 @@ class Simulation {
     for (const Need& need : needs_of(action, order_.stages())) {
       const auto seconds = done(need, action.micro_batch);
       if (!seconds) return std::nullopt;
-      ready = std::max(ready, *seconds + (worker_of(need.stage) == worker ? 0 : costs_.transfer_seconds));
+      ready = std::max(ready, *seconds + (worker_of(need.stage, action.micro_batch) == worker ? 0 : costs_.transfer_seconds));
     }
     return ready;
   }
@@ -116,7 +119,7 @@ class Simulation {
       for (const Need& need : needs_of(action, order_.stages()))
         if (!done(need, action.micro_batch))
           waiting.push_back(fmt::format("worker {} waits in {} for {} of worker {}", worker, to_string(action),
-                                        to_string({need.pass, need.stage, action.micro_batch}), worker_of(need.stage)));
+                                        to_string({need.pass, need.stage, action.micro_batch}), worker_of(need.stage, action.micro_batch)));
     }
     if (!waiting.empty()) throw Error(Code::invalid_argument, fmt::format("[pipeline] the order never ends: {}", join(waiting, "; ")));
   }
@@ -124,6 +127,7 @@ class Simulation {
   const PipelineOrder& order_;
   const PipelineCosts& costs_;
   int micro_batches_ = 0;
+  std::vector<int> owners_;                                          ///< by stage and micro-batch: who does it
   std::vector<std::optional<double>> forward_done_, gradient_done_;  ///< by stage and micro-batch
   std::vector<std::size_t> next_;                                    ///< by worker: which action is the next
   std::vector<int> held_, held_of_stage_;

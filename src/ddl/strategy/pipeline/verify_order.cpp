@@ -25,7 +25,7 @@ std::vector<std::string> verify(const PipelineOrder& order, int micro_batches) {
         complain(fmt::format("there are {} stages and {} micro-batches", order.stages(), micro_batches));
         continue;
       }
-      const int owner = order.worker_of_stage[static_cast<std::size_t>(action.stage)];
+      const int owner = order.worker_of(action.stage, action.micro_batch);
       if (owner != worker) complain(fmt::format("the stage is worker {}'s", owner));
       Seen& so_far = seen[at(action.stage, action.micro_batch)];
       if (is_forward(action.pass)) {

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <thread>
@@ -18,6 +17,7 @@
 #include <fmt/ranges.h>
 
 #include "ddl/core/error.h"
+#include "ddl/core/numbers.h"
 #include "ddl/transport/check.h"
 #include "ddl/transport/deadline.h"
 #include "ddl/transport/mpi/implementations.h"
@@ -84,12 +84,6 @@ std::set<std::string> shared_files() {
   for (std::string line; std::getline(maps, line);)
     if (const auto at = line.find("/dev/shm/"); at != std::string::npos) files.insert(line.substr(at));
   return files;
-}
-
-std::vector<int> first_ranks(int size) {
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
 }
 
 /// Ends this process, whose MPI does not start.
@@ -254,7 +248,7 @@ MpiWorld& MpiWorld::join(const std::string& implementation, Seconds timeout) {
   const std::lock_guard lock(joining);
   if (joined == nullptr) {
     joined = new MpiWorld(implementation, timeout);
-    joined->last_ = std::make_unique<MpiRendezvous>(*joined, first_ranks(joined->size()), timeout);
+    joined->last_ = std::make_unique<MpiRendezvous>(*joined, first_numbers(joined->size()), timeout);
     std::atexit([] { joined->leave(); });
     joined->processes_ = RankProcesses(joined->last_->exchange(RankProcesses::mine(), timeout));
   } else if (!implementation.empty() && implementation != joined->implementation_) {
@@ -289,7 +283,7 @@ void MpiWorld::leave() noexcept {
   }
   // From here on MPI refuses to end a job.
   Watchdog watchdog([this] {
-    exit_saying(fmt::format("[mpi] rank {} waited {} while {} ended; {}, so that this job ends", rank_, to_string(kFinish), implementation_, who_is_gone(first_ranks(size_))));
+    exit_saying(fmt::format("[mpi] rank {} waited {} while {} ended; {}, so that this job ends", rank_, to_string(kFinish), implementation_, who_is_gone(first_numbers(size_))));
   });
   watchdog.guard(deadline_after(kFinish));
   mpi_->finish();
@@ -354,7 +348,7 @@ void MpiWorld::check(int number, const char* what) const {
 
 std::unique_ptr<Rendezvous> mpi_rendezvous(const std::string& implementation, std::vector<int> world_ranks, Seconds timeout) {
   auto& world = MpiWorld::join(implementation, timeout);
-  if (world_ranks.empty()) world_ranks = first_ranks(world.size());
+  if (world_ranks.empty()) world_ranks = first_numbers(world.size());
   if (std::find(world_ranks.begin(), world_ranks.end(), world.rank()) == world_ranks.end())
     throw Error(Code::invalid_argument, fmt::format("[mpi] rank {} of the world is not among those who meet", world.rank()));
   return std::make_unique<MpiRendezvous>(world, std::move(world_ranks), timeout);

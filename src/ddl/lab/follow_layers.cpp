@@ -1,0 +1,89 @@
+#include "ddl/lab/follow_layers.h"
+
+#include <csignal>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "ddl/core/error.h"
+#include "ddl/core/text.h"
+#include "ddl/lab/process_group.h"
+#include "ddl/measure/clock.h"
+#include "ddl/train/failure.h"
+#include "ddl/train/measure_layers.h"
+#include "ddl/train/plan_job.h"
+
+namespace ddl {
+namespace {
+
+/// For what should take a second or two.
+constexpr Seconds kPatience{60};
+
+int measure(const Job& job, const SampleShape& shape, Control& control) {
+  try {
+    const auto found = measure_job(job, shape);
+    control.send(MessageType::result, Json{{"forward", found.forward}, {"backward", found.backward}, {"samples", found.samples}, {"sorts", found.sorts}, {"took", found.took}}.dump());
+    return 0;
+  } catch (const std::exception& error) {
+    tell_failure(control, error, {});
+    return 1;
+  }
+}
+
+/// What the process found. Errors: io with what became of it.
+Json measure_apart(const Job& job, const SampleShape& shape) {
+  std::optional<Json> found;
+  std::string failed;
+  int signal = 0;
+  {
+    ProcessGroup group;
+    group.start(0, [&](Control control) { return measure(job, shape, control); });
+    const auto begin = now();
+    while (group.running() > 0) {
+      for (const auto& event : group.poll({0.1})) {
+        if (event.kind == ProcessEvent::Kind::message && event.message.type == MessageType::result) found = parse_json(event.message.body, "what layers take");
+        if (event.kind == ProcessEvent::Kind::message && event.message.type == MessageType::failed) failed = parse_json(event.message.body, "a failure").at("message");
+        if (event.kind == ProcessEvent::Kind::exited && !found && failed.empty()) failed = describe_status(event.status);
+        if (event.kind == ProcessEvent::Kind::signal) signal = event.status;
+      }
+      if (signal != 0 || seconds(now() - begin) > kPatience.value) {
+        if (failed.empty()) failed = signal != 0 ? "interrupted" : fmt::format("not done after {}", to_string(kPatience));
+        group.kill_all();
+      }
+    }
+  }
+  // For whoever runs the workers.
+  if (signal != 0) ::raise(signal);
+  if (!found) throw Error(Code::io, failed);
+  return *found;
+}
+
+Json layers_json(const ModelGraph& graph, const Json& found) {
+  Json layers = Json::array();
+  for (std::size_t layer = 0; layer < graph.layers.size(); ++layer)
+    if (graph.layers[layer].kind != LayerKind::input)
+      layers.push_back({{"name", graph.layers[layer].name}, {"forward_ms", found.at("forward")[layer].get<double>() * 1e3}, {"backward_ms", found.at("backward")[layer].get<double>() * 1e3}});
+  return {{"samples", found.at("samples")}, {"sorts", found.at("sorts")}, {"took_s", found.at("took")}, {"layers", std::move(layers)}};
+}
+
+}  // namespace
+
+void follow_measured_layers(Experiment& experiment, const ModelGraph& graph, const SampleShape& shape, Json& record) {
+  record["measured_layers"] = nullptr;
+  auto& job = experiment.job;
+  if (experiment.subject != "ddlbench" || !cuts_by_time(job)) return;
+  try {
+    const auto found = measure_apart(job, shape);
+    job.forward_seconds = found.at("forward").get<std::vector<double>>();
+    job.backward_seconds = found.at("backward").get<std::vector<double>>();
+    if (const auto findings = verify(plan_job(job, graph), static_cast<int>(graph.parameter_specs().size())); !findings.empty())
+      throw Error(Code::invalid_argument, fmt::format("the plan is not sound: {}", join(findings, "; ")));
+    record["measured_layers"] = layers_json(graph, found);
+  } catch (const Error& error) {
+    job.forward_seconds.clear();
+    job.backward_seconds.clear();
+    record["messages"].push_back(fmt::format("layers not measured, the network is cut by FLOPs: {}", error.what()));
+  }
+}
+
+}  // namespace ddl

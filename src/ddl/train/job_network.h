@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "ddl/nn/network.h"
+#include "ddl/plan/plan.h"
+#include "ddl/train/device.h"
+#include "ddl/train/job.h"
+#include "ddl/train/precision.h"
+
+namespace ddl {
+
+// What a job says of its workers' networks.
+
+inline Kernels kernels(const Job& job) { return job.kernels == "torch" ? Kernels::torch : Kernels::fast; }
+
+inline NetworkOptions network_options(const Job& job, Device& device, std::vector<bool> layers = {}) {
+  return {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, device.where(), kernels(job), job.seed, std::move(layers)};
+}
+
+/// The most samples that one worker has in one forward pass.
+inline std::int64_t largest_pass(const Job& job, const Plan& plan) {
+  const auto cut = [](std::int64_t all, std::int64_t parts) { return (all + parts - 1) / parts; };
+  return cut(cut(job.batch, plan.shares()), plan.micro_batches);
+}
+
+}  // namespace ddl

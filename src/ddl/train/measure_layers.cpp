@@ -1,0 +1,162 @@
+#include "ddl/train/measure_layers.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include "ddl/core/error.h"
+#include "ddl/core/statistics.h"
+#include "ddl/measure/clock.h"
+#include "ddl/nn/model.h"
+#include "ddl/strategy/partition/crossing.h"
+#include "ddl/train/allocator.h"
+#include "ddl/train/autocast.h"
+#include "ddl/train/job_network.h"
+#include "ddl/train/plan_job.h"
+#include "ddl/train/value_types.h"
+
+namespace ddl {
+namespace {
+
+constexpr int kRuns = 5;
+constexpr Seconds kBudget{1};
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+/// What is computed, with what shapes: layers that say the same take as long.
+std::string sort_of(const ModelGraph& graph, const Layer& layer, const std::vector<bool>& learns, const std::vector<at::ScalarType>& types) {
+  const auto& a = layer.attributes;
+  auto text = fmt::format("{} {}x{} {}x{} {}x{} {}x{} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(layer.kind), a.kernel.height, a.kernel.width, a.stride.height, a.stride.width,
+                          a.padding.height, a.padding.width, a.padding_after.height, a.padding_after.width, a.groups, a.count_padding, a.heads, a.causal, a.rate, a.factor,
+                          a.milliseconds, layer.frozen, layer.in_place, layer.shape);
+  for (const int input : layer.inputs) text += fmt::format(" in {} {} {}", graph.layers[at(input)].shape, static_cast<int>(types[at(input)]), learns[at(input)] ? "learns" : "");
+  for (const auto& spec : layer.parameters) text += fmt::format(" own {} {}", spec.shape, spec.trainable);
+  for (const auto& [owner, parameter] : layer.borrowed) {
+    const auto& spec = graph.layers[at(owner)].parameters[at(parameter)];
+    text += fmt::format(" tied {} {}", spec.shape, spec.trainable);
+  }
+  return text;
+}
+
+/// One layer of a network, with values to compute on.
+class Bench {
+ public:
+  Bench(const ModelGraph& graph, NetworkOptions options, Device& device, const std::string& precision, std::int64_t samples, int number, const std::vector<bool>& learns,
+        const std::vector<at::ScalarType>& types)
+      : device_(device), precision_(precision), number_(at(number)), network_(graph, with_layer(std::move(options), graph, number)), values_(graph.layers.size()) {
+    for (const int input : graph.layers[number_].inputs) {
+      auto shape = graph.layers[at(input)].shape;
+      shape.insert(shape.begin(), samples);
+      const auto like = network_.tensor_options().dtype(types[at(input)]);
+      // Words are some word that every vocabulary has; numbers are neither all alike nor denormal.
+      auto value = types[at(input)] == at::kLong ? at::full(shape, SampleShape::kEnd, like)
+                                                 : at::linspace(-1, 1, std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()), network_.tensor_options()).to(like.dtype()).reshape(shape);
+      if (value.dim() == 4) value = value.contiguous(network_.memory_format());
+      given_.emplace_back(at(input), value.detach().requires_grad_(learns[at(input)]));
+    }
+    for (std::int64_t i = 0; i < samples; ++i) input_.samples.push_back(i);
+  }
+
+  /// Seconds forward and backward.
+  std::pair<double, double> run() {
+    const c10::AutoGradMode on(true);
+    // A layer may write over its input.
+    for (const auto& [place, value] : given_) values_[place] = value.clone();
+    device_.synchronize();
+    const auto begin = now();
+    at::Tensor out;
+    {
+      const Autocast autocast(network_.tensor_options().device().type(), precision_);
+      out = network_.forward_layer(number_, values_, input_, true);
+    }
+    device_.synchronize();
+    const double forward = seconds(now() - begin);
+    for (const auto& [place, value] : given_) values_[place].reset();
+    if (!out.requires_grad()) return {forward, 0};
+    const auto edge = torch::autograd::impl::gradient_edge(out);
+    const auto gradient = at::ones_like(out).detach();
+    out.reset();
+    device_.synchronize();
+    const auto middle = now();
+    torch::autograd::Engine::get_default_engine().execute({edge}, {gradient}, false, false, true);
+    device_.synchronize();
+    const double backward = seconds(now() - middle);
+    for (auto& parameter : network_.parameters()) parameter.mutable_grad().reset();
+    for (const auto& [place, value] : given_) value.mutable_grad().reset();
+    return {forward, backward};
+  }
+
+ private:
+  static NetworkOptions with_layer(NetworkOptions options, const ModelGraph& graph, int number) {
+    options.layers.assign(graph.layers.size(), false);
+    options.layers[at(number)] = true;
+    return options;
+  }
+
+  Device& device_;
+  std::string precision_;
+  std::size_t number_;
+  Network network_;
+  std::vector<std::pair<std::size_t, at::Tensor>> given_;
+  std::vector<at::Tensor> values_;
+  NetworkInput input_;
+};
+
+}  // namespace
+
+LayerSeconds measure_layers(const ModelGraph& graph, const NetworkOptions& options, Device& device, const std::string& precision, std::int64_t samples, Seconds budget) {
+  const auto begin = now();
+  for (const auto& layer : graph.layers)
+    if (layer.kind == LayerKind::script || layer.exchange)
+      throw Error(Code::unsupported, fmt::format("[measure] unsupported: layer '{}' of {} cannot be run by itself; expected a whole network of layers", layer.name, graph.name));
+  const auto learns = learning_layers(graph);
+  const auto types = value_types(graph, at::TensorOptions(options.type).device(options.device), precision);
+  std::map<std::string, std::vector<int>> sorts;
+  for (int number = 0; number < static_cast<int>(graph.layers.size()); ++number)
+    if (graph.layers[at(number)].kind != LayerKind::input) sorts[sort_of(graph, graph.layers[at(number)], learns, types)].push_back(number);
+  LayerSeconds found{std::vector<double>(graph.layers.size()), std::vector<double>(graph.layers.size()), samples, static_cast<int>(sorts.size())};
+  const double share = budget.value / static_cast<double>(std::max<std::size_t>(1, sorts.size()));
+  for (const auto& [sort, numbers] : sorts) {
+    const auto from = now();
+    Bench bench(graph, options, device, precision, samples, numbers.front(), learns, types);
+    bench.run();
+    std::vector<double> forward, backward;
+    do {
+      const auto [there, back] = bench.run();
+      forward.push_back(there);
+      backward.push_back(back);
+    } while (forward.size() < kRuns && seconds(now() - from) < share);
+    for (const int number : numbers) {
+      found.forward[at(number)] = median(forward);
+      found.backward[at(number)] = median(backward);
+    }
+  }
+  found.took = seconds(now() - begin);
+  return found;
+}
+
+bool cuts_by_time(const Job& job) {
+  const auto& options = job.strategy.options;
+  if ((job.strategy.name != "pipeline" && job.strategy.name != "model") || is_script(job.model.name)) return false;
+  const auto balance = options.find("balance");
+  const bool by_time = balance == options.end() || balance->second == "time" || balance->second == "pipedream";
+  return by_time && !options.contains("stages") && (job.workers.size() > 1 || options.contains("chunks"));
+}
+
+LayerSeconds measure_job(const Job& job, const SampleShape& shape) {
+  at::set_num_threads(job.workers.front().threads);
+  install_allocator(kernels(job) == Kernels::fast);
+  const auto graph = make_model(job.model, shape);
+  const auto device = make_device(job.workers.front().device, {.tf32 = job.precision == "tf32"});
+  return measure_layers(graph, network_options(job, *device), *device, job.precision, largest_pass(job, plan_job(job, graph)), kBudget);
+}
+
+}  // namespace ddl

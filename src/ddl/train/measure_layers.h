@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ddl/core/units.h"
+#include "ddl/data/dataset.h"
+#include "ddl/nn/network.h"
+#include "ddl/train/device.h"
+#include "ddl/train/job.h"
+
+namespace ddl {
+
+/// What each layer of a network takes for one micro-batch.
+struct LayerSeconds {
+  std::vector<double> forward, backward;  ///< seconds, by layer; of inputs 0
+  std::int64_t samples = 0;               ///< of the micro-batch
+  int sorts = 0;                          ///< layers that were run: those of one kind and the same shapes count as one
+  double took = 0;                        ///< seconds, all of it
+};
+
+/// Runs each sort of layer by itself on `samples` samples, forward and backward: once to warm up, then up to five times, of which the median counts. What it is
+/// given stays there and is no other layer's result, so that caches are warmer than in training.
+/// Cost:    no more than `budget` but for one warm-up and one run of each sort; the memory of one layer.
+/// Errors:  those of layers; unsupported for networks that are one file, and parts of split ones.
+/// Source:  torchgpipe.balance.balance_by_time (Kim et al., torchgpipe: On-the-fly Pipeline Parallelism for Training Giant Models, 2020) times layers in the same
+///          way, each by itself, again and again for so many seconds.
+LayerSeconds measure_layers(const ModelGraph& graph, const NetworkOptions& options, Device& device, const std::string& precision, std::int64_t samples, Seconds budget);
+
+/// Whether a job's plan depends on what layers take: where it cuts the network by time.
+bool cuts_by_time(const Job& job);
+
+/// measure_layers() of a job's network and micro-batches, as its rank 0 computes. For a process of its own: it takes the job's threads and device.
+LayerSeconds measure_job(const Job& job, const SampleShape& shape);
+
+}  // namespace ddl

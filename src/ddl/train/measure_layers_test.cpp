@@ -1,0 +1,109 @@
+#include "ddl/train/measure_layers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "ddl/core/error.h"
+#include "ddl/nn/builtin.h"
+#include "ddl/train/device_testing.h"
+#include "ddl/train/plan_job.h"
+
+namespace ddl {
+namespace {
+
+const SampleShape kImages{1, 28, 28, 10};
+
+LayerSeconds measured(const ModelGraph& graph, const std::string& device = "cpu", const std::string& precision = "fp32", Seconds budget = Seconds{0.2}) {
+  const auto made = test_device(device);
+  return measure_layers(graph, {at::kFloat, made->where()}, *made, precision, 4, budget);
+}
+
+std::size_t number(const ModelGraph& graph, const std::string& name) {
+  const auto found = std::find_if(graph.layers.begin(), graph.layers.end(), [&](const Layer& layer) { return layer.name == name; });
+  return static_cast<std::size_t>(found - graph.layers.begin());
+}
+
+TEST(MeasureLayers, FindsTheOneThatTakesLong) {
+  const auto graph = builtin_models().at("null").make(parse_spec("null[ms=30]"), kImages);
+  const auto found = measured(graph);
+  const auto wait = number(graph, "wait");
+  EXPECT_GE(found.forward[wait], 0.03);
+  for (std::size_t layer = 0; layer < graph.layers.size(); ++layer)
+    if (layer != wait) {
+      EXPECT_LT(found.forward[layer] + found.backward[layer], 0.03) << graph.layers[layer].name;
+    }
+  EXPECT_EQ(found.backward[wait], 0) << "nothing before it learns";
+  EXPECT_GT(found.backward[number(graph, "fc")], 0);
+}
+
+// Every kind of layer by itself: words and images, tied weights, what is written over, auxiliary heads, frozen layers; on every device, and where values change their type.
+TEST(MeasureLayers, RunsEveryKindOfLayer) {
+  for (const auto& entry : builtin_models().entries()) {
+    if (entry.name == "null") continue;
+    auto shape = natural_shape(entry.name);
+    if (shape.height > 64 && !entry.name.starts_with("inception")) shape.height = shape.width = 64;
+    ModelGraph graph;
+    try {
+      graph = entry.make({entry.name, {}}, shape);
+    } catch (const Error&) {
+      graph = entry.make({entry.name, {}}, natural_shape(entry.name));
+    }
+    if (graph.parameters() > 30'000'000) continue;  // others have the same kinds
+    const auto found = measured(graph, "cpu", "fp32", {0});
+    ASSERT_EQ(found.forward.size(), graph.layers.size()) << entry.name;
+    for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
+      EXPECT_EQ(found.forward[layer] > 0, graph.layers[layer].kind != LayerKind::input) << entry.name << " " << graph.layers[layer].name;
+      EXPECT_GE(found.backward[layer], 0);
+    }
+  }
+  const auto graph = builtin_models().at("transformer").make(parse_spec("transformer[hidden=16,heads=2,layers=1]"), natural_shape("transformer"));
+  for (const auto& device : test_devices())
+    for (const auto* precision : {"fp32", "bf16"}) EXPECT_GT(measured(graph, device, precision, {0}).forward.back(), 0) << device << " " << precision;
+}
+
+TEST(MeasureLayers, RunsOneOfEachSort) {
+  const auto graph = builtin_models().at("resnet50").make({"resnet50", {}}, {3, 32, 32, 10});
+  const auto found = measured(graph, "cpu", "fp32", {0});
+  EXPECT_LT(found.sorts, 80);
+  EXPECT_GT(graph.layers.size(), 150U);
+  EXPECT_EQ(found.forward[number(graph, "layer3.2.conv2")], found.forward[number(graph, "layer3.4.conv2")]);
+  EXPECT_NE(found.forward[number(graph, "layer3.2.conv2")], found.forward[number(graph, "layer4.2.conv2")]);
+}
+
+TEST(MeasureLayers, IsAskedForWhereTheCutFollowsTime) {
+  const auto asked = [](const std::string& strategy, int workers = 2) {
+    Job job;
+    job.strategy = parse_spec(strategy);
+    job.workers.assign(static_cast<std::size_t>(workers), {});
+    return cuts_by_time(job);
+  };
+  for (const auto* form : {"pipeline", "model", "pipeline[balance=time]", "pipeline[balance=pipedream]", "pipeline[replicas=2/1]"}) EXPECT_TRUE(asked(form)) << form;
+  for (const auto* form : {"data", "single", "pipeline[stages=3/5]", "pipeline[balance=flops]", "model[balance=memory]", "pipeline[balance=count]"}) EXPECT_FALSE(asked(form)) << form;
+  EXPECT_FALSE(asked("pipeline", 1));
+}
+
+// What was measured, wherever it came from, decides where the network is cut: the same on whoever makes the plan.
+TEST(MeasureLayers, PlansFollowWhatTheJobWasMeasuredWith) {
+  Job job;
+  job.strategy = parse_spec("pipeline[micro=4]");
+  job.workers.assign(2, {});
+  const auto graph = builtin_models().at("lenet").make({"lenet", {}}, kImages);
+  const int last = static_cast<int>(graph.layers.size());
+  for (int slow = 1; slow < last; ++slow) {
+    job.forward_seconds.assign(graph.layers.size(), 1e-6);
+    job.backward_seconds.assign(graph.layers.size(), 1e-6);
+    job.forward_seconds[static_cast<std::size_t>(slow)] = 1;
+    const auto plan = plan_job(job, graph);
+    // The slow one has a stage with as few others as there can be: nothing before it, or nothing behind.
+    const int cut = plan.stages[1].first;
+    EXPECT_TRUE(cut == slow || cut == slow + 1) << slow << " " << cut;
+  }
+  job.backward_seconds.clear();
+  EXPECT_THROW(plan_job(job, graph), Error);
+}
+
+}  // namespace
+}  // namespace ddl
