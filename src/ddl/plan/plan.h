@@ -39,6 +39,7 @@ enum class Cargo : std::uint8_t {
   control,               ///< a few numbers: whether to stop, whether all is finite, the norm of the gradient
   norms,                 ///< of each parameter, where a worker has but a part of it: sums of squares that its update depends on
   state,                 ///< what the optimizer keeps for the parameters of `bucket`: its tensor number `tensor`
+  inputs,                ///< what the loader read, of one micro-batch
 };
 
 std::string_view name(Cargo cargo);
@@ -116,6 +117,7 @@ struct Serving {
   int servers = 0;     ///< 0: parameters live with workers alone
   bool sums = true;    ///< gradients of a step are added up and applied once; else each is applied as it comes
   int stale = kNone;   ///< else: steps that the slowest worker may be behind one that goes on; kNone: any number
+  std::int64_t window = 0;  ///< bytes of a sum that a server has at once; 0: all of it
 };
 
 /// One training step of one strategy. Executed, verified, later priced and simulated.
@@ -131,6 +133,7 @@ struct Plan {
   int local_from = kNone;            ///< from this step on each worker follows the gradient of the mean over its own samples, and replicas differ
   int hops = 1;                      ///< of messages within a role: how often they are exchanged until what one worker says has reached all
   Serving serving = {};
+  bool in_process = false;           ///< workers are threads of one process
 
   int workers() const { return mesh.workers(); }
   int role_number(int worker) const;

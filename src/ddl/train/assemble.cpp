@@ -46,7 +46,9 @@ void for_each_parameter(const Plan& plan, int worker, Network& part, Device& dev
 }  // namespace
 
 bool is_in_parts(const Plan& plan) {
-  return std::any_of(plan.roles.begin(), plan.roles.end(), [&](const Role& role) { return role.stages.size() < plan.stages.size(); });
+  // A stage without layers, the loss alone, is no part.
+  const auto parts = std::count_if(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) { return stage.first < stage.last; });
+  return std::any_of(plan.roles.begin(), plan.roles.end(), [&](const Role& role) { return static_cast<std::ptrdiff_t>(role.stages.size()) < parts; });
 }
 
 std::vector<bool> layers_of(const Plan& plan, int worker) {
