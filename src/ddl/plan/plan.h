@@ -39,6 +39,7 @@ enum class Cargo : std::uint8_t {
   control,               ///< a few numbers: whether to stop, whether all is finite, the norm of the gradient
   norms,                 ///< of each parameter, where a worker has but a part of it: sums of squares that its update depends on
   state,                 ///< what the optimizer keeps for the parameters of `bucket`: its tensor number `tensor`
+  inputs,                ///< what the loader read, of one micro-batch
 };
 
 std::string_view name(Cargo cargo);
@@ -117,6 +118,7 @@ struct Serving {
   int servers = 0;     ///< 0: parameters live with workers alone
   bool sums = true;    ///< gradients of a step are added up and applied once; else each is applied as it comes
   int stale = kNone;   ///< else: steps that the slowest worker may be behind one that goes on; kNone: any number
+  std::int64_t window = 0;  ///< bytes of a sum that a server has at once; 0: all of it
 };
 
 /// One training step of one strategy. Executed, verified, later priced and simulated.
@@ -135,6 +137,7 @@ struct Plan {
   /// Dimensions that each worker's network is split along, over axis "tensor" (nn/split/split.h), by name; empty: workers have whole layers. Stages and
   /// tasks are then of the layers of such a part.
   std::string split = {};
+  bool in_process = false;           ///< workers are threads of one process
 
   int workers() const { return mesh.workers(); }
   int role_number(int worker) const;

@@ -84,6 +84,8 @@ std::vector<Crossing> crossings(const ModelGraph& graph, const std::vector<Stage
   for (int to = 0; to < static_cast<int>(stages.size()); ++to)
     for (int layer = stages[at(to)].first; layer < stages[at(to)].last; ++layer)
       for (const int input : graph.layers[at(layer)].inputs) reads(to, input);
+  // One without layers is the loss alone.
+  if (const auto& last = stages.back(); last.first == last.last) reads(static_cast<int>(stages.size()) - 1, last.first - 1);
   if (graph.auxiliary >= 0) reads(static_cast<int>(stages.size()) - 1, graph.auxiliary);
 
   std::vector<Crossing> found;

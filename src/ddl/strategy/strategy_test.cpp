@@ -40,7 +40,7 @@ TEST(StrategyConformance, PlansAreSound) {
                            "pipeline[schedule=zb-h1,recompute=except-last]", "pipeline[schedule=zbv]", "pipeline[schedule=dualpipev,batch-norm=deferred]", "sharded[level=1]", "sharded[level=2]",
                            "sharded[unit=1]", "sharded[unit=1MiB,prefetch=2]", "sharded[reshard=off]", "local[post=100,momentum=average]", "local[average=gossip]",
                            "local[average=gossip,topology=exponential,every=3]",
-                           "parameter-server[async]", "parameter-server[stale=4]"})
+                           "parameter-server[async]", "parameter-server[stale=4]", "data[in-process=mirrored]", "data[in-process=parallel,overlap=on]"})
     forms.emplace_back(form);
   for (const auto& form : forms)
     for (const auto& network : builtin_models().entries()) {
@@ -48,6 +48,8 @@ TEST(StrategyConformance, PlansAreSound) {
       const auto spec = parse_spec(form);
       for (const int workers : {1, 2, 3, 7, 64, 4096}) {
         if ((form == "single" || form == "tensor") && workers != 1) continue;
+        // A role for each thread: at that size one network will do (InProcess, below).
+        if (form.find("parallel") != std::string::npos && workers > 64) continue;
         const int chunks = form.find("chunks=3") != std::string::npos ? 3 : form.find("interleaved") != std::string::npos || form.find("v,") != std::string::npos || form.find("v]") != std::string::npos ? 2 : 1;
         if (form.starts_with("data") || form.starts_with("sharded") || form.starts_with("local") || form.starts_with("parameter-server") || form == "hybrid" || form == "single" || workers * chunks <= layers_of(graph)) {
           const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 4096, 4, spec, {}});
@@ -393,6 +395,72 @@ TEST(ParameterServerPlan, RefusesWhatCannotBe) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::unsupported);
   }
+}
+
+TEST(InProcess, OneWorkerHasTheBatchAndTheUpdates) {
+  const auto graph = model("lenet");
+  StrategyInput input{graph, 3, 12, 4, parse_spec("data[in-process=parallel]"), {}};
+  input.micro_batches = 2;
+  input.optimizer_tensors = 2;
+  const auto plan = data_parallel(input);
+  EXPECT_TRUE(plan.in_process);
+  EXPECT_EQ(plan.shares(), 1);
+  ASSERT_EQ(plan.roles.size(), 3U);
+  const auto count = [&](const Role& role, TaskKind kind, Cargo cargo) {
+    return std::count_if(role.tasks.begin(), role.tasks.end(), [&](const Task& task) { return task.kind == kind && task.cargo == cargo; });
+  };
+  const auto& first = plan.roles[0];
+  EXPECT_EQ(count(first, TaskKind::send, Cargo::inputs), 2 * 2);
+  EXPECT_EQ(count(first, TaskKind::receive, Cargo::activations), 2 * 2);
+  EXPECT_EQ(count(first, TaskKind::send, Cargo::activation_gradients), 2 * 2);
+  EXPECT_EQ(count(first, TaskKind::forward, Cargo::none), 2 * (1 + 3));
+  EXPECT_EQ(count(first, TaskKind::update, Cargo::none), static_cast<std::ptrdiff_t>(first.buckets.size()));
+  EXPECT_EQ(first.holds.optimizer, 2 * first.holds.parameters);
+  for (const auto& role : plan.roles) {
+    std::int64_t replicated = 0, reduced = 0;
+    for (const auto& task : role.tasks) {
+      if (task.kind == TaskKind::collective && task.cargo == Cargo::parameters) replicated += task.bytes;
+      if (task.kind == TaskKind::collective && task.cargo == Cargo::gradients) reduced += task.bytes;
+      if (task.cargo == Cargo::inputs) {
+        EXPECT_EQ(task.bytes, 2 * 28 * 28 * 4) << "images of two samples";
+      }
+      if (task.cargo == Cargo::activations) {
+        EXPECT_EQ(task.bytes, 2 * 10 * 4) << "logits of two samples";
+      }
+    }
+    EXPECT_EQ(replicated, graph.parameters() * 4);  // once a step, however many micro-batches
+    EXPECT_EQ(reduced, graph.parameters() * 4);
+    if (&role == &first) continue;
+    EXPECT_EQ(count(role, TaskKind::update, Cargo::none), 0);
+    EXPECT_EQ(role.holds.optimizer, 0);
+  }
+}
+
+TEST(InProcess, MirroredIsDataParallelismThatReducesAfterBackward) {
+  const auto graph = model("lenet");
+  const auto plan = data_parallel({graph, 3, 12, 4, parse_spec("data[in-process=mirrored]"), {}}), other = data_parallel({graph, 3, 12, 4, parse_spec("data[overlap=off]"), {}});
+  EXPECT_TRUE(plan.in_process);
+  EXPECT_FALSE(other.in_process);
+  ASSERT_EQ(plan.roles[0].tasks.size(), other.roles[0].tasks.size());
+  for (std::size_t i = 0; i < plan.roles[0].tasks.size(); ++i) {
+    EXPECT_EQ(plan.roles[0].tasks[i].label, other.roles[0].tasks[i].label);
+    EXPECT_EQ(plan.roles[0].tasks[i].after, other.roles[0].tasks[i].after);
+    EXPECT_EQ(plan.roles[0].tasks[i].waits_for, other.roles[0].tasks[i].waits_for);
+  }
+}
+
+TEST(InProcess, OfThousandsOfWorkersIsCheckedInNoTime) {
+  const auto graph = model("resnet18");
+  const auto begin = now();
+  const auto plan = data_parallel({graph, 4096, 8192, 4, parse_spec("data[in-process=parallel]"), {}});
+  EXPECT_TRUE(verify(plan, static_cast<int>(graph.parameter_specs().size())).empty());
+  EXPECT_LT(seconds(now() - begin), 1.0);
+}
+
+TEST(InProcess, RefusesWhatItDoesNotHave) {
+  const auto graph = model("lenet");
+  for (const auto* bad : {"data[in-process=yes]", "data[in-process=parallel,collective=ring]", "data[in-process=parallel,compress=fp16]", "data[in-process=mirrored,recompute=on]"})
+    EXPECT_THROW(data_parallel({graph, 2, 32, 4, parse_spec(bad), {}}), Error) << bad;
 }
 
 }  // namespace

@@ -89,7 +89,9 @@ std::vector<ParameterSpec> statistics_of(const ModelGraph& graph) {
 }  // namespace
 
 bool is_in_parts(const Plan& plan) {
-  return !plan.split.empty() || std::any_of(plan.roles.begin(), plan.roles.end(), [&](const Role& role) { return role.stages.size() < plan.stages.size(); });
+  // A stage without layers, the loss alone, is no part.
+  const auto parts = std::count_if(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) { return stage.first < stage.last; });
+  return !plan.split.empty() || std::any_of(plan.roles.begin(), plan.roles.end(), [&](const Role& role) { return static_cast<std::ptrdiff_t>(role.stages.size()) < parts; });
 }
 
 std::vector<bool> layers_of(const Plan& plan, int worker) {

@@ -12,6 +12,7 @@
 #include "ddl/plan/occasion.h"
 #include "ddl/train/assemble.h"
 #include "ddl/train/executor_asynchronous.h"
+#include "ddl/train/executor_serving.h"
 #include "ddl/train/precision.h"
 
 namespace ddl {
@@ -140,9 +141,10 @@ std::optional<CompressionReport> Executor::compression() const {
 
 Traffic Executor::own_traffic() const {
   auto sum = channels_ ? channels_->traffic() : Traffic{};
-  if (links_) {
-    sum.sent += links_->traffic().sent;
-    sum.received += links_->traffic().received;
+  if (servers_) {
+    const auto own = servers_->links->traffic();
+    sum.sent += own.sent;
+    sum.received += own.received;
   }
   if (compressed_group_) {
     sum.sent += compressed_group_->transport().traffic().sent;
@@ -234,6 +236,9 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
     tell(communication_span(step, task), step.handles[static_cast<std::size_t>(task)]);
   }
 
+  // Who updates nothing knows all the same what became of the gradient.
+  if (plan_.in_process && control_task_ != kNone && !step.judged) judge_gradient(step);
+
   runner_->end_step();
   StepResult result;
   // Workers of one stage have micro-batches of their own.
@@ -248,7 +253,7 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
     if (!failed_) failed_.emplace(number, result.loss);
   }
   const bool in_bucket = buckets_ && buckets_->has_control();
-  const double votes = step.local ? votes_of_replicas(step) : links_ ? votes_of_servers() : in_bucket ? buckets_->control() : control_task_ != kNone ? control_[0] + control_[1] : ask_to_stop ? 1 : 0;
+  const double votes = step.local ? votes_of_replicas(step) : servers_ ? votes_of_servers() : in_bucket ? buckets_->control() : control_task_ != kNone ? control_[0] + control_[1] : ask_to_stop ? 1 : 0;
   // Replicas that train alone end where they next meet, so that all of them do.
   if (!std::isfinite(votes) && failed_)
     throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", failed_->first, failed_->second));
@@ -266,6 +271,7 @@ void Executor::run(Step& step, int number) {
     case TaskKind::load:
       step.batch = step.next_batch();
       if (!step.batch) throw Error(Code::invalid_argument, fmt::format("[executor] no batch for step {}", step.number));
+      take_batch(step);
       if (step.local) {
         own_weight_ += static_cast<double>(step.batch->weight);
         global_weight_ += static_cast<double>(step.batch->global_weight);
@@ -353,8 +359,8 @@ std::int64_t Executor::gradient_bytes() const {
 }
 
 Trace Executor::take_trace() {
-  if (server_) {
-    const auto served = server_->take_trace();
+  if (servers_ && servers_->server) {
+    const auto served = servers_->server->take_trace();
     trace_.insert(trace_.end(), served.begin(), served.end());
   }
   return std::exchange(trace_, {});

@@ -49,12 +49,16 @@ void Executor::start_ready(Step& step) {
 
 void Executor::start(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
-  if (links_)
+  if (servers_)
     start_serving(step, number);
   else if (task.cargo == Cargo::control)
     asynchronous_ ? start_late_control(step, number) : start_control(step, number);
   else if (gradient_shards_ && task.layer == kNone && !is_transfer(task))
     start_sharded(step, number);
+  else if (task.cargo == Cargo::inputs)
+    start_inputs(step, number);
+  else if (task.kind == TaskKind::collective && has_root(task.goal))
+    start_at_root(step, number);
   else if (task.cargo == Cargo::parameters || task.cargo == Cargo::state)
     is_transfer(task) ? start_exchange(step, number) : start_mean(step, number);
   else if (task.layer != kNone)
@@ -133,7 +137,7 @@ std::array<double, 3> Executor::control_of(Step& step) {
 
 void Executor::start_control(Step& step, int number) {
   // Each part of the gradient is to be where it is counted.
-  if (gradient_shards_ || needs_whole_gradient(recipe_))
+  if (gradient_shards_ || plan_.in_process || needs_whole_gradient(recipe_))
     for (const int other : step.tasks[static_cast<std::size_t>(number)].after) complete(step, other);
   control_ = control_of(step);
   step.handles[static_cast<std::size_t>(number)].push_back(channels_->of_collective(step.tasks[static_cast<std::size_t>(number)])

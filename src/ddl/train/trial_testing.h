@@ -18,6 +18,7 @@
 #include "ddl/train/assemble.h"
 #include "ddl/train/device_testing.h"
 #include "ddl/train/executor.h"
+#include "ddl/train/in_process.h"
 #include "ddl/train/ranks_testing.h"
 
 // Training of a small network by any strategy, on threads of this process, held against one worker that sees the same global batches.
@@ -121,6 +122,7 @@ struct Outcome {
   std::vector<int> numbers;             ///< of those
   std::vector<ParameterSpec> specs;     ///< of the rank's part of the network
   double loss = 0;  ///< summed over steps
+  std::vector<double> losses = {};      ///< by step
   UpdateReport updates;
   AveragingReport averaging;
   std::optional<StalenessReport> staleness;
@@ -166,7 +168,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   executor.adopt(plan);
   executor.ends_with(trial.steps - 1);
   const Sampler sampler(data.size(), trial.batch, plan.shares(), true, 3, [&](std::int64_t index) { return data.weight(index); });
-  Loader loader(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, {0, 1});
+  Loader loader(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, {0, 1, !is_given_inputs(plan, rank)});
   Outcome outcome;
   for (std::int64_t step = 0; step < trial.steps; ++step) {
     const auto next_batch = [&] {
@@ -177,6 +179,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
     const auto result = executor.step(step, next_batch, trial.rate, trial.ask_at >= 0 && step >= trial.ask_at && rank == trial.ask_rank);
     outcome.loss += result.loss;
     outcome.samples += result.samples;
+    outcome.losses.push_back(result.loss);
     ++outcome.steps;
     if (result.stop) break;
     if (step == 0 && !shards && plan.stages.size() == 1 && !executor.role().buckets.empty()) {

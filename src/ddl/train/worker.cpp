@@ -18,6 +18,7 @@
 #include "ddl/train/evaluate.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/failure.h"
+#include "ddl/train/in_process.h"
 #include "ddl/train/job_network.h"
 #include "ddl/train/learning_rate.h"
 #include "ddl/train/make_communicator.h"
@@ -227,11 +228,16 @@ void Worker::train() {
                                          {"connected_ns", now()},
                                          {"steps", last_step_},
                                          {"steps_per_epoch", per_epoch}}.dump());
+  if (plan_.in_process && communicator_) {
+    // What all of the process's workers hold from now on, which is told with rank 0.
+    communicator_->barrier().wait();
+    static_bytes_ = device_->memory().current;
+  }
   memory_.reset_peaks();
   if (communicator_) communicator_->barrier().wait();
 
   const auto& stages = plan_.role_of(rank_).stages;
-  const bool reads = std::any_of(stages.begin(), stages.end(), [&](int stage) { return needs_batch(network_.graph(), plan_.stages, stage); });
+  const bool reads = !is_given_inputs(plan_, rank_) && std::any_of(stages.begin(), stages.end(), [&](int stage) { return needs_batch(network_.graph(), plan_.stages, stage); });
   Loader loader(*data_.train, [&](std::int64_t step) { return sampler_.share(step, plan_.share_of(rank_)); }, 0, last_step_,
                 {reads ? job_.loader_threads : 0, job_.loader_prefetch, reads});
   const auto next_batch = [&] { return loader.next(); };
@@ -288,7 +294,9 @@ Json Worker::buckets_json() const {
     const auto taken = asked != "auto" ? asked
                                        : automatic_algorithm(job_, shards_ ? Goal::reduce_scatter : Goal::all_reduce, static_cast<std::size_t>(bucket.bytes), ranks_,
                                                              communicator_->transport().shares_memory());
-    buckets.push_back({{"bytes", bucket.bytes}, {"algorithm", taken}, {"parameters", inside}});
+    // With servers bucket s is what server s has.
+    const auto moved = plan_.serving.servers > 0 ? fmt::format("server {}", buckets.size()) : taken;
+    buckets.push_back({{"bytes", bucket.bytes}, {"algorithm", moved}, {"parameters", inside}});
   }
   return buckets;
 }
@@ -314,8 +322,12 @@ std::int64_t Worker::gradient_bytes() {
 Holdings Worker::holdings(std::int64_t held, std::int64_t gradients) {
   // Parts of gradients were there from the beginning.
   const auto fresh = shards_ ? 0 : gradients;
-  return {(shards_ ? shards_->bytes() : bytes_of(network_.parameters())) + bytes_of(network_.frozen()) + bytes_of(network_.buffers()), gradients, optimizer_->state_bytes(),
-          executor_.bucket_bytes(), std::max<std::int64_t>(0, held - static_bytes_ - fresh)};
+  // Whose activations they are cannot be told within a process.
+  if (plan_.in_process && rank_ > 0) held = 0;
+  const auto served = executor_.served();
+  const auto parameters = (shards_ ? shards_->bytes() : bytes_of(network_.parameters())) + bytes_of(network_.frozen()) + bytes_of(network_.buffers());
+  return {parameters + served.parameters, gradients, optimizer_->state_bytes() + served.optimizer,
+          executor_.bucket_bytes() + served.buckets, std::max<std::int64_t>(0, held - static_bytes_ - fresh)};
 }
 
 Shortage Worker::shortage() {
