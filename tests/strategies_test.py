@@ -17,14 +17,20 @@ FORMS = ["data", "model", "pipeline[schedule=gpipe,micro=6]", "pipeline[schedule
          "pipeline[schedule=looped-bfs,micro=4,chunks=2]", "pipeline[schedule=zb-h1,micro=6]", "pipeline[schedule=zbv,micro=6]", "pipeline[schedule=dualpipev,micro=6]",
          "pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=4]", "sharded[level=1]", "sharded[level=2]", "sharded[level=3,unit=1]",
          "local[every=3]", "local[every=2,average=gossip]", "pipeline[replicas=2/1,micro=6]", "pipeline[schedule=gpipe,replicas=1/2,micro=4]", "pipeline[balance=pipedream,micro=6]",
-         "parameter-server[servers=2]", "parameter-server[async]", "parameter-server[stale=2,servers=2]"]
+         "parameter-server[servers=2]", "parameter-server[async]", "parameter-server[stale=2,servers=2]", "tensor", "tensor[split=height]", "hybrid[pipeline=2,tensor=2,micro=4]",
+         "hybrid[data=2,sharded=2]", "hybrid[pipeline=2,sharded=2,micro=4]"]
 # Their workers are threads of one process.
 THREADS = ["data[in-process=parallel]", "data[in-process=mirrored]"]
-JOB = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", 960, "--test-samples", 96, "--batch", 48, "--workers", WORKERS, "--epochs", 2]
+JOB = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", 960, "--test-samples", 96, "--batch", 48, "--epochs", 2]
 # Exact ones end with what `data` ends with, but for rounding.
 INEXACT = ("pipedream", "local", "async", "stale")
 # Each worker's gradient is applied by itself: three steps where the others make one.
 SMALL_STEPS = ("async", "stale")
+
+
+def workers_of(form):
+    """Meshes have four places."""
+    return 4 if form.startswith("hybrid") else WORKERS
 
 
 class Strategies(Case):
@@ -33,7 +39,7 @@ class Strategies(Case):
         for form in FORMS + THREADS:
             with self.subTest(form):
                 small = ["--learning-rate", 0.05 / WORKERS] if any(word in form for word in SMALL_STEPS) else []
-                record = self.record("--strategy", form, *small, *JOB)
+                record = self.record("--strategy", form, "--workers", workers_of(form), *small, *JOB)
                 self.assertEqual(record["state"], "ok")
                 losses = record["loss"]["epochs"]
                 self.assertEqual(len(losses), 2)
@@ -42,7 +48,7 @@ class Strategies(Case):
                 if not any(word in form for word in INEXACT):
                     for ours, theirs in zip(losses, expected):
                         self.assertAlmostEqual(ours, theirs, delta=1e-4)
-                self.assertEqual([rank["rank"] for rank in record["ranks"]], list(range(WORKERS)))
+                self.assertEqual([rank["rank"] for rank in record["ranks"]], list(range(workers_of(form))))
                 for rank in record["ranks"]:
                     ledger = rank["ledger_ms"]
                     self.assertLess(ledger["residual"], 0.5 * sum(ledger.values()), ledger)
@@ -66,7 +72,7 @@ class Strategies(Case):
     def test_staleness_is_told_and_bounded(self):
         for form, servers in [("parameter-server[stale=1,servers=2]", 2), ("parameter-server[async]", 1)]:
             with self.subTest(form):
-                record = self.record("--strategy", form, "--optimizer", "adam", *JOB)
+                record = self.record("--strategy", form, "--workers", WORKERS, "--optimizer", "adam", *JOB)
                 for rank in record["ranks"]:
                     self.assertEqual(rank["staleness"] is not None, rank["rank"] < servers)
                     if rank["rank"] < servers:
@@ -82,7 +88,7 @@ class Strategies(Case):
     def test_threads_of_one_process(self):
         for form in THREADS:
             with self.subTest(form):
-                record = self.record("--strategy", form, *JOB)
+                record = self.record("--strategy", form, "--workers", WORKERS, *JOB)
                 self.assertEqual(len({rank["pid"] for rank in record["ranks"]}), 1)
                 self.assertEqual(record["config"]["transport"], "inproc")
                 process = self.start("--workers", WORKERS, "--strategy", form)
@@ -100,9 +106,9 @@ class Strategies(Case):
     def test_a_killed_worker_is_named(self):
         for number, form in enumerate(FORMS):
             with self.subTest(form):
-                process = self.start("--workers", WORKERS, "--strategy", form)
-                victims = sorted(self.workers(process, WORKERS))
-                rank = number % WORKERS
+                process = self.start("--workers", workers_of(form), "--strategy", form)
+                victims = sorted(self.workers(process, workers_of(form)))
+                rank = number % workers_of(form)
                 # At whatever it does then.
                 time.sleep(random.uniform(0, 0.3))
                 os.kill(victims[rank], signal.SIGKILL)
@@ -121,13 +127,47 @@ class Strategies(Case):
                 self.assertEqual(set(os.listdir("/dev/shm")) - self.shm_before, set())
                 self.assertEqual(listening_ports() - self.ports_before, set())
 
+    def test_a_worker_that_dies_in_any_phase_is_named(self):
+        """Killed as it begins a task of each kind, or the exchange of each cargo, that the strategy has; over memory and over a wire."""
+        phases = {"data": ["load", "forward", "backward", "gradients", "update"],
+                  "model": ["forward", "activations", "activation gradients"],
+                  "pipeline[schedule=1f1b,micro=4]": ["forward", "backward", "send", "receive", "control", "update"],
+                  "pipeline[schedule=zbv,micro=4]": ["backward-input", "backward-weight"],
+                  "pipeline[schedule=pipedream]": ["forward", "send", "control"],
+                  "pipeline[replicas=2/1,micro=4]": ["forward", "gradients"],
+                  "tensor": ["activations", "backward", "activation gradients", "control"],
+                  "sharded": ["parameters", "forward", "release", "gradients", "update"],
+                  "sharded[level=1]": ["gradients", "parameters"],
+                  "hybrid[pipeline=2,tensor=2,micro=4]": ["activations", "send", "activation gradients", "update"],
+                  "hybrid[data=2,sharded=2]": ["parameters", "gradients"],
+                  "local[every=2]": ["update", "parameters"],
+                  "local[every=2,average=gossip]": ["send", "average"],
+                  "parameter-server": ["gradients", "backward", "parameters"],
+                  "parameter-server[async]": ["gradients", "parameters"],
+                  "parameter-server[stale=2,servers=2]": ["forward", "parameters"]}
+        cases = [(form, phase) for form, all_of_form in phases.items() for phase in all_of_form]
+        for number, (form, phase) in enumerate(cases):
+            transport = ("shm", "tcp")[number % 2]
+            rank = number % workers_of(form)
+            with self.subTest(f"{form} {phase} {transport}"):
+                done = run("run", "--json", "--strategy", form, "--workers", workers_of(form), "--transport", transport, *QUICK, "--epochs", 100000, "--no-evaluate", cwd=self.folder,
+                           env={"DDLBENCH_TEST_DEATH": f"{rank}:5:{phase}"})
+                self.assertEqual(done.returncode, 1, done.stderr)
+                record = json.loads(done.stdout)
+                self.assertEqual(record["state"], "failed")
+                self.assertIn(f"rank {rank}", record["reason"])
+                self.assertIn("signal 9", record["reason"])
+                self.assertEqual(set(os.listdir("/dev/shm")) - self.shm_before, set())
+                self.assertEqual(listening_ports() - self.ports_before, set())
+
     def test_numbers_that_do_not_go_together_are_refused_with_those_that_would(self):
         for form, workers, words in [("pipeline[micro=4]", 64, ["stages", "64"]), ("pipeline[stages=3/5,micro=4]", 2, ["8", "expected"]),
                                      ("pipeline[micro=100]", 2, ["micro", "64"]), ("pipeline[schedule=interleaved-1f1b,micro=5]", 2, ["multiple", "2"]),
                                      ("pipeline[schedule=zbv,chunks=3]", 2, ["2"]), ("pipeline[schedule=1f1c]", 2, ["1f1b"]), ("sharded[level=4]", 2, ["1 to 3"]),
                                      ("pipeline[replicas=2/2]", 3, ["4 workers", "add up to 3"]), ("pipeline[replicas=2/1,schedule=zbv]", 3, ["gpipe or 1f1b"]),
                                      ("pipeline[replicas=1/3,micro=2]", 4, ["3 micro-batches"]), ("pipeline[balance=pipedream,machines=2/2]", 3, ["product is 3"]),
-                                     ("local[every=0]", 2, ["every"]), ("single", 2, ["one worker"])]:
+                                     ("tensor[split=heads]", 3, ["lenet", "channels", "features"]), ("tensor[split=hieght]", 2, ["height"]), ("hybrid[data=2,pipeline=2]", 3, ["4 for 3 workers", "divides 3"]),
+                                     ("hybrid[pipeline=2,data=3]", 4, ["6 for 4 workers", "expected data=2"]), ("hybrid[pipeline=2,schedule=pipedream]", 4, ["pipedream", "synchronous"]),
                                      ("local[every=0]", 2, ["every"]), ("single", 2, ["one worker"]),
                                      ("parameter-server[servers=3]", 2, ["3 servers", "at most 2"]), ("parameter-server[async,stale=2]", 2, ["one"])]:
             with self.subTest(form):

@@ -29,6 +29,7 @@ Executor::Executor(Network& network, Optimizer& optimizer, Device& device, Commu
       device_(device),
       communicator_(communicator),
       worker_(worker),
+      death_(worker),
       recipe_(std::move(recipe)),
       exchange_(std::move(exchange)),
       shards_(shards) {
@@ -266,6 +267,7 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
 
 void Executor::run(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
+  death_.at(step.number, task);
   const auto begin = device_.mark();
   switch (task.kind) {
     case TaskKind::load:

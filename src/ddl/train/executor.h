@@ -18,6 +18,7 @@
 #include "ddl/nn/network.h"
 #include "ddl/plan/plan.h"
 #include "ddl/train/channels.h"
+#include "ddl/train/death_testing.h"
 #include "ddl/train/device.h"
 #include "ddl/train/gradient_shards.h"
 #include "ddl/train/gradients.h"
@@ -214,6 +215,7 @@ class Executor {
   Device& device_;
   Communicator* communicator_;
   int worker_;
+  TestDeath death_;
   Recipe recipe_;
   Exchange exchange_;
   std::optional<LossScale> loss_scale_;

@@ -49,6 +49,7 @@ void Executor::start_ready(Step& step) {
 
 void Executor::start(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
+  death_.at(step.number, task);
   if (servers_)
     start_serving(step, number);
   else if (task.cargo == Cargo::control)
