@@ -5,11 +5,12 @@ usage: strategies_test.py PATH-OF-DDLBENCH [unittest arguments]
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 import unittest
 
-from training_test import QUICK, Case, alive, descendants, listening_ports, run
+from training_test import BINARY, QUICK, Case, alive, descendants, listening_ports, run
 
 WORKERS = 3
 FORMS = ["data", "model", "pipeline[schedule=gpipe,micro=6]", "pipeline[schedule=1f1b,micro=6,recompute=always]", "pipeline[schedule=interleaved-1f1b,micro=6]",
@@ -56,6 +57,26 @@ class Strategies(Case):
         self.assertEqual([stage["layers"] for stage in by_flops["stages"]], [3, 1])
         self.assertIsNone(by_flops["measured_layers"])
 
+    def test_layers_that_cannot_be_measured_are_cut_by_flops(self):
+        for sent in (signal.SIGKILL, signal.SIGINT):
+            with self.subTest(sent):
+                process = subprocess.Popen([BINARY, "run", "--json", "--model", "null[ms=2000]", "--strategy", "model", "--synthetic", "--train-samples", "64", "--test-samples", "32",
+                                            "--batch", "4", "--workers", "2", "--steps", "1", "--no-evaluate"], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(process.kill)
+                until = time.monotonic() + 30
+                while not (measuring := descendants(process.pid)) and time.monotonic() < until:
+                    time.sleep(0.02)
+                time.sleep(0.3)
+                self.assertEqual(len(measuring), 1)
+                os.kill(measuring[0] if sent == signal.SIGKILL else process.pid, sent)
+                output, errors = process.communicate(timeout=60)
+                record = json.loads(output)
+                self.assertEqual(record["state"], "ok" if sent == signal.SIGKILL else "interrupted", errors)
+                self.assertIsNone(record["measured_layers"])
+                self.assertEqual([stage["layers"] for stage in record["stages"]], [3, 1])
+                self.assertIn("signal 9" if sent == signal.SIGKILL else "interrupted", " ".join(record["messages"]))
+                self.assertFalse(alive(measuring[0]))
+
     def test_a_killed_worker_is_named(self):
         for number, form in enumerate(FORMS):
             with self.subTest(form):
@@ -82,7 +103,7 @@ class Strategies(Case):
         for form, workers, words in [("pipeline[micro=4]", 64, ["stages", "64"]), ("pipeline[stages=3/5,micro=4]", 2, ["8", "expected"]),
                                      ("pipeline[micro=100]", 2, ["micro", "64"]), ("pipeline[schedule=interleaved-1f1b,micro=5]", 2, ["multiple", "2"]),
                                      ("pipeline[schedule=zbv,chunks=3]", 2, ["2"]), ("pipeline[schedule=1f1c]", 2, ["1f1b"]), ("sharded[level=4]", 2, ["1 to 3"]),
-                                     ("pipeline[replicas=2/2]", 3, ["4 workers", "add up to 3"]), ("pipeline[replicas=2/1,schedule=zbv]", 3, ["gpipe or 1f1b"]),
+                                     ("pipeline[replicas=2/2]", 3, ["4 workers", "add up to 3"]), ("pipeline[replicas=2/1,chunks=2]", 3, ["chunks", "expected 1"]),
                                      ("pipeline[replicas=1/3,micro=2]", 4, ["3 micro-batches"]), ("pipeline[balance=pipedream,machines=2/2]", 3, ["product is 3"]),
                                      ("local[every=0]", 2, ["every"]), ("single", 2, ["one worker"])]:
             with self.subTest(form):
