@@ -6,6 +6,7 @@
 #include "ddl/lab/config_keys.h"
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/config_yaml.h"
+#include "ddl/train/plan_job.h"
 #include "ddl/train/worker.h"
 
 namespace ddl {
@@ -37,6 +38,13 @@ void settle_length(Experiment& experiment) {
                             origin("epochs")));
   experiment.config["steps"] = steps > 0 ? Json(steps) : Json();
   experiment.config["epochs"] = steps > 0 ? Json() : Json(epochs);
+}
+
+/// Threads of one process are joined by inproc, unless something else is asked for: which check_job() then refuses.
+void settle_transport(Experiment& experiment) {
+  if (!is_in_process(experiment.job) || experiment.provenance["transport"].get<std::string>() != kDefault) return;
+  experiment.job.transport = "inproc";
+  experiment.config["transport"] = "inproc";
 }
 
 }  // namespace
@@ -86,6 +94,7 @@ Experiment resolve(const Settings& settings) {
     experiment.provenance[binding.key.name] = setting.origin;
   }
   settle_length(experiment);
+  settle_transport(experiment);
   return experiment;
 }
 

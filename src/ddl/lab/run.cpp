@@ -117,6 +117,9 @@ void check_launched(const Experiment& experiment, const AgentHub* launched) {
   if (!experiment.job.fabric.empty())
     throw Error(Code::unsupported, fmt::format("{}: unsupported: a launcher has placed its ranks already; got {}, expected no fabric, or ddlbench started plainly",
                                                origin_of(experiment, "fabric"), experiment.job.fabric));
+  if (is_in_process(experiment.job))
+    throw Error(Code::unsupported, fmt::format("{}: unsupported: a launcher starts processes, and its workers are threads of one; got {}, expected ddlbench started plainly",
+                                               origin_of(experiment, "strategy"), to_string(experiment.job.strategy)));
   if (workers != launched->ranks())
     throw Error(Code::invalid_argument, fmt::format("{}: as many workers as the launcher started processes; got {}, expected {}",
                                                     origin_of(experiment, "workers"), workers, launched->ranks()));

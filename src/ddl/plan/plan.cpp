@@ -15,7 +15,7 @@ std::string_view name(TaskKind kind) {
 }
 
 std::string_view name(Cargo cargo) {
-  constexpr std::array<std::string_view, 8> kNames{"none", "activations", "activation gradients", "gradients", "parameters", "control", "norms", "state"};
+  constexpr std::array<std::string_view, 9> kNames{"none", "activations", "activation gradients", "gradients", "parameters", "control", "norms", "state", "inputs"};
   return kNames[static_cast<std::size_t>(cargo)];
 }
 

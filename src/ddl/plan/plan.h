@@ -39,6 +39,7 @@ enum class Cargo : std::uint8_t {
   control,               ///< a few numbers: whether to stop, whether all is finite, the norm of the gradient
   norms,                 ///< of each parameter, where a worker has but a part of it: sums of squares that its update depends on
   state,                 ///< what the optimizer keeps for the parameters of `bucket`: its tensor number `tensor`
+  inputs,                ///< what the loader read, of one micro-batch
 };
 
 std::string_view name(Cargo cargo);
@@ -79,6 +80,7 @@ struct Task {
   int every = 1;                 ///< steps from one time to the next
   int until_step = kNone;        ///< not in this one nor later
   bool at_end = false;           ///< also in the last step of the run, where replicas differ by then
+  int layer = kNone;             ///< of collectives of activations and their gradients: the network's layer that they do, the first of `stage`
 };
 
 /// Layers [first, last) of the network, run as one piece.
@@ -116,12 +118,13 @@ struct Serving {
   int servers = 0;     ///< 0: parameters live with workers alone
   bool sums = true;    ///< gradients of a step are added up and applied once; else each is applied as it comes
   int stale = kNone;   ///< else: steps that the slowest worker may be behind one that goes on; kNone: any number
+  std::int64_t window = 0;  ///< bytes of a sum that a server has at once; 0: all of it
 };
 
 /// One training step of one strategy. Executed, verified, later priced and simulated.
 struct Plan {
   std::string strategy;
-  Mesh mesh;                         ///< along its axis "data" each place has a part of the batch of its own
+  Mesh mesh;                         ///< along its axes "data" and "sharded" each place has a part of the batch of its own
   std::vector<Stage> stages;
   std::vector<Group> groups;
   std::vector<Role> roles;           ///< in the order of their workers
@@ -131,13 +134,17 @@ struct Plan {
   int local_from = kNone;            ///< from this step on each worker follows the gradient of the mean over its own samples, and replicas differ
   int hops = 1;                      ///< of messages within a role: how often they are exchanged until what one worker says has reached all
   Serving serving = {};
+  /// Dimensions that each worker's network is split along, over axis "tensor" (nn/split/split.h), by name; empty: workers have whole layers. Stages and
+  /// tasks are then of the layers of such a part.
+  std::string split = {};
+  bool in_process = false;           ///< workers are threads of one process
 
   int workers() const { return mesh.workers(); }
   int role_number(int worker) const;
   const Role& role_of(int worker) const { return roles[static_cast<std::size_t>(role_number(worker))]; }
   /// The part of the batch that a worker sees, and how many there are.
-  int share_of(int worker) const { return mesh.coordinate("data", worker); }
-  int shares() const { return mesh.size("data"); }
+  int share_of(int worker) const { return mesh.coordinate("data", worker) * mesh.size("sharded") + mesh.coordinate("sharded", worker); }
+  int shares() const { return mesh.size("data") * mesh.size("sharded"); }
   /// Whether some task is done on a batch of a later step.
   bool asynchronous() const;
 };

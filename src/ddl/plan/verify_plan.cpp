@@ -113,10 +113,10 @@ void check_parameters(const Plan& plan, int parameters, Findings& findings) {
     const auto left = std::count_if(own.begin(), own.end(), [&](int parameter) { return times[at(parameter)] == 0; });
     for (const int parameter : own)
       if (times[at(parameter)] > 1) findings.push_back(fmt::format("{}: parameter {} is in {} buckets; expected 1", role.name, parameter, times[at(parameter)]));
-    // Of buckets that a server has the worker gets parameters that are updated.
+    // Of buckets that a server has, or the root of a broadcast, the worker gets parameters that are updated.
     std::vector<bool> pulled(role.buckets.size());
     for (const auto& task : role.tasks)
-      if (plan.serving.servers > 0 && task.kind == TaskKind::receive && task.cargo == Cargo::parameters && task.bucket >= 0 && task.bucket < static_cast<int>(pulled.size()))
+      if (((plan.serving.servers > 0 && task.kind == TaskKind::receive) || (task.kind == TaskKind::collective && task.goal == Goal::broadcast)) && task.cargo == Cargo::parameters && task.bucket >= 0 && task.bucket < static_cast<int>(pulled.size()))
         pulled[at(task.bucket)] = true;
     for (std::size_t b = 0; b < updates.size(); ++b)
       if (updates[b] != 1 && !(updates[b] == 0 && pulled[b])) findings.push_back(fmt::format("{}: bucket {} has {} updates; expected 1", role.name, b, updates[b]));

@@ -34,14 +34,16 @@ using Strategy = std::function<Plan(const StrategyInput&)>;
 /// Samples of the worker that has the most, where so many have a part of the batch each.
 std::int64_t local_batch(const StrategyInput& input, int shares);
 
-/// single, data, model, pipeline, sharded, local, parameter-server.
+/// single, data, model, pipeline, tensor, sharded, hybrid, local, parameter-server.
 Registry<Strategy> builtin_strategies();
 
 Plan single(const StrategyInput& input);
 Plan data_parallel(const StrategyInput& input);
 Plan model_parallel(const StrategyInput& input);
 Plan pipeline(const StrategyInput& input);
+Plan tensor_parallel(const StrategyInput& input);
 Plan sharded(const StrategyInput& input);
+Plan hybrid(const StrategyInput& input);
 Plan local_sgd(const StrategyInput& input);
 Plan parameter_server(const StrategyInput& input);
 

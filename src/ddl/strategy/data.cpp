@@ -1,6 +1,7 @@
 #include "ddl/core/options.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/in_process.h"
 
 namespace ddl {
 
@@ -23,14 +24,22 @@ std::vector<Bucket> assign_buckets(const std::vector<std::int64_t>& bytes, const
 /// Every worker has the whole network and a part of the batch; gradients are summed in buckets, each as soon as
 /// backward has completed it (or after backward, with overlap=off), and updated bucket by bucket as sums arrive.
 /// Options: bucket=25MiB, first-bucket=1MiB, overlap=on|off, collective=…, compress=… (read by the executor).
+///          in-process=off|mirrored|parallel: workers are threads of one process. mirrored: the same, with overlap=off if nothing else is said, as tf.distribute.MirroredStrategy
+///          has it; parallel: as torch.nn.DataParallel (in_process.h).
 /// Source:  Li et al., PyTorch Distributed, VLDB 2020.
 Plan data_parallel(const StrategyInput& input) {
-  require_options(input.spec, {"bucket", "first-bucket", "overlap", "collective", "compress"});
-  const bool overlap = switch_option(input.spec, "overlap", true);
+  const auto threads = word_option(input.spec, "in-process", {"off", "mirrored", "parallel"});
+  if (threads == "parallel")
+    require_options(input.spec, {"in-process", "bucket", "first-bucket", "overlap", "recompute"});
+  else
+    require_options(input.spec, {"in-process", "bucket", "first-bucket", "overlap", "collective", "compress"});
+  const bool overlap = switch_option(input.spec, "overlap", threads == "off");
   // Nobody to exchange gradients with: what is left is one worker's step.
   if (input.workers == 1) return alone(input);
+  if (threads == "parallel") return replicas_of_one(input);
 
   auto plan = replicas(input);
+  plan.in_process = threads == "mirrored";
   plan.groups = {{"data", {{0}}}};
   auto& role = plan.roles[0];
   role.buckets = network_buckets(input);

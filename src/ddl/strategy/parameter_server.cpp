@@ -26,6 +26,9 @@ std::vector<Bucket> shards(const StrategyInput& input, int servers) {
   return all;
 }
 
+/// Of a sum that a server has at once: enough for as many parts (train/parameter_server.cpp) as there are workers who add to one each, and small beside a cache of the third level.
+constexpr std::int64_t kWindow = std::int64_t{2} << 20;
+
 Task transfer(TaskKind kind, Stream stream, Cargo cargo, int bucket, int peer, std::int64_t bytes, std::string label) {
   Task task;
   task.kind = kind;
@@ -113,6 +116,8 @@ Plan parameter_server(const StrategyInput& input) {
 
   auto plan = replicas(input);
   plan.serving = {servers, !async && !bounded, stale};
+  // Norms of whole parameters want whole sums.
+  if (!input.parameter_norms) plan.serving.window = kWindow;
   const auto whole = plan.roles[0];
   const auto buckets = shards(input, servers);
   plan.roles.clear();
@@ -127,7 +132,7 @@ Plan parameter_server(const StrategyInput& input) {
       const auto own = buckets[static_cast<std::size_t>(r)].bytes;
       role.holds.parameters += own;
       role.holds.optimizer = own * input.optimizer_tensors;
-      if (plan.serving.sums) role.holds.buckets += own;
+      if (plan.serving.sums) role.holds.buckets += plan.serving.window > 0 ? std::min(own, plan.serving.window) : own;
     }
     plan.roles.push_back(std::move(role));
   }

@@ -17,10 +17,10 @@ namespace {
 constexpr double kFlopsPerSecond = 5e10;
 
 /// As many as keep a bubble small, 4 a worker (Huang et al., GPipe, NeurIPS 2019, section 2), where there are samples for them.
-int usual_micro_batches(const StrategyInput& input, std::int64_t local) {
+int usual_micro_batches(const StrategyInput& input, int places, std::int64_t local) {
   if (input.micro_batches > 1) return input.micro_batches;
-  const auto most = std::min<std::int64_t>(4 * input.workers, local);
-  return static_cast<int>(most >= input.workers ? most / input.workers * input.workers : most);
+  const auto most = std::min<std::int64_t>(4 * places, local);
+  return static_cast<int>(most >= places ? most / places * places : most);
 }
 
 bool are_several(const std::vector<int>& replicas) {
@@ -37,24 +37,16 @@ void refuse_asynchronous(const StrategyInput& input, const std::string& word, co
 
 }  // namespace
 
-/// Layers over workers; the batch goes through in micro-batches, in the order of `schedule`.
-/// Asynchronous orders (pipedream, pipedream-2bw) train with weights that are some updates old, each worker with its own (Role::staleness).
-/// Stages may have several workers each, which take micro-batches in turn (gpipe and 1f1b): `replicas` of each, or as balance=pipedream finds best.
-/// Options: schedule=1f1b, micro=4 a worker, chunks=1 (2 of those that need two), replicas=2/1, stages=3/5/2 or
-/// balance=time|flops|count|memory|pipedream[bandwidth=8Gbps, machines], recompute=never|always|except-last, batch-norm=micro|deferred.
-/// Errors: invalid_argument for numbers that do not go together, with those that would.
-/// Source:  of each order, strategy/pipeline/.
-Plan pipeline(const StrategyInput& input) {
-  require_options(input.spec, {"schedule", "micro", "chunks", "replicas", "stages", "balance", "bandwidth", "machines", "recompute", "batch-norm"});
+PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int abreast) {
   const auto word = text_option(input.spec, "schedule", "1f1b");
   const auto schedules = builtin_pipeline_schedules();
   const auto& schedule = schedules.at(word).make;
-  const auto local = local_batch(input, 1);
-  PipelineShape shape{input.workers};
-  shape.micro_batches = whole_option(input.spec, "micro", word == "pipedream" ? 1 : usual_micro_batches(input, local), 1, 1 << 20);
+  const auto local = local_batch(input, abreast);
+  PipelineShape shape{places};
+  shape.micro_batches = whole_option(input.spec, "micro", word == "pipedream" ? 1 : usual_micro_batches(input, places, local), 1, 1 << 20);
   shape.chunks = whole_option(input.spec, "chunks", schedule.least_chunks, 1, 1 << 10);
   if (shape.micro_batches > local)
-    throw Error(Code::invalid_argument, fmt::format("[pipeline] micro-batches have a sample or more; got micro={} of a batch of {}, expected at most {}", shape.micro_batches,
+    throw Error(Code::invalid_argument, fmt::format("[{}] micro-batches have a sample or more; got micro={} of a batch of {}, expected at most {}", input.spec.name, shape.micro_batches,
                                                     local, local));
   PipelinePlan plan;
   plan.micro_batches = shape.micro_batches;
@@ -87,7 +79,7 @@ Plan pipeline(const StrategyInput& input) {
   }
   if (!schedule.synchronous) {
     refuse_asynchronous(input, word, plan);
-    for (int worker = 0; worker < input.workers; ++worker) {
+    for (int worker = 0; worker < places; ++worker) {
       plan.staleness.push_back(schedule.staleness(shape, worker));
       plan.weight_versions.push_back(schedule.weight_versions(shape, worker));
     }
@@ -101,7 +93,19 @@ Plan pipeline(const StrategyInput& input) {
     };
     plan.cuts = cut(input, wanted);
   }
-  return pipeline_plan(input, plan);
+  return plan;
+}
+
+/// Layers over workers; the batch goes through in micro-batches, in the order of `schedule`.
+/// Asynchronous orders (pipedream, pipedream-2bw) train with weights that are some updates old, each worker with its own (Role::staleness).
+/// Stages may have several workers each, which take micro-batches in turn (gpipe and 1f1b): `replicas` of each, or as balance=pipedream finds best.
+/// Options: schedule=1f1b, micro=4 a worker, chunks=1 (2 of those that need two), replicas=2/1, stages=3/5/2 or
+/// balance=time|flops|count|memory|pipedream[bandwidth=8Gbps, machines], recompute=never|always|except-last, batch-norm=micro|deferred.
+/// Errors: invalid_argument for numbers that do not go together, with those that would.
+/// Source:  of each order, strategy/pipeline/.
+Plan pipeline(const StrategyInput& input) {
+  require_options(input.spec, {"schedule", "micro", "chunks", "replicas", "stages", "balance", "bandwidth", "machines", "recompute", "batch-norm"});
+  return pipeline_plan(input, pipeline_by_options(input, input.workers, 1));
 }
 
 /// Layers over workers, the whole batch through one after the other: whoever does not compute waits.

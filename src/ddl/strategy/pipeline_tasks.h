@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ddl/strategy/builtin.h"
@@ -20,17 +21,29 @@ struct PipelinePlan {
   std::vector<int> staleness = {};  ///< of asynchronous orders, by worker
   std::vector<int> weight_versions = {};  ///< that each worker keeps at once
   bool deferred_statistics = false;  ///< Plan's
+  int shards = 1;                 ///< replicas, too, but of each parameter one keeps what the optimizer does: ZeRO 1
+  int parts = 1;                  ///< workers that compute each stage together, on workers that stand together; StrategyInput::graph is then the first one's part
+  std::string split = {};         ///< Plan's
 };
 
-/// The plan of one step. Axes "pipeline", with a role for each of its places, then "data".
+/// As the options schedule, micro, chunks, stages, balance, recompute and batch-norm say, of so many places, at each of which the batch is divided among so many workers; its replicas are for the caller to fill in.
+/// Errors: invalid_argument and unsupported for numbers that do not go together, with those that would.
+PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int abreast);
+
+/// The plan of one step. Axes "pipeline", with a role for each of its places, then "data", then "sharded" and "tensor", where there are shards and parts.
+///
+/// Stages whose layers are split are cut again before every exchange between their parts that communicates (nn/split/split.h): such a segment is a stage of
+/// the plan. The exchange is a collective between the compute tasks of two segments, of the first layer of the second.
 ///
 /// A worker posts what it is to receive one task ahead of the one before it, so that the message comes while that computes, and no
 /// more than one is held early. Sends do not hold up whoever sends. Messages from one worker to another are in one order on both sides, the
 /// sender's.
 ///
-/// Gradients of replicas are all-reduced in buckets as soon as the stage's last backward completes them; those of parameters that several
-/// stages use, among all of these. The same holds of the workers of a stage that has several (PipelineOrder::replicas): each is a role of its own, and
-/// sends a micro-batch to, and takes it from, whoever has it in the other stage. Of asynchronous orders neither may be: a copy of a weight is another version of it. What everybody must know of everybody, `control`, is told in a collective of its own.
+/// Gradients of replicas are all-reduced in buckets as soon as the stage's last backward completes them, and with them those of which parts have summands;
+/// those of parameters that several stages use, among all of these. With shards they are reduce-scattered among those first, and all-gathered once they
+/// are updated. The same holds of the workers of a stage that has several (PipelineOrder::replicas): each is a role of its own, and sends a micro-batch
+/// to, and takes it from, whoever has it in the other stage. Of asynchronous orders neither may be: a copy of a weight is another version of it. What
+/// everybody must know of everybody, `control`, is told in a collective of its own.
 Plan pipeline_plan(const StrategyInput& input, const PipelinePlan& pipeline);
 
 }  // namespace ddl

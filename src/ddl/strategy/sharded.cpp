@@ -7,6 +7,7 @@
 #include "ddl/core/numbers.h"
 #include "ddl/core/options.h"
 #include "ddl/strategy/builtin.h"
+#include "ddl/strategy/sharded.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/sharded_units.h"
 #include "ddl/strategy/stages.h"
@@ -27,12 +28,11 @@ struct Options {
 };
 
 Options parse(const Spec& spec) {
-  require_options(spec, {"level", "overlap", "bucket", "unit", "prefetch", "reshard", "recompute", "collective"});
   Options options;
   options.level = whole_option(spec, "level", options.level, 1, 3);
   const auto belongs = [&](const char* key, bool fits, const char* levels) {
     if (spec.options.count(key) > 0 && !fits)
-      throw Error(Code::invalid_argument, fmt::format("[sharded] {} is an option of {}; got it with level={}", key, levels, options.level));
+      throw Error(Code::invalid_argument, fmt::format("[{}] {} is an option of {}; got it with level={}", spec.name, key, levels, options.level));
   };
   belongs("bucket", options.level < 3, "level=1 and level=2");
   belongs("overlap", options.level < 3, "level=1 and level=2");
@@ -52,11 +52,16 @@ Options parse(const Spec& spec) {
 /// Writes the tasks of the one role that all workers are in.
 class Writer {
  public:
-  Writer(const StrategyInput& input, const Options& options) : input_(input), options_(options), bytes_(parameter_bytes(input)) {}
+  Writer(const StrategyInput& input, const Options& options, int shards) : input_(input), options_(options), shards_(shards), bytes_(parameter_bytes(input)) {}
 
   Plan write() && {
     plan_ = replicas(input_);
     plan_.groups = {{"data", {{0}}}};
+    if (shards_ < input_.workers) {
+      plan_.mesh.axes = {{"data", input_.workers / shards_}, {"sharded", shards_}};
+      plan_.groups = {{"everyone", {{0}, {1}}}, {"shards", {{1}}}, {"replicas", {{0}}}};
+      of_parts_ = 1;
+    }
     role_ = &plan_.roles[0];
     role_->holds.gradients = bytes_.empty() ? 0 : *std::max_element(bytes_.begin(), bytes_.end());  // autograd's own, until it is copied
     options_.level == 3 ? write_units() : write_whole();
@@ -78,7 +83,7 @@ class Writer {
     task.label = std::move(label);
     task.goal = goal;
     task.cargo = cargo;
-    task.group = 0;
+    task.group = cargo == Cargo::control ? 0 : of_parts_;
     task.bucket = bucket;
     if (bucket != kNone) task.bytes = role_->buckets[at(bucket)].bytes;
     return task;
@@ -87,7 +92,7 @@ class Writer {
   /// The worker with the longest part.
   std::int64_t part(std::int64_t bytes) const {
     const auto elements = bytes / input_.element_bytes;
-    return (elements + input_.workers - 1) / input_.workers * input_.element_bytes;
+    return (elements + shards_ - 1) / shards_ * input_.element_bytes;
   }
   std::int64_t parts() const {
     std::int64_t sum = 0;
@@ -309,8 +314,23 @@ class Writer {
     role_->holds.activations = given + inside;
   }
 
+  /// Parts are summed over replicas once all that is reduced into them is there, in the order in which that comes.
+  void sum_over_replicas() {
+    std::vector<int> order(scatters_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int a, int b) { return scatters_[at(a)].back() < scatters_[at(b)].back(); });
+    for (const int bucket : order) {
+      auto reduce = collective(Goal::all_reduce, Cargo::gradients, bucket, fmt::format("all-reduce {}", bucket));
+      reduce.group = 2;
+      reduce.bytes = part(reduce.bytes);
+      reduce.after = scatters_[at(bucket)];
+      scatters_[at(bucket)] = {add(std::move(reduce))};
+    }
+  }
+
   /// What everybody must know of everybody, then each its own parts.
   void write_updates(int last_backward) {
+    if (of_parts_ != 0) sum_over_replicas();
     std::vector<int> all;
     for (const auto& each : scatters_) all.insert(all.end(), each.begin(), each.end());
     std::sort(all.begin(), all.end());
@@ -340,6 +360,8 @@ class Writer {
 
   const StrategyInput& input_;
   const Options& options_;
+  int shards_;                             ///< workers that have parts of one and the same
+  int of_parts_ = 0;                       ///< their group
   std::vector<std::int64_t> bytes_;        ///< by parameter
   Plan plan_;
   Role* role_ = nullptr;
@@ -365,12 +387,17 @@ class Writer {
 /// Errors:  invalid_argument for options that do not go together, with those that would.
 /// Source:  Rajbhandari et al., ZeRO, SC20; Zhao et al., PyTorch FSDP, VLDB 2023.
 Plan sharded(const StrategyInput& input) {
+  require_options(input.spec, {"level", "overlap", "bucket", "unit", "prefetch", "reshard", "recompute", "collective"});
+  return sharded_plan(input, input.workers);
+}
+
+Plan sharded_plan(const StrategyInput& input, int shards) {
   const auto options = parse(input.spec);
   if (input.graph.parameter_specs().empty())
-    throw Error(Code::invalid_argument, fmt::format("[sharded] parameters are what is kept in parts; got {}, which has none, expected strategy data", input.graph.name));
+    throw Error(Code::invalid_argument, fmt::format("[{}] parameters are what is kept in parts; got {}, which has none, expected strategy data", input.spec.name, input.graph.name));
   // Nobody to share with: what is left is one worker's step.
   if (input.workers == 1) return alone(input);
-  return Writer(input, options).write();
+  return Writer(input, options, shards).write();
 }
 
 }  // namespace ddl

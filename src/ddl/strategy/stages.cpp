@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ddl/core/error.h"
+#include "ddl/nn/split/split.h"
 #include "ddl/strategy/partition/crossing.h"
 
 namespace ddl {
@@ -83,6 +84,8 @@ std::vector<Crossing> crossings(const ModelGraph& graph, const std::vector<Stage
   for (int to = 0; to < static_cast<int>(stages.size()); ++to)
     for (int layer = stages[at(to)].first; layer < stages[at(to)].last; ++layer)
       for (const int input : graph.layers[at(layer)].inputs) reads(to, input);
+  // One without layers is the loss alone.
+  if (const auto& last = stages.back(); last.first == last.last) reads(static_cast<int>(stages.size()) - 1, last.first - 1);
   if (graph.auxiliary >= 0) reads(static_cast<int>(stages.size()) - 1, graph.auxiliary);
 
   std::vector<Crossing> found;
@@ -98,8 +101,8 @@ std::vector<Crossing> crossings(const ModelGraph& graph, const std::vector<Stage
 
 std::int64_t bytes_of(const ModelGraph& graph, const Crossing& crossing, std::int64_t samples, std::int64_t element_bytes) {
   std::int64_t elements = 0;
-  for (const int layer : crossing.layers) elements += elements_of(graph.layers[at(layer)].shape);
-  return elements * samples * element_bytes;
+  for (const int layer : crossing.layers) elements += elements_of(graph.layers[at(layer)].shape) * (is_per_batch(graph.layers[at(layer)]) ? 1 : samples);
+  return elements * element_bytes;
 }
 
 std::vector<int> inputs_of(const ModelGraph& graph, const Stage& stage) {

@@ -40,16 +40,18 @@ TEST(StrategyConformance, PlansAreSound) {
                            "pipeline[schedule=zb-h1,recompute=except-last]", "pipeline[schedule=zbv]", "pipeline[schedule=dualpipev,batch-norm=deferred]", "sharded[level=1]", "sharded[level=2]",
                            "sharded[unit=1]", "sharded[unit=1MiB,prefetch=2]", "sharded[reshard=off]", "local[post=100,momentum=average]", "local[average=gossip]",
                            "local[average=gossip,topology=exponential,every=3]",
-                           "parameter-server[async]", "parameter-server[stale=4]"})
+                           "parameter-server[async]", "parameter-server[stale=4]", "data[in-process=mirrored]", "data[in-process=parallel,overlap=on]"})
     forms.emplace_back(form);
   for (const auto& form : forms)
     for (const auto& network : builtin_models().entries()) {
       const auto graph = network.make({network.name, {}}, natural_shape(network.name));
       const auto spec = parse_spec(form);
       for (const int workers : {1, 2, 3, 7, 64, 4096}) {
-        if (form == "single" && workers != 1) continue;
+        if ((form == "single" || form == "tensor") && workers != 1) continue;
+        // A role for each thread: at that size one network will do (InProcess, below).
+        if (form.find("parallel") != std::string::npos && workers > 64) continue;
         const int chunks = form.find("chunks=3") != std::string::npos ? 3 : form.find("interleaved") != std::string::npos || form.find("v,") != std::string::npos || form.find("v]") != std::string::npos ? 2 : 1;
-        if (form.starts_with("data") || form.starts_with("sharded") || form.starts_with("local") || form.starts_with("parameter-server") || form == "single" || workers * chunks <= layers_of(graph)) {
+        if (form.starts_with("data") || form.starts_with("sharded") || form.starts_with("local") || form.starts_with("parameter-server") || form == "hybrid" || form == "single" || workers * chunks <= layers_of(graph)) {
           const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 4096, 4, spec, {}});
           const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
           EXPECT_TRUE(findings.empty()) << form << " " << network.name << " " << workers << ": " << join(findings, "; ");
@@ -64,6 +66,58 @@ TEST(StrategyConformance, PlansAreSound) {
         }
       }
     }
+}
+
+// Of every network, over axes of every kind. What cannot be says which numbers would do.
+TEST(StrategyConformance, PlansOfMeshesAreSound) {
+  struct Mesh {
+    const char* form;
+    int workers;
+  };
+  int sound = 0;
+  for (const auto& network : builtin_models().entries()) {
+    const auto graph = network.make({network.name, {}}, natural_shape(network.name));
+    for (const auto& [form, workers] : std::vector<Mesh>{{"tensor", 2}, {"tensor", 4}, {"tensor[sequence=on]", 3}, {"tensor[split=height]", 2}, {"tensor[recompute=always]", 8},
+                                                         {"hybrid[data=2,pipeline=2,tensor=2]", 8}, {"hybrid[pipeline=3,tensor=2]", 48}, {"hybrid[tensor=4,split=channels]", 64},
+                                                         {"hybrid[pipeline=4,tensor=8,schedule=zb-h1]", 64}, {"hybrid[data=2,sharded=4]", 8}, {"hybrid[sharded=2,level=1]", 6},
+                                                         {"hybrid[data=2,pipeline=2,tensor=2,sharded=2]", 16}, {"hybrid[pipeline=2,sharded=3]", 6}, {"hybrid[pipeline=2,tensor=2,schedule=interleaved-1f1b,chunks=2]", 8}}) {
+      const auto spec = parse_spec(form);
+      try {
+        const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 256, 4, spec, {}});
+        const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
+        EXPECT_TRUE(findings.empty()) << form << " " << network.name << ": " << join(findings, "; ");
+        EXPECT_EQ(plan.workers(), workers);
+        ++sound;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Code::invalid_argument) << error.what();
+        EXPECT_NE(std::string(error.what()).find("expected"), std::string::npos) << form << " " << network.name << ": " << error.what();
+      }
+    }
+  }
+  EXPECT_GT(sound, 100);
+}
+
+TEST(Hybrid, FourThousandWorkersArePlannedAndVerified) {
+  const auto graph = builtin_models().at("gpt").make(parse_spec("gpt"), natural_shape("gpt"));
+  const auto plan = hybrid({graph, 4096, 4096, 4, parse_spec("hybrid[data=16,pipeline=8,tensor=8,sharded=4,micro=16]"), {}});
+  EXPECT_EQ(plan.workers(), 4096);
+  EXPECT_EQ(plan.shares(), 64);
+  EXPECT_TRUE(verify(plan, static_cast<int>(graph.parameter_specs().size())).empty());
+}
+
+TEST(Hybrid, RefusesAMeshThatDoesNotMatchTheWorkersSayingWhatWould) {
+  const auto graph = builtin_models().at("gpt").make(parse_spec("gpt"), natural_shape("gpt"));
+  const auto message = [&](const char* form, int workers) {
+    try {
+      hybrid({graph, workers, 64, 4, parse_spec(form), {}});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(message("hybrid[data=3,pipeline=2,tensor=2]", 8).find("= 12 for 8 workers, expected data=2"), std::string::npos) << message("hybrid[data=3,pipeline=2,tensor=2]", 8);
+  EXPECT_NE(message("hybrid[pipeline=3]", 8).find("divides 8"), std::string::npos) << message("hybrid[pipeline=3]", 8);
+  EXPECT_NE(message("hybrid[pipeline=2,tensor=5]", 10).find("heads"), std::string::npos) << message("hybrid[pipeline=2,tensor=5]", 10);
 }
 
 // Their orders are long to write: fewer workers than above, and micro-batches to match.
@@ -341,6 +395,72 @@ TEST(ParameterServerPlan, RefusesWhatCannotBe) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::unsupported);
   }
+}
+
+TEST(InProcess, OneWorkerHasTheBatchAndTheUpdates) {
+  const auto graph = model("lenet");
+  StrategyInput input{graph, 3, 12, 4, parse_spec("data[in-process=parallel]"), {}};
+  input.micro_batches = 2;
+  input.optimizer_tensors = 2;
+  const auto plan = data_parallel(input);
+  EXPECT_TRUE(plan.in_process);
+  EXPECT_EQ(plan.shares(), 1);
+  ASSERT_EQ(plan.roles.size(), 3U);
+  const auto count = [&](const Role& role, TaskKind kind, Cargo cargo) {
+    return std::count_if(role.tasks.begin(), role.tasks.end(), [&](const Task& task) { return task.kind == kind && task.cargo == cargo; });
+  };
+  const auto& first = plan.roles[0];
+  EXPECT_EQ(count(first, TaskKind::send, Cargo::inputs), 2 * 2);
+  EXPECT_EQ(count(first, TaskKind::receive, Cargo::activations), 2 * 2);
+  EXPECT_EQ(count(first, TaskKind::send, Cargo::activation_gradients), 2 * 2);
+  EXPECT_EQ(count(first, TaskKind::forward, Cargo::none), 2 * (1 + 3));
+  EXPECT_EQ(count(first, TaskKind::update, Cargo::none), static_cast<std::ptrdiff_t>(first.buckets.size()));
+  EXPECT_EQ(first.holds.optimizer, 2 * first.holds.parameters);
+  for (const auto& role : plan.roles) {
+    std::int64_t replicated = 0, reduced = 0;
+    for (const auto& task : role.tasks) {
+      if (task.kind == TaskKind::collective && task.cargo == Cargo::parameters) replicated += task.bytes;
+      if (task.kind == TaskKind::collective && task.cargo == Cargo::gradients) reduced += task.bytes;
+      if (task.cargo == Cargo::inputs) {
+        EXPECT_EQ(task.bytes, 2 * 28 * 28 * 4) << "images of two samples";
+      }
+      if (task.cargo == Cargo::activations) {
+        EXPECT_EQ(task.bytes, 2 * 10 * 4) << "logits of two samples";
+      }
+    }
+    EXPECT_EQ(replicated, graph.parameters() * 4);  // once a step, however many micro-batches
+    EXPECT_EQ(reduced, graph.parameters() * 4);
+    if (&role == &first) continue;
+    EXPECT_EQ(count(role, TaskKind::update, Cargo::none), 0);
+    EXPECT_EQ(role.holds.optimizer, 0);
+  }
+}
+
+TEST(InProcess, MirroredIsDataParallelismThatReducesAfterBackward) {
+  const auto graph = model("lenet");
+  const auto plan = data_parallel({graph, 3, 12, 4, parse_spec("data[in-process=mirrored]"), {}}), other = data_parallel({graph, 3, 12, 4, parse_spec("data[overlap=off]"), {}});
+  EXPECT_TRUE(plan.in_process);
+  EXPECT_FALSE(other.in_process);
+  ASSERT_EQ(plan.roles[0].tasks.size(), other.roles[0].tasks.size());
+  for (std::size_t i = 0; i < plan.roles[0].tasks.size(); ++i) {
+    EXPECT_EQ(plan.roles[0].tasks[i].label, other.roles[0].tasks[i].label);
+    EXPECT_EQ(plan.roles[0].tasks[i].after, other.roles[0].tasks[i].after);
+    EXPECT_EQ(plan.roles[0].tasks[i].waits_for, other.roles[0].tasks[i].waits_for);
+  }
+}
+
+TEST(InProcess, OfThousandsOfWorkersIsCheckedInNoTime) {
+  const auto graph = model("resnet18");
+  const auto begin = now();
+  const auto plan = data_parallel({graph, 4096, 8192, 4, parse_spec("data[in-process=parallel]"), {}});
+  EXPECT_TRUE(verify(plan, static_cast<int>(graph.parameter_specs().size())).empty());
+  EXPECT_LT(seconds(now() - begin), 1.0);
+}
+
+TEST(InProcess, RefusesWhatItDoesNotHave) {
+  const auto graph = model("lenet");
+  for (const auto* bad : {"data[in-process=yes]", "data[in-process=parallel,collective=ring]", "data[in-process=parallel,compress=fp16]", "data[in-process=mirrored,recompute=on]"})
+    EXPECT_THROW(data_parallel({graph, 2, 32, 4, parse_spec(bad), {}}), Error) << bad;
 }
 
 }  // namespace

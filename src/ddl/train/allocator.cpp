@@ -147,6 +147,9 @@ void CountingAllocator::release(void* data) {
 }  // namespace
 
 void install_allocator(bool cache) {
+  // Workers may be threads of one process.
+  static std::mutex installing;
+  const std::lock_guard lock(installing);
   allocator().use_cache(cache);
   constexpr std::uint8_t kPriority = 1;  // above the standard allocator's 0
   c10::SetCPUAllocator(&allocator(), kPriority);

@@ -7,6 +7,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/hash.h"
+#include "ddl/strategy/split_parts.h"
 #include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
@@ -38,10 +39,59 @@ void for_each_parameter(const Plan& plan, int worker, Network& part, Device& dev
   }
 }
 
+/// The indices that a piece has, of a tensor that is whole.
+template <typename Visit>
+void for_each_range(const TensorPiece& piece, const at::Tensor& whole, const at::Tensor& of_piece, const Visit& visit) {
+  std::int64_t at = 0;
+  for (const auto& [begin, end] : piece.ranges) {
+    visit(whole.narrow(piece.dimension, begin, end - begin), of_piece.narrow(piece.dimension, at, end - begin));
+    at += end - begin;
+  }
+}
+
+/// The same where layers are split: `values` has the whole parameter's shape. Pieces come from the first who have them, each from its place on axis "tensor"; what
+/// the worker has itself is as it has it.
+void for_each_split_parameter(const Plan& plan, int worker, const ModelGraph& whole, Network& part, Device& device, Communicator& communicator, const Take& take) {
+  std::vector<std::vector<ParameterSpec>> specs;  // by part
+  for (const auto& each : parts_of(plan, whole)) specs.push_back(each.parameter_specs());
+  const auto holders = first_holders(plan, static_cast<int>(specs[0].size()));
+  const auto& numbers = part.parameter_numbers();
+  const auto own_part = static_cast<std::size_t>(plan.mesh.coordinate("tensor", worker));
+  const auto options = part.tensor_options().device(at::kCPU);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < specs[0].size(); ++i) {
+    const bool has = next < numbers.size() && numbers[next] == static_cast<int>(i);
+    const auto own = has ? fetch(device, part.parameters()[next++].detach()).contiguous() : at::Tensor();
+    const auto& piece = specs[own_part][i].piece;
+    auto values = at::empty(piece ? piece->whole : specs[0][i].shape, options);
+    for (std::size_t p = 0; p < (piece ? specs.size() : 1); ++p) {
+      const int holder = holders[i] + static_cast<int>(p);
+      auto came = holder == worker ? own.clone() : at::empty(specs[p][i].shape, options);
+      communicator.broadcast(buffer_of(came), holder).wait();
+      if (!piece)
+        values.copy_(came);
+      else
+        for_each_range(*specs[p][i].piece, values, came, [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
+    }
+    if (has && piece) for_each_range(*piece, values, own, [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
+    take(i, piece ? at::Tensor() : own, values);
+  }
+}
+
+/// Of each of Network::buffers() of a network that has all layers.
+std::vector<ParameterSpec> statistics_of(const ModelGraph& graph) {
+  std::vector<ParameterSpec> all;
+  for (const auto& layer : graph.layers)
+    if (!layer.frozen) all.insert(all.end(), layer.statistics.begin(), layer.statistics.end());
+  return all;
+}
+
 }  // namespace
 
 bool is_in_parts(const Plan& plan) {
-  return std::any_of(plan.roles.begin(), plan.roles.end(), [&](const Role& role) { return role.stages.size() < plan.stages.size(); });
+  // A stage without layers, the loss alone, is no part.
+  const auto parts = std::count_if(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) { return stage.first < stage.last; });
+  return !plan.split.empty() || std::any_of(plan.roles.begin(), plan.roles.end(), [&](const Role& role) { return static_cast<std::ptrdiff_t>(role.stages.size()) < parts; });
 }
 
 std::vector<bool> layers_of(const Plan& plan, int worker) {
@@ -65,21 +115,34 @@ std::vector<int> first_holders(const Plan& plan, int parameters) {
 
 void assemble(const Plan& plan, int worker, Network& part, Device& device, Communicator& communicator, Network& whole) {
   const c10::NoGradGuard guard;
-  for_each_parameter(plan, worker, part, device, &communicator, [&](std::size_t parameter, const at::Tensor&, const at::Tensor& values) {
-    flat(whole.parameters()[parameter]).copy_(device.upload(values));
-  });
+  if (plan.split.empty())
+    for_each_parameter(plan, worker, part, device, &communicator, [&](std::size_t parameter, const at::Tensor&, const at::Tensor& values) {
+      flat(whole.parameters()[parameter]).copy_(device.upload(values));
+    });
+  else
+    for_each_split_parameter(plan, worker, whole.graph(), part, device, communicator, [&](std::size_t parameter, const at::Tensor&, const at::Tensor& values) {
+      whole.parameters()[parameter].detach().copy_(device.upload(values));
+    });
+  const auto specs = statistics_of(part.graph());
   const auto& numbers = part.buffer_numbers();
   std::size_t next = 0;
   for (std::size_t i = 0; i < whole.buffers().size(); ++i) {
     const bool has = next < numbers.size() && numbers[next] == static_cast<int>(i);
     auto& buffer = whole.buffers()[i];
-    auto sums = at::zeros({buffer.numel() + 1}, at::kDouble);
+    // Sums, and of how many, element by element: workers may have different ones.
+    auto sums = at::zeros({2, buffer.numel()}, at::kDouble);
     if (has) {
-      sums.narrow(0, 0, buffer.numel()).copy_(fetch(device, part.buffers()[next++]));
-      sums[buffer.numel()] = 1;
+      const auto own = fetch(device, part.buffers()[next++]).to(at::kDouble);
+      const auto both = at::stack({own, at::ones_like(own)});
+      if (i < specs.size() && specs[i].piece) {
+        const TensorPiece rows{{}, specs[i].piece->dimension + 1, specs[i].piece->ranges};
+        for_each_range(rows, sums, both, [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
+      } else {
+        sums.copy_(both.view({2, -1}));
+      }
     }
     communicator.all_reduce(buffer_of(sums), ReduceOp::sum).wait();
-    buffer.copy_(device.upload(sums.narrow(0, 0, buffer.numel()) / sums[buffer.numel()]));
+    buffer.copy_(device.upload((sums[0] / sums[1]).view(buffer.sizes())));
   }
 }
 
@@ -96,12 +159,15 @@ void average_replicas(Network& part, Device& device, Communicator& communicator,
   average(part.buffers(), whole.buffers());
 }
 
-std::string parameters_digest(const Plan& plan, int worker, Network& part, Device& device, Communicator* communicator) {
+std::string parameters_digest(const Plan& plan, int worker, const ModelGraph& whole, Network& part, Device& device, Communicator* communicator) {
   Hasher hasher;
-  for_each_parameter(plan, worker, part, device, communicator, [&](std::size_t, const at::Tensor& own, const at::Tensor& values) {
-    const auto held = own.defined() ? fetch(device, flat(own)) : values;
-    hasher.add({static_cast<const std::byte*>(held.const_data_ptr()), held.nbytes()});
-  });
+  const auto add = [&](const at::Tensor& held) { hasher.add({static_cast<const std::byte*>(held.const_data_ptr()), held.nbytes()}); };
+  if (plan.split.empty())
+    for_each_parameter(plan, worker, part, device, communicator,
+                       [&](std::size_t, const at::Tensor& own, const at::Tensor& values) { add(own.defined() ? fetch(device, flat(own)) : values); });
+  else
+    for_each_split_parameter(plan, worker, whole, part, device, *communicator,
+                             [&](std::size_t, const at::Tensor& own, const at::Tensor& values) { add(own.defined() ? own : values); });
   return hasher.digest();
 }
 

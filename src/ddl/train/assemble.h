@@ -15,7 +15,7 @@ std::vector<bool> layers_of(const Plan& plan, int worker);
 /// The first worker that holds each of `parameters` parameters.
 std::vector<int> first_holders(const Plan& plan, int parameters);
 
-/// Whether some worker lacks some stage, so that none has the whole network.
+/// Whether some worker lacks some stage, or part of a layer, so that none has the whole network.
 bool is_in_parts(const Plan& plan);
 
 /// Fills `whole`, on the same device as the worker's own network `part`, with the parameters of all workers and with their batch statistics, the
@@ -27,8 +27,8 @@ void assemble(const Plan& plan, int worker, Network& part, Device& device, Commu
 /// Collective: every worker calls it. The same bits on all.
 void average_replicas(Network& part, Device& device, Communicator& communicator, Network& whole);
 
-/// Of all parameters: those that the worker holds as it holds them, others as their first holder does. Equal on all workers where replicas are.
+/// Of all parameters of the network `whole`: those that the worker holds as it holds them, others as their first holder does. Equal on all workers where replicas are.
 /// Collective where the network is in parts; else `communicator` may be null. Parameters that are gathered when they are used are there (WholeParameters).
-std::string parameters_digest(const Plan& plan, int worker, Network& part, Device& device, Communicator* communicator);
+std::string parameters_digest(const Plan& plan, int worker, const ModelGraph& whole, Network& part, Device& device, Communicator* communicator);
 
 }  // namespace ddl

@@ -49,6 +49,17 @@ void check_collective_of_parts(const std::string& word) {
     throw Error(Code::invalid_argument, fmt::format("parts are reduce-scattered and all-gathered; got {}, expected auto, ring or direct", word));
 }
 
+/// Workers that are threads of one process share its memory, and what it has one of.
+void check_in_process(const Job& job) {
+  const auto got = to_string(job.strategy);
+  if (job.workers.size() > 1 && job.transport != "inproc")
+    refuse("transport", fmt::format("its workers are threads of one process, which inproc joins, and no other machine's or process's; got {} with {}, expected transport inproc, or {} "
+                                    "without in-process", job.transport, got, job.strategy.name));
+  if (job.workers.size() > 1 && is_script(job.model.name))
+    throw JobFault("strategy", Code::unsupported, fmt::format("unsupported: a TorchScript file draws from the one generator of a process, in whatever order its threads come; got {}, expected "
+                                                              "workers that are processes", got));
+}
+
 /// How gradients come about and what becomes of them.
 void check_training(const Job& job) {
   of_key("precision", [&] { return element_bytes(job.precision); });
@@ -59,6 +70,14 @@ void check_training(const Job& job) {
     throw JobFault("precision", Code::unsupported,
                    fmt::format("unsupported: an overflow of fp16 would stay for ever in what a compression kept back; got fp16 with compress={}, "
                                "expected bf16 or fp32 with it", own->second));
+  if (job.strategy.name == "parameter-server") {
+    const auto refuse_whole = [](const char* key, const std::string& got, const char* expected) {
+      throw JobFault(key, Code::unsupported, fmt::format("unsupported: it depends on the whole gradient, of which each server of parameters, synchronous or not, has a part; got {} with "
+                                                         "parameter-server, expected {} with it, or strategy data", got, expected));
+    };
+    if (job.clip > 0) refuse_whole("clip", fmt::format("clip {}", job.clip), "no clip");
+    if (scales_loss(job.precision)) refuse_whole("precision", job.precision, "fp32, bf16, tf32 or fp64");
+  }
   if (job.accumulate < 1 || job.accumulate > job.batch)
     refuse("accumulate", fmt::format("a batch is cut into micro-batches of one sample or more; got {} of a batch of {}, expected 1 to the batch",
                                      job.accumulate, job.batch));
@@ -96,9 +115,10 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     if (const auto other = parse_device(worker.device).kind; other != kind)
       throw JobFault("workers", Code::unsupported, fmt::format("unsupported: replicas on {} and {} round their updates differently and drift apart; got both, expected workers of one "
                                                                "kind", kind, other));
-  if (job.transport == "inproc" && workers > 1)
+  if (job.transport == "inproc" && workers > 1 && !is_in_process(job))
     refuse("transport", fmt::format("inproc joins threads of one process, and workers are processes; got inproc with {} workers, "
-                                    "expected shm or tcp", workers));
+                                    "expected shm or tcp, or strategy data[in-process=mirrored] or data[in-process=parallel]", workers));
+  if (is_in_process(job)) check_in_process(job);
   if (const auto name = parse_spec(job.transport).name; name != "inproc" && workers > 1) {
     const auto standing = self_standing_transports();
     if (name == "mpi")

@@ -12,6 +12,7 @@
 #include "ddl/plan/occasion.h"
 #include "ddl/train/assemble.h"
 #include "ddl/train/executor_asynchronous.h"
+#include "ddl/train/executor_serving.h"
 #include "ddl/train/precision.h"
 
 namespace ddl {
@@ -52,7 +53,8 @@ void Executor::adopt(Plan plan) {
   queues_.clear();
   control_task_ = kNone;
   gossips_ = plan_.serving.servers == 0 && std::any_of(own.tasks.begin(), own.tasks.end(), [](const Task& task) { return is_transfer(task) && task.cargo == Cargo::parameters; });
-  has_loss_ = std::find(own.stages.begin(), own.stages.end(), static_cast<int>(plan_.stages.size()) - 1) != own.stages.end();
+  // All parts of a split network compute the same loss: the first one's counts.
+  has_loss_ = std::find(own.stages.begin(), own.stages.end(), static_cast<int>(plan_.stages.size()) - 1) != own.stages.end() && plan_.mesh.coordinate("tensor", worker_) == 0;
   for (int i = 0; i < static_cast<int>(own.tasks.size()); ++i) {
     const auto& task = own.tasks[static_cast<std::size_t>(i)];
     (communicates(task) ? communication_tasks_ : compute_tasks_).push_back(i);
@@ -63,7 +65,7 @@ void Executor::adopt(Plan plan) {
     for (const int task : tasks) queue_of_[static_cast<std::size_t>(task)] = queues_.size();
     queues_.push_back({tasks});
   }
-  if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_);
+  if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_, worker_);
   if (!channels_) channels_ = std::make_unique<Channels>(plan_, worker_, communicator_);
   adopt_buckets();
   if (plan_.asynchronous() && !asynchronous_) asynchronous_ = std::make_unique<Asynchronous>(plan_, worker_, network_, optimizer_);
@@ -75,7 +77,8 @@ void Executor::adopt_buckets() {
   const auto& numbers = network_.parameter_numbers();
   std::map<int, std::size_t> place;  // of a parameter among the network's
   for (std::size_t i = 0; i < numbers.size(); ++i) place[numbers[i]] = i;
-  const auto holders = first_holders(plan_, static_cast<int>(network_.graph().parameter_specs().size()));
+  const auto specs = network_.graph().parameter_specs();
+  const auto holders = first_holders(plan_, static_cast<int>(specs.size()));
   std::vector<bool> in_bucket(numbers.size());
   for (const auto& bucket : own.buckets)
     for (const int parameter : bucket.parameters) in_bucket[place.at(parameter)] = true;
@@ -86,7 +89,10 @@ void Executor::adopt_buckets() {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (in_bucket[i]) among_bucketed_[numbers[i]] = bucketed_.size();
     (in_bucket[i] ? bucketed_ : unbucketed_).push_back(i);
-    if (holders[static_cast<std::size_t>(numbers[i])] == worker_) owned_.push_back(i);
+    // Each part has a piece of its own of what is split, and each shard a part of its own of everything.
+    const bool piece = specs[static_cast<std::size_t>(numbers[i])].piece.has_value();
+    const int own_place = plan_.mesh.coordinate("sharded", worker_) * plan_.mesh.size("tensor") + (piece ? plan_.mesh.coordinate("tensor", worker_) : 0);
+    if (holders[static_cast<std::size_t>(numbers[i])] + own_place == worker_) owned_.push_back(i);
   }
   if (own.buckets.empty()) return;
   if (shards_ != nullptr) return adopt_shards();
@@ -135,9 +141,10 @@ std::optional<CompressionReport> Executor::compression() const {
 
 Traffic Executor::own_traffic() const {
   auto sum = channels_ ? channels_->traffic() : Traffic{};
-  if (links_) {
-    sum.sent += links_->traffic().sent;
-    sum.received += links_->traffic().received;
+  if (servers_) {
+    const auto own = servers_->links->traffic();
+    sum.sent += own.sent;
+    sum.received += own.received;
   }
   if (compressed_group_) {
     sum.sent += compressed_group_->transport().traffic().sent;
@@ -173,7 +180,7 @@ void Executor::tell_pending(Step& step) {
 
 /// All work of the step was queued before, so that the device has done it when the loss is here.
 double Executor::read_loss(Step& step) {
-  if (step.loss_sum.defined()) return fetch(device_, step.loss_sum).item<double>() / static_cast<double>(step.batch->global_weight);
+  if (step.loss_sum.defined() && has_loss_) return fetch(device_, step.loss_sum).item<double>() / static_cast<double>(step.batch->global_weight);
   device_.synchronize();
   return 0;
 }
@@ -192,7 +199,10 @@ void Executor::prepare(Step& step) {
 void Executor::run_tasks(Step& step) {
   for (const int task : compute_tasks_) {
     if (!step.due[static_cast<std::size_t>(task)]) continue;
-    for (const int other : step.tasks[static_cast<std::size_t>(task)].after) complete(step, other);
+    for (const int other : step.tasks[static_cast<std::size_t>(task)].after) {
+      if (step.tasks[static_cast<std::size_t>(other)].layer == kNone && !is_done(step, other)) settle_moves(step);
+      complete(step, other);
+    }
     run(step, task);
     step.done[static_cast<std::size_t>(task)] = true;
     drop_sent(step);
@@ -220,16 +230,20 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
   if (gradient_shards_) begin_shards(step);
   start_ready(step);
   run_tasks(step);
+  settle_moves(step);
   for (const int task : communication_tasks_) {
     complete(step, task);
     tell(communication_span(step, task), step.handles[static_cast<std::size_t>(task)]);
   }
 
+  // Who updates nothing knows all the same what became of the gradient.
+  if (plan_.in_process && control_task_ != kNone && !step.judged) judge_gradient(step);
+
   runner_->end_step();
   StepResult result;
   // Workers of one stage have micro-batches of their own.
   for (const int task : compute_tasks_)
-    if (const auto& each = step.tasks[static_cast<std::size_t>(task)]; each.kind == TaskKind::forward && each.stage + 1 == static_cast<int>(plan_.stages.size()))
+    if (const auto& each = step.tasks[static_cast<std::size_t>(task)]; has_loss_ && each.kind == TaskKind::forward && each.stage + 1 == static_cast<int>(plan_.stages.size()))
       result.samples += static_cast<std::int64_t>(samples_of(step, each).size());
   result.loss = read_loss(step);
   tell_pending(step);
@@ -239,7 +253,7 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
     if (!failed_) failed_.emplace(number, result.loss);
   }
   const bool in_bucket = buckets_ && buckets_->has_control();
-  const double votes = step.local ? votes_of_replicas(step) : links_ ? votes_of_servers() : in_bucket ? buckets_->control() : control_task_ != kNone ? control_[0] + control_[1] : ask_to_stop ? 1 : 0;
+  const double votes = step.local ? votes_of_replicas(step) : servers_ ? votes_of_servers() : in_bucket ? buckets_->control() : control_task_ != kNone ? control_[0] + control_[1] : ask_to_stop ? 1 : 0;
   // Replicas that train alone end where they next meet, so that all of them do.
   if (!std::isfinite(votes) && failed_)
     throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", failed_->first, failed_->second));
@@ -257,6 +271,7 @@ void Executor::run(Step& step, int number) {
     case TaskKind::load:
       step.batch = step.next_batch();
       if (!step.batch) throw Error(Code::invalid_argument, fmt::format("[executor] no batch for step {}", step.number));
+      take_batch(step);
       if (step.local) {
         own_weight_ += static_cast<double>(step.batch->weight);
         global_weight_ += static_cast<double>(step.batch->global_weight);
@@ -344,8 +359,8 @@ std::int64_t Executor::gradient_bytes() const {
 }
 
 Trace Executor::take_trace() {
-  if (server_) {
-    const auto served = server_->take_trace();
+  if (servers_ && servers_->server) {
+    const auto served = servers_->server->take_trace();
     trace_.insert(trace_.end(), served.begin(), served.end());
   }
   return std::exchange(trace_, {});

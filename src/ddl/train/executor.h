@@ -22,11 +22,11 @@
 #include "ddl/train/gradient_shards.h"
 #include "ddl/train/gradients.h"
 #include "ddl/train/loss_scale.h"
-#include "ddl/train/server_links.h"
 #include "ddl/train/optimizer.h"
 #include "ddl/train/parameter_shards.h"
 #include "ddl/train/recipe.h"
 #include "ddl/train/stage_runner.h"
+#include "ddl/train/staleness.h"
 
 namespace ddl {
 
@@ -89,11 +89,14 @@ class Executor {
   void adopt(Plan plan);
 
   /// How servers of parameters make their optimizers: before adopt(), where a plan has such.
-  void serve_with(ParameterServer::MakeOptimizer make) { make_server_optimizer_ = std::move(make); }
-  /// Gives all workers the parameters that servers have; nothing without any. Collective.
+  using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(std::vector<at::Tensor> parameters)>;
+  void serve_with(MakeOptimizer make) { make_server_optimizer_ = std::move(make); }
+  /// Gives all workers the parameters that servers have, or the one worker that updates them; nothing else. Collective.
   void converge();
   /// Of this process's server; nothing without one.
   std::optional<StalenessReport> staleness() const;
+  /// What the server in this process holds beside its worker: parameters, the optimizer's state, sums. Zeros without one.
+  Holdings served() const;
 
   /// Whether the plan's updates must wait for the whole gradient (StrategyInput::whole_gradient).
   static bool needs_whole_gradient(const Recipe& recipe);
@@ -129,6 +132,7 @@ class Executor {
  private:
   struct Step;
   struct Asynchronous;
+  struct Servers;
   /// Tasks that run one after the other on a thread of their own.
   struct Queue {
     std::vector<int> tasks;
@@ -153,6 +157,8 @@ class Executor {
   void start(Step& step, int number);
   void start_transfer(Step& step, int number);
   void start_collective(Step& step, int number);
+  void start_move(Step& step, int number);
+  void settle_moves(Step& step);
   void start_control(Step& step, int number);
   bool is_raised(const Step& step, const Task& task) const;
 
@@ -173,7 +179,13 @@ class Executor {
   void adopt_serving();
   void start_serving(Step& step, int number);
   void take(int bucket);
+  Incoming place_of_parameters(int server);
   double votes_of_servers() const;
+  /// Of replicas that are threads of one process (executor_in_process.cpp).
+  void start_inputs(Step& step, int number);
+  void take_batch(Step& step);
+  void start_at_root(Step& step, int number);
+  void replicate();
   void complete(Step& step, int number);
   void arrive(Step& step, int number);
   void drop_sent(Step& step);
@@ -240,10 +252,10 @@ class Executor {
   std::map<int, at::Tensor> received_;         ///< by task, on the host
   AveragingReport averaging_;
   // Of parameters that live with servers (executor_serving.cpp).
-  ParameterServer::MakeOptimizer make_server_optimizer_;
-  std::vector<ServerAnswer> answers_;          ///< by server
-  std::unique_ptr<ParameterServer> server_;    ///< this worker's, where it has one
-  std::unique_ptr<ServerLinks> links_;
+  MakeOptimizer make_server_optimizer_;
+  std::unique_ptr<Servers> servers_;           ///< null without any
+  // Of replicas of which one updates: a batch to be filled by it.
+  std::shared_ptr<Batch> shared_out_;
 };
 
 }  // namespace ddl

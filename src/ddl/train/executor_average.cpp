@@ -21,7 +21,7 @@ void Executor::find_due(Step& step) {
       const auto& task = step.tasks[i];
       // What a server does it does as it comes.
       step.due[i] = task.stream != Stream::server && is_due(plan_, task, step.number, step.ends) && (!is_transfer(task) || peer_of(plan_, worker_, task) != kNone);
-      if (gradient_shards_ || links_ || task.cargo != Cargo::parameters || !communicates(task)) continue;
+      if (gradient_shards_ || servers_ || task.cargo != Cargo::parameters || !communicates(task)) continue;
       // Who has no peer in an exchange takes part in it all the same: its number counts.
       if (is_transfer(task)) step.exchanges |= is_due(plan_, task, step.number, step.ends);
       else step.averages |= step.due[i];
@@ -95,7 +95,7 @@ void Executor::start_exchange(Step& step, int number) {
 void Executor::average(Step& step, int number) {
   const c10::NoGradGuard guard;
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
-  if (links_) return take(task.bucket);
+  if (servers_ || plan_.in_process) return take(task.bucket);
   const auto& parameters = role().buckets[static_cast<std::size_t>(task.bucket)].parameters;
   step.gathered[static_cast<std::size_t>(task.bucket)] = nullptr;
   std::vector<at::Tensor> came;

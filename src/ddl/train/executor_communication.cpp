@@ -49,14 +49,20 @@ void Executor::start_ready(Step& step) {
 
 void Executor::start(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
-  if (links_)
+  if (servers_)
     start_serving(step, number);
   else if (task.cargo == Cargo::control)
     asynchronous_ ? start_late_control(step, number) : start_control(step, number);
-  else if (gradient_shards_)
+  else if (gradient_shards_ && task.layer == kNone && !is_transfer(task))
     start_sharded(step, number);
+  else if (task.cargo == Cargo::inputs)
+    start_inputs(step, number);
+  else if (task.kind == TaskKind::collective && has_root(task.goal))
+    start_at_root(step, number);
   else if (task.cargo == Cargo::parameters || task.cargo == Cargo::state)
     is_transfer(task) ? start_exchange(step, number) : start_mean(step, number);
+  else if (task.layer != kNone)
+    start_move(step, number);
   else if (is_transfer(task))
     start_transfer(step, number);
   else
@@ -70,6 +76,9 @@ void Executor::start_transfer(Step& step, int number) {
   const auto mine = samples_of(step, task);
   if (mine.begin == mine.end) return;
   const bool sends = task.kind == TaskKind::send;
+  // What parts have exchanged is taken up before it goes on.
+  for (const int other : task.after)
+    if (step.tasks[static_cast<std::size_t>(other)].layer != kNone) complete(step, other);
   auto& communicator = channels_->of_transfer(task);
   for (auto& tensor : sends ? runner_->leaving(task) : runner_->arriving(task, static_cast<std::int64_t>(mine.size()))) {
     Step::Message message{tensor};
@@ -81,6 +90,31 @@ void Executor::start_transfer(Step& step, int number) {
     step.messages[i].push_back(std::move(message));
   }
   if (sends) step.sending.push_back(number);
+}
+
+/// What the parts of a split network exchange.
+void Executor::start_move(Step& step, int number) {
+  const auto i = static_cast<std::size_t>(number);
+  const auto& task = step.tasks[i];
+  for (const int other : task.after)
+    if (is_transfer(step.tasks[static_cast<std::size_t>(other)])) complete(step, other);
+  auto move = runner_->begin_exchange(task);
+  if (!move) return;  // no samples
+  Step::Message message{move->buffer()};
+  if (!device_.is_host()) message = {fetch(device_, move->buffer()), move->buffer()};
+  auto what = move->collective();
+  if (what.goal == Goal::all_reduce) what.algorithm = exchange_.collective;
+  step.handles[i].push_back(channels_->of_collective(task).start(what, buffer_of(message.host)));
+  step.messages[i].push_back(std::move(message));
+  step.moves.emplace(number, std::move(*move));
+}
+
+/// Before a wait for anything else: messages of what is being exchanged would not be sent before that is over, and who is waited for may wait for them. The parts
+/// are at the same exchange, so that this does not take long.
+void Executor::settle_moves(Step& step) {
+  if (step.moves.empty()) return;
+  while (!step.moves.empty()) complete(step, step.moves.begin()->first);
+  start_ready(step);
 }
 
 void Executor::start_collective(Step& step, int number) {
@@ -103,7 +137,7 @@ std::array<double, 3> Executor::control_of(Step& step) {
 
 void Executor::start_control(Step& step, int number) {
   // Each part of the gradient is to be where it is counted.
-  if (gradient_shards_ || needs_whole_gradient(recipe_))
+  if (gradient_shards_ || plan_.in_process || needs_whole_gradient(recipe_))
     for (const int other : step.tasks[static_cast<std::size_t>(number)].after) complete(step, other);
   control_ = control_of(step);
   step.handles[static_cast<std::size_t>(number)].push_back(channels_->of_collective(step.tasks[static_cast<std::size_t>(number)])
@@ -149,13 +183,20 @@ void Executor::complete(Step& step, int number) {
 void Executor::arrive(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
   auto& messages = step.messages[static_cast<std::size_t>(number)];
-  if (task.kind == TaskKind::receive && !device_.is_host())
+  if ((task.kind == TaskKind::receive || task.layer != kNone) && !device_.is_host())
     // Those of gossip are taken where they are averaged.
     for (auto& message : messages)
       if (message.device.defined()) device_.upload_into(message.device, message.host);
   messages.clear();
+  if (const auto move = step.moves.find(number); move != step.moves.end()) {
+    runner_->end_exchange(task, move->second);
+    step.moves.erase(move);
+  }
   if (task.kind != TaskKind::collective) return;
-  if (gradient_shards_ && task.cargo == Cargo::gradients) return gradient_shards_->take_reduced(task.bucket);
+  if (gradient_shards_ && task.cargo == Cargo::gradients) {
+    if (task.goal == Goal::reduce_scatter) gradient_shards_->take_reduced(task.bucket);
+    return;
+  }
   if (gradient_shards_ && task.cargo == Cargo::parameters) return shards_->attach(task.bucket);
   if (task.cargo == Cargo::gradients) buckets_->receive(task.bucket);
 }

@@ -1,28 +1,66 @@
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <c10/core/GradMode.h>
 
 #include "ddl/core/error.h"
+#include "ddl/train/executor_serving.h"
 #include "ddl/train/executor_step.h"
 
 // Parameters that live with servers: what a worker pushes and pulls. Bucket s of a plan with servers is what server s has; parameters come into the bucket's memory, whose
 // gradients the server has by then.
 namespace ddl {
+namespace {
+
+/// What workers push to the server in this process, in the plan's words: events of the trace on both sides.
+std::vector<ParameterServer::Pushed> pushes_to(const Plan& plan, int server) {
+  std::vector<ParameterServer::Pushed> pushed(static_cast<std::size_t>(plan.workers()));
+  const auto& own = plan.role_of(server).tasks;
+  for (int w = 0; w < plan.workers(); ++w) {
+    const int role = plan.role_number(w);
+    const auto from = std::find_if(own.begin(), own.end(), [&](const Task& task) { return task.stream == Stream::server && task.kind == TaskKind::receive && task.peer == role; });
+    invariant(from != own.end(), "a server has a task for what each role pushes");
+    // As Executor::meeting_of() counts those of worker w.
+    pushed[static_cast<std::size_t>(w)] = {static_cast<std::int32_t>(from - own.begin()), static_cast<std::uint32_t>(from->meeting * plan.workers() + w + 1)};
+  }
+  return pushed;
+}
+
+}  // namespace
 
 void Executor::adopt_serving() {
   const auto& serving = plan_.serving;
-  if (serving.servers == 0 || links_) return;
+  if (serving.servers == 0 || servers_) return;
   invariant(communicator_ != nullptr && make_server_optimizer_ != nullptr, "a plan with servers has a communicator, and optimizers for them");
-  answers_.resize(static_cast<std::size_t>(serving.servers));
+  servers_ = std::make_unique<Servers>();
+  servers_->answers.resize(static_cast<std::size_t>(serving.servers));
+  for (int s = 0; s < serving.servers && device_.is_host(); ++s) {
+    auto& places = servers_->places.emplace_back();
+    for (const int parameter : role().buckets[static_cast<std::size_t>(s)].parameters) {
+      const auto& own = network_.parameters()[bucketed_[among_bucketed_.at(parameter)]];
+      places.emplace_back(static_cast<std::byte*>(own.data_ptr()), own.nbytes());
+    }
+  }
   if (worker_ < serving.servers) {
     const c10::NoGradGuard guard;
     std::vector<at::Tensor> start;
     for (const int parameter : role().buckets[static_cast<std::size_t>(worker_)].parameters)
       start.push_back(fetch(device_, network_.parameters()[bucketed_[among_bucketed_.at(parameter)]].detach()));
-    server_ = std::make_unique<ParameterServer>(ParameterServer::Options{plan_.workers(), serving.sums, serving.stale, worker_}, start, communicator_->transport(), make_server_optimizer_);
+    const ParameterServer::Options options{plan_.workers(), serving.sums, serving.stale, worker_, serving.window, pushes_to(plan_, worker_)};
+    servers_->server = std::make_unique<ParameterServer>(options, start, communicator_->transport(), make_server_optimizer_);
   }
-  links_ = std::make_unique<ServerLinks>(serving.servers, worker_, *communicator_, exchange_.timeout, server_.get());
+  servers_->links = std::make_unique<ServerLinks>(serving.servers, worker_, *communicator_, exchange_.timeout, servers_->server.get());
+}
+
+Holdings Executor::served() const {
+  Holdings holds;
+  if (!servers_ || !servers_->server) return holds;
+  holds.parameters = servers_->server->bytes();
+  holds.optimizer = servers_->server->state_bytes();
+  holds.buckets = servers_->server->sum_bytes();
+  return holds;
 }
 
 void Executor::start_serving(Step& step, int number) {
@@ -38,17 +76,39 @@ void Executor::start_serving(Step& step, int number) {
     word.bytes = plan_.serving.sums || step.batch->samples > 0 ? static_cast<std::int64_t>(memory.size()) : 0;
     std::function<void()> ready;
     if (const auto& there = step.there[static_cast<std::size_t>(task.bucket)]; !there.immediate()) ready = [there] { there.wait(); };
-    step.handles[i].push_back(links_->push(task.bucket, word, memory, std::move(ready)));
+    step.handles[i].push_back(servers_->links->push(task.bucket, word, memory, std::move(ready)));
     return;
   }
   word.kind = ServerWord::Kind::pull;
   word.stops = step.ask_to_stop ? 1 : 0;
   word.fails = step.loss_sum.defined() && !std::isfinite(fetch(device_, step.loss_sum).item<double>()) ? 1 : 0;
-  step.handles[i].push_back(links_->pull(task.bucket, word, memory, answers_[static_cast<std::size_t>(task.bucket)]));
+  step.handles[i].push_back(servers_->links->pull(task.bucket, word, place_of_parameters(task.bucket), servers_->answers[static_cast<std::size_t>(task.bucket)]));
+}
+
+/// Where a server's parameters come to: straight to the network's own memory, by which time backward has read it, or to the bucket's where that is on a device.
+Incoming Executor::place_of_parameters(int server) {
+  const auto buffer = buckets_->buffer(server);
+  const auto bytes = buffer.elements * size_of(buffer.type);
+  if (servers_->places.empty()) return {0, bytes, buffer.data, {}};
+  const auto take = [](void* context, std::size_t offset, std::span<const std::byte> piece, double) {
+    for (const auto& place : *static_cast<const std::vector<std::span<std::byte>>*>(context)) {
+      if (offset >= place.size()) {
+        offset -= place.size();
+        continue;
+      }
+      const auto here = std::min(piece.size(), place.size() - offset);
+      std::memcpy(place.data() + offset, piece.data(), here);
+      piece = piece.subspan(here);
+      offset = 0;
+      if (piece.empty()) break;
+    }
+  };
+  return {0, bytes, nullptr, {take, &servers_->places[static_cast<std::size_t>(server)]}};
 }
 
 /// What came into a bucket's memory becomes the worker's parameters.
 void Executor::take(int bucket) {
+  if (servers_ && !servers_->places.empty()) return;  // they are there
   const c10::NoGradGuard guard;
   buckets_->receive(bucket);
   for (const int parameter : role().buckets[static_cast<std::size_t>(bucket)].parameters) {
@@ -59,7 +119,7 @@ void Executor::take(int bucket) {
 
 double Executor::votes_of_servers() const {
   double votes = 0;
-  for (const auto& answer : answers_) {
+  for (const auto& answer : servers_->answers) {
     if (answer.fails != 0) return std::numeric_limits<double>::quiet_NaN();
     votes += answer.stops;
   }
@@ -67,15 +127,14 @@ double Executor::votes_of_servers() const {
 }
 
 void Executor::converge() {
-  if (!links_) return;
+  if (!servers_) return replicate();
   // Before: all that was pushed is applied. After: nobody pushes while others still look.
   communicator_->barrier().wait();
   std::vector<Handle> handles;
   ServerWord word;
   word.kind = ServerWord::Kind::look;
   for (int s = 0; s < plan_.serving.servers; ++s) {
-    const auto buffer = buckets_->buffer(s);
-    handles.push_back(links_->pull(s, word, {buffer.data, buffer.elements * size_of(buffer.type)}, answers_[static_cast<std::size_t>(s)]));
+    handles.push_back(servers_->links->pull(s, word, place_of_parameters(s), servers_->answers[static_cast<std::size_t>(s)]));
   }
   for (int s = 0; s < plan_.serving.servers; ++s) {
     handles[static_cast<std::size_t>(s)].wait();
@@ -86,8 +145,8 @@ void Executor::converge() {
 }
 
 std::optional<StalenessReport> Executor::staleness() const {
-  if (!server_) return std::nullopt;
-  return server_->report();
+  if (!servers_ || !servers_->server) return std::nullopt;
+  return servers_->server->report();
 }
 
 }  // namespace ddl

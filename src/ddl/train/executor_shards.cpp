@@ -19,7 +19,7 @@ bool Executor::make_room(Step& step, int bucket) {
   int found = kNone;
   for (const int number : communication_tasks_) {
     const auto& task = step.tasks[static_cast<std::size_t>(number)];
-    if (task.cargo == Cargo::gradients && task.bucket == bucket && step.started[static_cast<std::size_t>(number)] && !step.done[static_cast<std::size_t>(number)]) found = number;
+    if (task.goal == Goal::reduce_scatter && task.cargo == Cargo::gradients && task.bucket == bucket && step.started[static_cast<std::size_t>(number)] && !step.done[static_cast<std::size_t>(number)]) found = number;
   }
   if (found == kNone) return false;
   complete(step, found);
@@ -47,6 +47,13 @@ void Executor::start_sharded(Step& step, int number) {
     const auto buffer = shards_->gather(task.bucket);
     // Beside what computes.
     handles.push_back(group.start(what, buffer, Start::now, [this, bucket = task.bucket] { shards_->fill(bucket); }));
+    return;
+  }
+  if (task.cargo == Cargo::gradients && task.goal == Goal::all_reduce) {
+    // The same part of other replicas, once all of it is here.
+    for (const int other : task.after) complete(step, other);
+    const auto& own = gradient_shards_->own()[static_cast<std::size_t>(task.bucket)];
+    handles.push_back(group.all_reduce({static_cast<std::byte*>(own.data_ptr()), static_cast<std::size_t>(own.numel()), shard_type(own)}, ReduceOp::sum, exchange_.collective));
     return;
   }
   if (task.cargo == Cargo::gradients) {

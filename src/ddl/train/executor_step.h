@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@ struct Executor::Step {
   };
   std::vector<std::vector<Message>> messages = {};  ///< by task, until they are there or sent
   std::vector<std::vector<Handle>> handles = {};    ///< by task
+  std::map<int, PartMove> moves = {};               ///< by task, until what parts exchange is there
   std::vector<bool> started = {};         ///< by task
   std::vector<int> sending = {};          ///< tasks whose messages are on their way
   struct Pending {

@@ -16,9 +16,14 @@ constexpr double kLeastLossScale = 1e-6;
 
 /// `own_alone`: of parameters that no worker before this one has, so that the sum over workers counts each once.
 double Executor::squares_of_gradient(bool own_alone) {
-  if (gradient_shards_) return sum_of_squares(gradient_shards_->own(), device_);
   std::vector<at::Tensor> gradients;
   const auto counts = [&](std::size_t i) { return !own_alone || std::binary_search(owned_.begin(), owned_.end(), i); };
+  if (gradient_shards_ && plan_.mesh.find("sharded") < 0) return sum_of_squares(gradient_shards_->own(), device_);
+  if (gradient_shards_) {
+    for (std::size_t i = 0; i < network_.parameters().size(); ++i)
+      if (counts(i)) gradients.push_back(gradient_shards_->gradient(i));
+    return sum_of_squares(gradients, device_);
+  }
   for (std::size_t b = 0; b < bucketed_.size(); ++b)
     if (counts(bucketed_[b])) gradients.push_back(buckets_->gradient(static_cast<int>(b)));
   for (const auto i : unbucketed_)

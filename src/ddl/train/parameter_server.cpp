@@ -11,72 +11,134 @@
 #include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
+namespace {
+
+/// Of a sum that is made and applied at once: with the gradient's, the parameter's and its state's part it fits a second-level cache of 1 MiB.
+constexpr std::size_t kPart = std::size_t{128} << 10;
+
+}  // namespace
 
 ParameterServer::ParameterServer(const Options& options, const std::vector<at::Tensor>& start, Transport& transport, const MakeOptimizer& make)
     : options_(options),
-      clocks_(static_cast<std::size_t>(options.workers)),
-      asked_(clocks_.size()),
-      given_(clocks_.size()),
-      behind_(clocks_.size()) {
+      moved_(static_cast<std::size_t>(options.workers)),
+      added_(moved_.size()),
+      clocks_(moved_.size()),
+      asked_(moved_.size()),
+      given_(moved_.size()),
+      behind_(moved_.size()) {
   invariant(!start.empty(), "a server has parameters");
   const c10::NoGradGuard guard;
   std::size_t bytes = 0;
   for (const auto& each : start) bytes += each.nbytes();
-  memory_ = transport.allocate(bytes);
+  memory_ = transport.allocate(bytes).first(bytes);
+  type_ = start[0].scalar_type() == at::kDouble ? ElementType::fp64 : ElementType::fp32;
+  const bool reads_norms = dynamic_cast<NormsOfParts*>(make({}).get()) != nullptr;
+  cut(start, reads_norms);
+  optimizer_ = make(views_);
+}
+
+/// `whole`: the optimizer wants parameters as they are, and a sum is applied when all of it is there.
+void ParameterServer::cut(const std::vector<at::Tensor>& start, bool whole) {
+  const auto element = static_cast<std::int64_t>(size_of(type_));
+  const auto most = static_cast<std::int64_t>(kPart) / element;
   std::size_t offset = 0;
   for (const auto& each : start) {
-    parameters_.push_back(at::from_blob(memory_.data() + offset, each.sizes(), each.strides(), each.options().requires_grad(false)));
-    parameters_.back().copy_(each);
+    auto* const data = memory_.data() + offset;
+    const auto plain = each.options().requires_grad(false);
+    const auto own = at::from_blob(data, each.sizes(), each.strides(), plain);
+    own.copy_(each);
     offset += each.nbytes();
+    if (whole) views_.push_back(own);
+    for (std::int64_t first = 0; first < each.numel() && !whole; first += most) {
+      const auto elements = std::min(most, each.numel() - first);
+      const auto bytes = static_cast<std::size_t>(elements * element), begin = offset - each.nbytes() + static_cast<std::size_t>(first * element);
+      if (parts_.empty() || parts_.back().end - parts_.back().begin + bytes > kPart) parts_.push_back({begin, begin, views_.size(), views_.size()});
+      parts_.back().end += bytes;
+      ++parts_.back().last_view;
+      views_.push_back(at::from_blob(data + first * element, {elements}, plain));
+    }
   }
-  memory_ = memory_.first(bytes);
-  if (options_.sums) sum_.resize(bytes);
-  optimizer_ = make(parameters_);
+  for (std::size_t begin = 0; begin < offset && whole; begin += kPart) parts_.push_back({begin, std::min(offset, begin + kPart)});
+  const bool in_window = !whole && options_.window > 0 && static_cast<std::size_t>(options_.window) < offset;
+  slots_ = in_window ? std::max<std::size_t>(2, static_cast<std::size_t>(options_.window) / kPart) : parts_.size();
+  for (std::size_t p = 0; p < parts_.size(); ++p) parts_[p].at = in_window ? p % slots_ * kPart : parts_[p].begin;
+  if (options_.sums) sum_.resize(in_window ? slots_ * kPart : offset);
+  at_once_ = whole;
 }
 
 template <typename Ready>
-void ParameterServer::wait(std::unique_lock<std::mutex>& lock, const Ready& ready) {
-  changed_.wait(lock, [&] { return failure_ || ready(); });
+void ParameterServer::wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, const Ready& ready) {
+  changed.wait(lock, [&] { return failure_ || ready(); });
   if (failure_) throw Error(*failure_);
 }
 
 std::int64_t ParameterServer::slowest() const { return *std::min_element(clocks_.begin(), clocks_.end()); }
 
 void ParameterServer::push(int worker, const ServerWord& word, const Fetch& fetch) {
-  if (word.bytes != 0 && word.bytes != static_cast<std::int64_t>(memory_.size()))
+  // In a sum each has a place.
+  if (word.bytes != static_cast<std::int64_t>(memory_.size()) && (word.bytes != 0 || options_.sums))
     throw Error(Code::corrupt, fmt::format("[parameter-server] worker {} pushes {} bytes of gradients, expected {}", worker, word.bytes, memory_.size()));
   options_.sums ? push_sum(worker, word, fetch) : push_alone(worker, word, fetch);
 }
 
-/// The first of a clock begins the sum; no pass over memory to zero it.
-void ParameterServer::add(int worker, std::size_t offset, std::span<const std::byte> piece) {
-  const auto type = parameter_type(parameters_[0]);
-  if (worker == 0)
-    std::memcpy(sum_.data() + offset, piece.data(), piece.size());
-  else
-    reduce_into(ReduceOp::sum, type, sum_.data() + offset, piece.data(), piece.size() / size_of(type));
+/// The worker before has added its own to the part; the first of all waits until the part's place in the window is free.
+void ParameterServer::wait_for_turn(std::size_t worker) {
+  const auto number = added_[worker], of_clock = number % parts_.size();
+  const auto before = worker == 0 ? moved_.size() - 1 : worker - 1;
+  const auto expected = worker > 0 ? number + 1 : number - of_clock + (of_clock < slots_ ? 0 : of_clock + 1 - slots_);
+  std::unique_lock lock(mutex_);
+  wait(lock, moved_[before], [&] { return added_[before] >= expected; });
+}
+
+void ParameterServer::add(std::size_t worker, double learning_rate, std::size_t offset, std::span<const std::byte> piece) {
+  while (!piece.empty()) {
+    const auto number = added_[worker] % parts_.size();
+    const auto& part = parts_[number];
+    if (offset == part.begin) wait_for_turn(worker);
+    const auto here = piece.first(std::min(piece.size(), part.end - offset));
+    auto* const sum = sum_.data() + part.at + (offset - part.begin);
+    // The first of a clock begins the sum; no pass over memory to zero it.
+    if (worker == 0)
+      std::memcpy(sum, here.data(), here.size());
+    else
+      reduce_into(ReduceOp::sum, type_, sum, here.data(), here.size() / size_of(type_));
+    offset += here.size();
+    piece = piece.subspan(here.size());
+    if (offset < part.end) continue;
+    if (worker + 1 == moved_.size()) {
+      if (!at_once_)
+        apply(part.first_view, part.last_view, sum_.data() + part.at, learning_rate);
+      else if (number + 1 == parts_.size())
+        apply(0, views_.size(), sum_.data(), learning_rate);
+    }
+    const std::lock_guard lock(mutex_);
+    ++added_[worker];
+    moved_[worker].notify_all();
+  }
+}
+
+void ParameterServer::tell(int worker, const ServerWord& word, Nanoseconds begin, Cause cause) {
+  const auto pushed = options_.pushed.empty() ? Pushed{} : options_.pushed[static_cast<std::size_t>(worker)];
+  const auto end = now();
+  trace_.push_back({std::max(begin, told_until_), end, static_cast<std::int32_t>(word.clock - 1), pushed.task, static_cast<std::int16_t>(options_.worker), Stream::server, cause, pushed.meeting});
+  told_until_ = end;
 }
 
 void ParameterServer::push_sum(int worker, const ServerWord& word, const Fetch& fetch) {
-  std::unique_lock lock(mutex_);
-  wait(lock, [&] { return turn_ == worker; });
-  lock.unlock();
-  // It is this worker's turn until it says otherwise: nobody else is at the sum.
   const auto begin = now();
   struct Context {
     ParameterServer* server;
-    int worker;
-  } context{this, worker};
+    std::size_t worker;
+    double learning_rate;
+  } context{this, static_cast<std::size_t>(worker), word.learning_rate};
   fetch({[](void* at, std::size_t offset, std::span<const std::byte> piece, double) {
-           auto& [server, number] = *static_cast<Context*>(at);
-           server->add(number, offset, piece);
+           auto& [server, number, learning_rate] = *static_cast<Context*>(at);
+           server->add(number, learning_rate, offset, piece);
          }, &context});
   const bool complete = worker + 1 == options_.workers;
-  if (complete) apply(sum_.data(), word.learning_rate);
-  lock.lock();
-  trace_.push_back({begin, now(), static_cast<std::int32_t>(word.clock - 1), -1, static_cast<std::int16_t>(options_.worker), Stream::server, complete ? Cause::update : Cause::communication});
-  clocks_[static_cast<std::size_t>(worker)] = word.clock;
-  turn_ = complete ? 0 : worker + 1;
+  const std::lock_guard lock(mutex_);
+  tell(worker, word, begin, complete ? Cause::update : Cause::communication);
+  clocks_[context.worker] = word.clock;
   if (complete) {
     ++updates_;
     ++report_.updates;
@@ -89,7 +151,7 @@ void ParameterServer::push_alone(int worker, const ServerWord& word, const Fetch
   const auto use = [&](const std::byte* gradients) {
     const std::lock_guard lock(mutex_);
     const auto begin = now();
-    apply(gradients, word.learning_rate);
+    apply(0, views_.size(), gradients, word.learning_rate);
     const auto between = updates_ - given_[w];
     report_.largest_updates = std::max(report_.largest_updates, between);
     report_.mean_updates += static_cast<double>(between);
@@ -97,7 +159,7 @@ void ParameterServer::push_alone(int worker, const ServerWord& word, const Fetch
     report_.mean_clocks += static_cast<double>(behind_[w]);
     ++report_.updates;
     ++updates_;
-    trace_.push_back({begin, now(), static_cast<std::int32_t>(word.clock - 1), -1, static_cast<std::int16_t>(options_.worker), Stream::server, Cause::update});
+    tell(worker, word, begin, Cause::update);
   };
   if (word.bytes > 0) {
     // Straight from where it lies if it comes in one piece; the pieces of a wire are put together, without keeping others from the parameters.
@@ -119,18 +181,19 @@ void ParameterServer::push_alone(int worker, const ServerWord& word, const Fetch
   changed_.notify_all();
 }
 
-void ParameterServer::apply(const std::byte* gradients, double learning_rate) {
+/// `gradients` of views [first, last), packed.
+void ParameterServer::apply(std::size_t first, std::size_t last, const std::byte* gradients, double learning_rate) {
   const c10::NoGradGuard guard;
   std::vector<std::size_t> numbers;
-  std::vector<at::Tensor> views;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const auto& parameter = parameters_[i];
+  std::vector<at::Tensor> laid;
+  for (std::size_t i = first; i < last; ++i) {
+    const auto& view = views_[i];
     numbers.push_back(i);
     // The optimizer reads gradients alone.
-    views.push_back(at::from_blob(const_cast<std::byte*>(gradients), parameter.sizes(), parameter.strides(), parameter.options()));
-    gradients += parameter.nbytes();
+    laid.push_back(at::from_blob(const_cast<std::byte*>(gradients), view.sizes(), view.strides(), view.options()));
+    gradients += view.nbytes();
   }
-  optimizer_->update(numbers, views, learning_rate);
+  optimizer_->update(numbers, laid, learning_rate);
 }
 
 void ParameterServer::pull(int worker, const ServerWord& word, const Send& send) {
@@ -143,7 +206,7 @@ void ParameterServer::pull(int worker, const ServerWord& word, const Send& send)
   const auto all_at = [](const std::vector<std::int64_t>& each, std::int64_t clock) {
     return std::all_of(each.begin(), each.end(), [&](std::int64_t one) { return one >= clock; });
   };
-  wait(lock, [&] {
+  wait(lock, changed_, [&] {
     if (options_.sums) return all_at(clocks_, word.clock) && all_at(asked_, word.clock);
     // Who stops pushes no more: nobody waits for it.
     return options_.stale < 0 || stops_ || fails_ || slowest() >= word.clock - options_.stale;
@@ -166,6 +229,7 @@ void ParameterServer::fail(const Error& why) {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = why;
   changed_.notify_all();
+  for (auto& each : moved_) each.notify_all();
 }
 
 StalenessReport ParameterServer::report() const {

@@ -11,9 +11,11 @@
 
 #include <ATen/ATen.h>
 
+#include "ddl/core/element.h"
 #include "ddl/core/error.h"
 #include "ddl/measure/trace.h"
 #include "ddl/train/optimizer.h"
+#include "ddl/train/staleness.h"
 #include "ddl/transport/transport.h"
 
 namespace ddl {
@@ -41,28 +43,28 @@ struct ServerAnswer {
   std::int64_t behind = 0;      ///< clocks that the slowest worker is behind the one that is answered
 };
 
-/// How old the parameters were that gradients were computed with, which a server applied.
-struct StalenessReport {
-  std::int64_t updates = 0;
-  std::int64_t largest_clocks = 0;   ///< steps that the slowest worker was behind, when the parameters were given
-  double mean_clocks = 0;
-  std::int64_t largest_updates = 0;  ///< updates by others between giving the parameters and applying their gradient
-  double mean_updates = 0;
-};
-
 /// A part of the parameters, and what their gradients do to it.
 ///
-/// Sums: gradients of a clock are added in the order of workers, straight from where they lie, and applied once; everybody waits for that. Else each is applied as
-/// it comes (Dean et al., Large Scale Distributed Deep Networks, NIPS 2012, Downpour SGD), one at a time; with a bound of s clocks a worker at clock c is given parameters only when
-/// the slowest has come to c - s (Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, NIPS 2013).
+/// Sums: gradients of a clock are added in the order of workers and applied once; everybody waits for that. Each worker's thread adds its own, part after part, behind the
+/// thread of the worker before it; the last applies a part as soon as it is complete, while it is in the cache. So a sum is never in memory as a whole, but for optimizers
+/// that read norms of whole parameters.
+/// Else each is applied as it comes (Dean et al., Large Scale Distributed Deep Networks, NIPS 2012, Downpour SGD), one at a time; with a bound of s clocks a worker at clock c is given
+/// parameters only when the slowest has come to c - s (Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, NIPS 2013).
 /// Threads: one for each worker.
 class ParameterServer {
  public:
+  /// What a worker's pushes are in the plan: of spans.
+  struct Pushed {
+    std::int32_t task = -1;
+    std::uint32_t meeting = 0;
+  };
   struct Options {
     int workers = 1;
     bool sums = true;
-    int stale = -1;     ///< clocks; -1: any number
-    int worker = 0;     ///< in whose process it lives: for spans
+    int stale = -1;           ///< clocks; -1: any number
+    int worker = 0;           ///< in whose process it lives: for spans
+    std::int64_t window = 0;  ///< bytes of the sum that are kept at once; 0: all of it
+    std::vector<Pushed> pushed = {};  ///< by worker; empty: not known
   };
   using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(std::vector<at::Tensor>)>;
 
@@ -85,35 +87,54 @@ class ParameterServer {
   StalenessReport report() const;
   Trace take_trace();
   std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.size()); }
+  std::int64_t sum_bytes() const { return static_cast<std::int64_t>(sum_.size()); }
   std::int64_t state_bytes() const { return optimizer_->state_bytes(); }
 
  private:
-  void add(int worker, std::size_t offset, std::span<const std::byte> piece);
-  void apply(const std::byte* gradients, double learning_rate);
+  /// Consecutive bytes that are added as one, and applied so where the optimizer does not mind: `views` that no other part has any of.
+  struct Part {
+    std::size_t begin = 0, end = 0;
+    std::size_t first_view = 0, last_view = 0;
+    std::size_t at = 0;  ///< where its sum lies
+  };
+
+  void cut(const std::vector<at::Tensor>& start, bool whole);
+  void apply(std::size_t first, std::size_t last, const std::byte* gradients, double learning_rate);
   void push_sum(int worker, const ServerWord& word, const Fetch& fetch);
   void push_alone(int worker, const ServerWord& word, const Fetch& fetch);
+  /// Takes a piece of a worker's gradients, from where it lies.
+  void add(std::size_t worker, double learning_rate, std::size_t offset, std::span<const std::byte> piece);
+  void wait_for_turn(std::size_t worker);
+  /// Of one that ends now; those of a server do not overlap. With the lock held.
+  void tell(int worker, const ServerWord& word, Nanoseconds begin, Cause cause);
   template <typename Ready>
-  void wait(std::unique_lock<std::mutex>& lock, const Ready& ready);
+  void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, const Ready& ready);
   std::int64_t slowest() const;
   bool told(const std::optional<std::int64_t>& since, std::int64_t clock) const { return since && (*since <= clock || !options_.sums); }
 
   Options options_;
   std::span<std::byte> memory_;        ///< parameters, packed
-  std::vector<at::Tensor> parameters_; ///< views of it
-  std::vector<std::byte> sum_;         ///< of gradients, laid out alike
+  std::vector<at::Tensor> views_;      ///< of it: parameters, or pieces of them where the optimizer does not mind
+  std::vector<Part> parts_;            ///< in the order of memory
+  std::size_t slots_ = 1;              ///< parts whose sums there is room for
+  bool at_once_ = false;               ///< sums are applied when they are complete
+  ElementType type_ = ElementType::fp32;
+  std::vector<std::byte> sum_;         ///< of gradients: the window of it that is being made
   std::unique_ptr<Optimizer> optimizer_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Error> failure_;
-  int turn_ = 0;                             ///< whose gradients are added next
-  std::vector<std::int64_t> clocks_;         ///< by worker: pushed
-  std::vector<std::int64_t> asked_;          ///< by worker: the clock of its last pull
-  std::vector<std::int64_t> given_;          ///< by worker: updates when it was given parameters last
-  std::vector<std::int64_t> behind_;         ///< by worker: clocks, then
-  std::optional<std::int64_t> stops_, fails_;  ///< the first clock at which somebody asked for it
-  std::int64_t updates_ = 0;                 ///< of the parameters
-  StalenessReport report_;                   ///< means are sums here
+  std::vector<std::condition_variable> moved_;  ///< by worker: its added_ grew
+  std::vector<std::size_t> added_;              ///< by worker: parts of all clocks; changed by its thread alone, with the lock held
+  std::vector<std::int64_t> clocks_;            ///< by worker: pushed
+  std::vector<std::int64_t> asked_;             ///< by worker: the clock of its last pull
+  std::vector<std::int64_t> given_;             ///< by worker: updates when it was given parameters last
+  std::vector<std::int64_t> behind_;            ///< by worker: clocks, then
+  std::optional<std::int64_t> stops_, fails_;   ///< the first clock at which somebody asked for it
+  std::int64_t updates_ = 0;                    ///< of the parameters
+  Nanoseconds told_until_ = 0;                  ///< end of the last span
+  StalenessReport report_;                      ///< means are sums here
   Trace trace_;
 };
 

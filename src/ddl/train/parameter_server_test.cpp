@@ -1,6 +1,8 @@
 #include "ddl/train/parameter_server.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "ddl/core/error.h"
 #include "ddl/train/trial_testing.h"
@@ -11,13 +13,12 @@ namespace {
 
 using namespace testing;
 
+// Attention does not depend on the bias of its keys: that gradient is 0 but for rounding, which adam divides by its own size, and decay by then makes of a step's length. So parameters differ by what
+// the order of a sum leaves, for every strategy (below); a larger epsilon, and they do not.
 TEST(ParameterServer, SummedGradientsEqualTheBigBatchInFp64) {
   for (const auto* model : {"lenet", "transformer[hidden=16,heads=2,layers=1,dropout=0.1]"})
-    for (const auto* optimizer : {"sgd", "adam"})
+    for (const auto* optimizer : {"sgd", "adam[epsilon=1e-3]"})
       for (const std::int64_t batch : {6, 9}) {  // of 9 some workers of 5 have no samples in the last batch
-        // TODO: the transformer with adam is 0.01 apart. Unproven guess: gradients that are 0 but for rounding (biases of keys), which adam divides by their own size; hold
-        // `data` against the same before this case is left out for good.
-        if (std::string(model) != "lenet" && std::string(optimizer) == "adam") continue;
         Trial trial{model, "", batch};
         trial.optimizer = optimizer;
         const auto reference = train_rank(trial, 0, 1, nullptr);
@@ -30,6 +31,26 @@ TEST(ParameterServer, SummedGradientsEqualTheBigBatchInFp64) {
           }
         trial.accumulate = 1;
       }
+}
+
+// A sum of two has one order: the same bits as data parallelism has, also where rounding counts for much.
+TEST(ParameterServer, TwoWorkersHaveTheBitsOfDataParallelism) {
+  for (const auto* optimizer : {"sgd", "adam", "lars", "lamb"}) {
+    Trial trial{"transformer[hidden=16,heads=2,layers=1,dropout=0.1]", "data", 6};
+    trial.optimizer = optimizer;
+    const auto expected = train(trial, 2);
+    for (const auto* form : {"parameter-server", "parameter-server[servers=2]"}) {
+      trial.strategy = form;
+      EXPECT_TRUE(same_bits(train(trial, 2)[1].parameters, expected[1].parameters)) << optimizer << " " << form;
+    }
+    if (std::string(optimizer) != "adam") continue;
+    const auto reference = train_rank(trial, 0, 1, nullptr);
+    const auto specs = builtin_models().at("transformer").make(parse_spec(trial.model), Phrases().shape()).parameter_specs();
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const bool of_keys = specs[i].name.ends_with("in_proj_bias");
+      EXPECT_EQ(at::allclose(expected[0].parameters[i], reference.parameters[i], 1e-10, 1e-10), !of_keys) << specs[i].name;
+    }
+  }
 }
 
 TEST(ParameterServer, SumsRepeatBitByBitOnEveryDevice) {
@@ -94,11 +115,10 @@ TEST(ParameterServer, ALossThatIsNotFiniteEndsAllWorkers) {
     expect_all_end_of_a_loss_that_is_not_finite({"lenet", form, 6, 50}, 3, {"loss is not finite at step", "lost worker", "the server of worker"});
 }
 
-// A worker that gives up in the middle of a step is named to all others, be it one with a server or one without. Of several servers one may first be told of by another that
-// left because of it.
+// A worker that gives up in the middle of a step is named to all others, be it one with a server or one without, and whoever of the others goes first because of it.
 TEST(ParameterServer, AWorkerThatIsLostIsNamed) {
-  for (const auto* form : {"parameter-server[stale=1]"})
-    for (const int lost : {0, 2}) {
+  for (const auto* form : {"parameter-server", "parameter-server[servers=2]", "parameter-server[async,servers=2]", "parameter-server[stale=1]", "parameter-server[stale=2,servers=3]"})
+    for (const int lost : {0, 1, 2}) {
       Trial trial{"mlp", form, 6, 1000};
       trial.slow_rank = lost;
       trial.lost_at = 5;
@@ -109,9 +129,76 @@ TEST(ParameterServer, AWorkerThatIsLostIsNamed) {
         const auto& outcome = outcomes[static_cast<std::size_t>(rank)];
         ASSERT_TRUE(outcome.has_value()) << form;
         const std::string said = outcome->what();
-        const bool named = said.find(fmt::format("lost worker {}", lost)) != std::string::npos || said.find(fmt::format("the server of worker {}", lost)) != std::string::npos;
-        EXPECT_TRUE(rank == lost || named) << form << ", rank " << rank << ": " << said;
+        EXPECT_TRUE(rank == lost || said.find(fmt::format("lost worker {}", lost)) != std::string::npos) << form << ", rank " << rank << ": " << said;
+        for (const int other : {0, 1, 2})
+          EXPECT_TRUE(other == lost || said.find(fmt::format("lost worker {}", other)) == std::string::npos) << form << ", rank " << rank << ": " << said;
       }
+    }
+}
+
+// From the trace alone: a worker computes step c of a shard with parameters in which every other's gradients of steps before c - stale are applied.
+TEST(ParameterServer, TheBoundShowsInTheTrace) {
+  constexpr int kRanks = 3, kServers = 2, kSteps = 12;
+  for (const int stale : {0, 1, 3}) {
+    Trial trial{"mlp", fmt::format("parameter-server[stale={},servers={}]", stale, kServers), 6, kSteps};
+    trial.slow_rank = 2;
+    trial.slow_ms = 40;
+    const auto outcomes = train(trial, kRanks);
+    Trace all;
+    for (const auto& outcome : outcomes) all.insert(all.end(), outcome.trace.begin(), outcome.trace.end());
+    // Whose gradients an update is of: the worker that has the span of the same meeting, in the same step.
+    std::map<std::pair<int, int>, std::vector<Nanoseconds>> applied;  // by server and worker: when, step after step
+    for (const auto& update : all) {
+      if (update.stream != Stream::server) continue;
+      const auto pushed = std::find_if(all.begin(), all.end(), [&](const Span& span) { return span.stream == Stream::communication && span.meeting == update.meeting && span.step == update.step; });
+      ASSERT_NE(pushed, all.end()) << "an update of nobody's gradients";
+      EXPECT_LE(pushed->begin, update.end);
+      applied[{update.worker, pushed->worker}].push_back(update.end);
+    }
+    ASSERT_EQ(applied.size(), static_cast<std::size_t>(kRanks * kServers));
+    int furthest = 0;
+    for (const auto& span : all) {
+      if (span.stream != Stream::compute || span.cause != Cause::forward || span.task < 0) continue;
+      for (const auto& [who, times] : applied) {
+        ASSERT_EQ(times.size(), static_cast<std::size_t>(kSteps));
+        const auto known = static_cast<int>(std::count_if(times.begin(), times.end(), [&](Nanoseconds time) { return time <= span.begin; }));
+        EXPECT_LE(span.step - known, stale) << "worker " << span.worker << " at server " << who.first << " ahead of worker " << who.second;
+        furthest = std::max(furthest, span.step - known);
+      }
+    }
+    EXPECT_EQ(furthest, stale) << "the bound was not put to the test";
+    for (int server = 0; server < kServers; ++server) EXPECT_LE(outcomes[static_cast<std::size_t>(server)].staleness->largest_clocks, stale);
+  }
+}
+
+/// The mean loss of the last steps of `steps`, all workers together.
+double last_loss(const std::vector<Outcome>& outcomes) {
+  constexpr std::size_t kLast = 10;
+  double sum = 0;
+  for (const auto& outcome : outcomes)
+    for (auto i = outcome.losses.size() - kLast; i < outcome.losses.size(); ++i) sum += outcome.losses[i];
+  return sum / kLast;
+}
+
+// What is applied late makes training no worse than a little on a problem that is easy: as many gradients, each a third as long a step, since there are three where sums have one.
+TEST(ParameterServer, AsynchronousTrainingConvergesAsSynchronousDoes) {
+  constexpr int kRanks = 3;
+  constexpr std::int64_t kSteps = 80;
+  Trial trial{"mlp", "parameter-server[servers=2]", 6, kSteps};
+  trial.optimizer = "sgd[momentum=0]";
+  const auto sync = train(trial, kRanks);
+  double first = 0;
+  for (const auto& outcome : sync) first += outcome.losses[0];
+  const double expected = last_loss(sync);
+  EXPECT_LT(expected, 0.5 * first) << "the problem is not easy";
+  trial.rate = kRate / kRanks;
+  for (const auto* form : {"parameter-server[async,servers=2]", "parameter-server[stale=0]", "parameter-server[stale=2,servers=3]"})
+    for (const int slow : {-1, 2}) {
+      trial.strategy = form;
+      trial.slow_rank = slow;
+      trial.slow_ms = 5;
+      const double loss = last_loss(train(trial, kRanks));
+      EXPECT_LT(loss, first - 0.8 * (first - expected)) << form << ", slow " << slow << ": from " << first << ", in step to " << expected;
     }
 }
 

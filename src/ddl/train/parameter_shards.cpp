@@ -43,13 +43,13 @@ Turns turns_of(const Role& role) {
 
 }  // namespace
 
-bool ParameterShards::needed(const Plan& plan) {
-  const auto& tasks = plan.roles.front().tasks;
+bool ParameterShards::needed(const Plan& plan, int worker) {
+  const auto& tasks = plan.role_of(worker).tasks;
   return std::any_of(tasks.begin(), tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::parameters && task.goal == Goal::all_gather; });
 }
 
 ParameterShards::ParameterShards(const Plan& plan, int worker, Network& network, Transport& transport, Device& device, bool poison)
-    : network_(network), poison_(poison), releases_(releases(plan.role_of(worker))) {
+    : network_(network), shards_(plan.mesh.find("sharded") >= 0 ? plan.mesh.size("sharded") : plan.workers()), poison_(poison), releases_(releases(plan.role_of(worker))) {
   if (!device.is_host())
     throw Error(Code::unsupported, fmt::format("[shards] unsupported: parameters in parts on a device with memory of its own are not in this version; got {}, expected cpu", device.name()));
   const c10::NoGradGuard guard;
@@ -144,7 +144,14 @@ void ParameterShards::gather_all(Communicator& communicator) {
     auto whole = at::empty({static_cast<std::int64_t>(layout.elements)}, parts_[at(bucket)].options());
     auto* const data = static_cast<std::byte*>(whole.data_ptr());
     std::memcpy(data + layout.own.begin * element_bytes_, parts_[at(bucket)].const_data_ptr(), parts_[at(bucket)].nbytes());
-    communicator.start({Goal::all_gather}, {data, layout.elements, type_}).wait();
+    if (shards_ == communicator.size())
+      communicator.start({Goal::all_gather}, {data, layout.elements, type_}).wait();
+    else
+      // Replicas have the same parts: those of the first are everybody's.
+      for (int part = 0; part < shards_; ++part) {
+        const auto range = part_of(layout.elements, shards_, part);
+        if (range.size() > 0) communicator.broadcast({data + range.begin * element_bytes_, range.size(), type_}, part).wait();
+      }
     refer(bucket, data);
     whole_.push_back(std::move(whole));
   }

@@ -33,8 +33,8 @@ class ParameterShards {
   ParameterShards(const ParameterShards&) = delete;
   ParameterShards& operator=(const ParameterShards&) = delete;
 
-  /// Whether a plan keeps parameters, or what belongs to them, in parts.
-  static bool needed(const Plan& plan);
+  /// Whether a worker of the plan keeps parameters, or what belongs to them, in parts.
+  static bool needed(const Plan& plan, int worker);
 
   const std::vector<ShardLayout>& layouts() const { return layouts_; }
   /// Of each of the network's parameters, the elements that this worker updates: what its optimizer is given.
@@ -66,6 +66,7 @@ class ParameterShards {
   void keep_parts(Transport& transport, const Role& role);
 
   Network& network_;
+  int shards_;        ///< workers that have a part each, the first of them worker 0, and so on in turn
   bool poison_;
   bool releases_ = false;
   ElementType type_;

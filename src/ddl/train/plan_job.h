@@ -12,4 +12,7 @@ namespace ddl {
 /// Errors: those of the strategy, the precision and the optimizer.
 Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient_order = {});
 
+/// Whether the job's workers are threads of one process.
+bool is_in_process(const Job& job);
+
 }  // namespace ddl

@@ -33,7 +33,7 @@ void measure(Communicator& communicator, std::int64_t bytes, int steps, bool sum
   const auto memory = communicator.transport().allocate(static_cast<std::size_t>(bytes));
   const auto make = [](std::vector<at::Tensor> own) { return make_optimizer({"sgd", {{"momentum", "0"}}}, std::move(own)); };
   std::unique_ptr<ParameterServer> server;
-  if (communicator.rank() == 0) server = std::make_unique<ParameterServer>(ParameterServer::Options{2, sums, -1, 0}, std::vector{parameters}, communicator.transport(), make);
+  if (communicator.rank() == 0) server = std::make_unique<ParameterServer>(ParameterServer::Options{2, sums, -1, 0, std::int64_t{2} << 20}, std::vector{parameters}, communicator.transport(), make);
   ServerLinks links(1, communicator.rank(), communicator, {60}, server.get());
   std::vector<double> alone, both;
   for (int step = 0; step < steps; ++step) {
@@ -45,13 +45,16 @@ void measure(Communicator& communicator, std::int64_t bytes, int steps, bool sum
     if (sums || communicator.rank() == 1) links.push(0, word, memory).wait();
     word.kind = ServerWord::Kind::pull;
     ServerAnswer answer;
-    if (sums || communicator.rank() == 1) links.pull(0, word, memory, answer).wait();
+    if (sums || communicator.rank() == 1) links.pull(0, word, {0, memory.size(), memory.data(), {}}, answer).wait();
     both.push_back(seconds(now() - begin));
   }
   communicator.barrier().wait();
   if (communicator.rank() != 1) return;
   const double gb = static_cast<double>(bytes) * 1e-9, one = median_of(alone), step = median_of(both);
-  std::printf("%-5s message %6.2f ms, %5.2f GB/s; push and pull with the update %6.2f ms, %5.2f GB/s both ways\n", sums ? "sync" : "async", one * 1e3, gb / one, step * 1e3, 2 * gb / step);
+  // In a sum the server takes the gradients of two workers, and gives both its parameters.
+  const int served = sums ? 2 : 1;
+  std::printf("%-5s message %6.2f ms, %5.2f GB/s; push and pull with the update %6.2f ms, %5.2f GB/s of %d worker%s both ways\n", sums ? "sync" : "async", one * 1e3, gb / one, step * 1e3,
+              2 * served * gb / step, served, served == 1 ? "" : "s");
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace ddl {
@@ -12,6 +14,8 @@ constexpr Signature kServing{~std::uint64_t{0} - 1, 0};
 constexpr Seconds kHoweverLong{std::numeric_limits<double>::infinity()};
 // Of a pair.
 constexpr int kWorker = 0, kServer = 1;
+/// Messages that begin so name who is at fault: they are passed on as they came.
+constexpr std::string_view kKnown = "[parameter-server] ";
 
 template <typename T>
 void send(Transport& wire, int to, const T& word, Seconds timeout) {
@@ -49,17 +53,32 @@ ServerLinks::ServerLinks(int servers, int worker, Communicator& everyone, Second
   for (auto& door : doors_) door->thread = std::thread([this, &door = *door] { serve(door); });
 }
 
+void ServerLinks::lose(const Error& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!lost_) lost_ = why;
+  }
+  if (own_ != nullptr) own_->fail(why);
+}
+
+Error ServerLinks::reason_to_leave() {
+  const std::lock_guard lock(mutex_);
+  return lost_.value_or(Error(Code::peer_lost, fmt::format("{}lost worker {}: it left", kKnown, worker_)));
+}
+
 ServerLinks::~ServerLinks() {
   ending_ = true;
-  if (own_ != nullptr) own_->fail(Error(Code::interrupted, fmt::format("[parameter-server of worker {}] it ended", worker_)));
+  const auto why = reason_to_leave();
+  if (own_ != nullptr) own_->fail(why);
   for (auto& link : links_) {
     link->queue->stop([&] {
-      if (link->pair) link->pair->transport().interrupt();
+      if (link->pair) link->pair->transport().depart(why);
     });
     link->thread.join();
+    if (link->pair) link->pair->transport().depart(why);  // also where it was idle
   }
   for (auto& door : doors_) {
-    door->pair->transport().interrupt();
+    door->pair->transport().depart(why);
     door->thread.join();
   }
 }
@@ -74,11 +93,16 @@ Handle ServerLinks::start(Link& link, std::function<void()> work, std::function<
 }
 
 template <typename Body>
-void ServerLinks::with_server(const Link& link, const Body& body) const {
+void ServerLinks::with_server(const Link& link, const Body& body) {
   try {
     body(link.pair->transport());
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("[parameter-server] worker {} with the server of worker {}: {}", worker_, link.server, error.what()));
+    const std::string said = error.what();
+    Error named(error.code(), said.starts_with(kKnown)               ? said
+                              : error.code() == Code::peer_lost      ? fmt::format("{}lost worker {}, who has a server: {}", kKnown, link.server, said)
+                                                                     : fmt::format("{}worker {} with the server of worker {}: {}", kKnown, worker_, link.server, said));
+    if (!ending_) lose(named);
+    throw named;
   }
 }
 
@@ -95,20 +119,24 @@ Handle ServerLinks::push(int server, const ServerWord& word, std::span<const std
   }, std::move(ready));
 }
 
-Handle ServerLinks::pull(int server, const ServerWord& word, std::span<std::byte> parameters, ServerAnswer& answer) {
+Handle ServerLinks::pull(int server, const ServerWord& word, const Incoming& place, ServerAnswer& answer) {
   auto& link = *links_.at(static_cast<std::size_t>(server));
-  return start(link, [this, &link, word, parameters, &answer] {
+  return start(link, [this, &link, word, place, &answer] {
     if (!link.pair) {
       const auto take = [&](const ServerAnswer& said, std::span<const std::byte> values) {
         answer = said;
-        std::memcpy(parameters.data(), values.data(), values.size());
+        if (place.into != nullptr)
+          std::memcpy(place.into, values.data(), values.size());
+        else
+          place.sink.take(place.sink.context, 0, values, 1);
       };
       return word.kind == ServerWord::Kind::look ? own_->look(take) : own_->pull(worker_, word, take);
     }
     with_server(link, [&](Transport& wire) {
       send(wire, kServer, word, timeout_);
       answer = receive<ServerAnswer>(wire, kServer, timeout_);
-      const Incoming message{kServer, parameters.size(), parameters.data(), {}};
+      auto message = place;
+      message.peer = kServer;
       wire.exchange({}, {&message, 1}, timeout_, kServing);
     });
   }, {});
@@ -151,13 +179,16 @@ void ServerLinks::serve(Door& door) {
     }
   } catch (const Error& error) {
     if (ending_) return;
-    const Error named(error.code(), elsewhere ? error.what() : fmt::format("[parameter-server of worker {}] lost worker {}: {}", worker_, door.worker, error.what()));
-    own_->fail(named);
+    const std::string said = error.what();
+    const Error named(error.code(), elsewhere || said.starts_with(kKnown) ? said
+                                    : error.code() == Code::peer_lost     ? fmt::format("{}lost worker {}: {}", kKnown, door.worker, said)
+                                                                          : fmt::format("{}the server of worker {} with worker {}: {}", kKnown, worker_, door.worker, said));
+    lose(named);
     wire.abandon(named);
   } catch (const std::exception& error) {
     // LibTorch's, of an optimizer.
-    const Error named(Code::io, fmt::format("[parameter-server of worker {}] {}", worker_, error.what()));
-    own_->fail(named);
+    const Error named(Code::io, fmt::format("{}the server of worker {}: {}", kKnown, worker_, error.what()));
+    lose(named);
     wire.abandon(named);
   }
 }

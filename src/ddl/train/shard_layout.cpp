@@ -24,7 +24,8 @@ std::vector<ShardLayout> shard_layouts(const Plan& plan, int worker, Network& ne
       layout.parameters.push_back({i, layout.elements, elements, {}});
       layout.elements += elements;
     }
-    layout.own = part_of(layout.elements, plan.workers(), worker);
+    const bool axis = plan.mesh.find("sharded") >= 0;
+    layout.own = part_of(layout.elements, axis ? plan.mesh.size("sharded") : plan.workers(), axis ? plan.mesh.coordinate("sharded", worker) : worker);
     for (auto& [number, offset, elements, own] : layout.parameters) {
       const auto begin = std::clamp(layout.own.begin, offset, offset + elements), end = std::clamp(layout.own.end, offset, offset + elements);
       own = {begin - offset, end - offset};

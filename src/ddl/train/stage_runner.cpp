@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "ddl/core/error.h"
+#include "ddl/nn/split/split.h"
 #include "ddl/train/autocast.h"
 #include "ddl/train/objective.h"
 #include "ddl/train/recompute.h"
@@ -54,12 +55,16 @@ void take_gradients(const std::vector<at::Tensor>& from, const std::vector<at::T
 
 }  // namespace
 
-StageRunner::StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan)
-    : network_(network), device_(device), recipe_(recipe), asynchronous_(plan.asynchronous()), stages_(plan.stages), crossings_(crossings(network.graph(), plan.stages)) {
+StageRunner::StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan, int worker)
+    : network_(network), device_(device), recipe_(recipe), asynchronous_(plan.asynchronous()), stages_(plan.stages), crossings_(crossings(network.graph(), plan.stages)),
+      leads_(plan.stages.size()),
+      part_(plan.mesh.coordinate("tensor", worker)),
+      parts_(plan.mesh.size("tensor")) {
   for (const auto& stage : stages_) inputs_.push_back(inputs_of(network.graph(), stage));
   if (recipe.recompute && stages_.size() == 1) cuts_ = recompute_cuts(network);
   if (!crossings_.empty()) types_ = value_types(network.graph(), network.tensor_options(), recipe.precision);
   if (plan.deferred_statistics) deferred_.emplace(network);
+  if (!plan.split.empty()) find_leads(plan);
 }
 
 ModelGraph StageRunner::prepare(ModelGraph graph, const std::vector<Stage>& stages) {
@@ -77,6 +82,8 @@ void StageRunner::begin_step() {
   losses_.clear();
   activations_.clear();
   gradients_.clear();
+  exchanged_.clear();
+  exchange_gradients_.clear();
   if (deferred_) deferred_->begin_step();
 }
 
@@ -114,9 +121,18 @@ StageRunner::Flight StageRunner::begin(const Task& task, const Batch& batch, std
     if (crossings_[c].to != task.stage) continue;
     const auto found = activations_.find({static_cast<int>(c), task.micro_batch});
     invariant(found != activations_.end(), "what a stage reads is there before it runs");
-    for (std::size_t v = 0; v < found->second.size(); ++v)
-      flight.given.emplace_back(Place{static_cast<int>(c), v}, found->second[v].detach().requires_grad_(crossings_[c].learns[v]));
+    for (std::size_t v = 0; v < found->second.size(); ++v) {
+      const Place place{static_cast<int>(c), v};
+      const auto& lead = leads_[at(task.stage)];
+      const bool leads = lead.how != nullptr && lead.from.crossing == place.crossing && lead.from.value == v;
+      if (leads && !communicates(lead.how->forward)) exchanged_[{task.stage, task.micro_batch}] = move_of(task.stage, true, found->second[v]).result();
+      if (!leads || !lead.alone) flight.given.emplace_back(place, found->second[v].detach().requires_grad_(learns(task.stage, place)));
+    }
     activations_.erase(found);
+  }
+  if (const auto made = exchanged_.find({task.stage, task.micro_batch}); made != exchanged_.end()) {
+    flight.given.emplace_back(Place{kNone, 0}, made->second.detach().requires_grad_(learns(task.stage, {kNone, 0})));
+    exchanged_.erase(made);
   }
   return flight;
 }
@@ -124,11 +140,12 @@ StageRunner::Flight StageRunner::begin(const Task& task, const Batch& batch, std
 std::vector<at::Tensor> StageRunner::run(int number, Flight& flight) {
   const auto& stage = stages_[at(number)];
   std::vector<at::Tensor> values(network_.graph().layers.size());
-  for (const auto& [place, leaf] : flight.given) values[at(crossings_[at(place.crossing)].layers[place.value])] = leaf;
+  for (const auto& [place, leaf] : flight.given) values[at(layer_of(number, place))] = leaf;
   const Autocast autocast(network_.tensor_options().device().type(), recipe_.precision);
   for (const int input : inputs_[at(number)])
     if (input < stage.first || input >= stage.last) values[at(input)] = network_.forward_layer(at(input), values, flight.input, true);
-  network_.forward_layers(at(stage.first), at(stage.last), values, flight.input, true);
+  const int own = leads_[at(number)].how == nullptr ? stage.first : stage.first + 1;
+  if (own < stage.last) network_.forward_layers(at(own), at(stage.last), values, flight.input, true);
   return values;
 }
 
@@ -200,12 +217,24 @@ LateGradients StageRunner::roots(const Task& task, Flight& flight, double scale)
 /// The gradients of what a stage was given are on their way.
 void StageRunner::hand_back(const Task& task, Flight& flight) {
   for (auto& [place, leaf] : flight.given) {
+    if (place.crossing == kNone) continue;
     auto& of_crossing = gradients_[{place.crossing, task.micro_batch}];
     of_crossing.resize(crossings_[at(place.crossing)].layers.size());
     if (!crossings_[at(place.crossing)].learns[place.value]) continue;
     auto& gradient = of_crossing[place.value];
     gradient = std::move(leaf.mutable_grad());
     if (!gradient.defined()) gradient = at::zeros_like(leaf);
+  }
+  const auto& lead = leads_[at(task.stage)];
+  if (lead.how == nullptr || !learns(task.stage, lead.from)) return;
+  for (auto& [place, leaf] : flight.given) {
+    if (place.crossing != kNone) continue;
+    auto gradient = std::move(leaf.mutable_grad());
+    if (!gradient.defined()) gradient = at::zeros_like(leaf);
+    if (communicates(lead.how->backward))
+      exchange_gradients_[{task.stage, task.micro_batch}] = std::move(gradient);
+    else
+      take_back(task.stage, task.micro_batch, move_of(task.stage, false, std::move(gradient)).result());
   }
 }
 
@@ -272,7 +301,7 @@ std::vector<at::Tensor> StageRunner::arriving(const Task& task, std::int64_t sam
   for (std::size_t v = 0; v < values.size(); ++v) {
     if (task.cargo == Cargo::activation_gradients && !crossing.learns[v]) continue;
     auto shape = network_.graph().layers[at(crossing.layers[v])].shape;
-    shape.insert(shape.begin(), samples);
+    shape.insert(shape.begin(), is_per_batch(network_.graph().layers[at(crossing.layers[v])]) ? 1 : samples);
     const auto format = shape.size() == 4 ? network_.memory_format() : at::MemoryFormat::Contiguous;
     values[v] = at::empty(shape, network_.tensor_options().dtype(types_[at(crossing.layers[v])]).memory_format(format));
     messages.push_back(values[v]);

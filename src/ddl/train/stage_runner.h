@@ -15,6 +15,7 @@
 #include "ddl/strategy/stages.h"
 #include "ddl/train/deferred_statistics.h"
 #include "ddl/train/device.h"
+#include "ddl/train/part_move.h"
 #include "ddl/train/recipe.h"
 #include "ddl/train/split_backward.h"
 
@@ -26,8 +27,8 @@ namespace ddl {
 /// What is kept between forward and backward: what the stage was given, and what autograd keeps. What left a stage is not among it.
 class StageRunner {
  public:
-  /// All are kept by reference. The network has the layers of the stages that tasks are of.
-  StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan);
+  /// All but the plan are kept by reference. The network has the layers of the stages that tasks of the plan's worker are of.
+  StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan, int worker);
 
   /// `graph` with what a network of `stages` must not do: write over a value that came from another stage.
   static ModelGraph prepare(ModelGraph graph, const std::vector<Stage>& stages);
@@ -56,14 +57,25 @@ class StageRunner {
   /// What a receive task is to fill, for so many samples: dense tensors. They count as there from then on.
   std::vector<at::Tensor> arriving(const Task& task, std::int64_t samples);
 
+  /// What the parts of a split network exchange at the beginning of a stage: taken out of here, and brought back when it is done. Nothing where the micro-batch has no samples.
+  std::optional<PartMove> begin_exchange(const Task& task);
+  void end_exchange(const Task& task, PartMove& move);
+
   /// Moments between which the last forward copied its samples to the device.
   const std::pair<Moment, Moment>& copied() const { return copied_; }
 
  private:
-  /// A value that goes from stage to stage: which crossing, and which of its values.
+  /// A value that goes from stage to stage: which crossing, and which of its values. kNone for what an exchange made of one.
   struct Place {
     int crossing;
     std::size_t value;
+  };
+  /// The exchange that a stage begins with.
+  struct Lead {
+    const PartExchange* how = nullptr;
+    Place from = {};           ///< what is exchanged
+    bool alone = false;        ///< no other layer of the stage reads that
+    bool overwrites = false;   ///< nor anybody else, so that its memory is free
   };
   struct Flight {
     NetworkInput input = {};
@@ -77,7 +89,12 @@ class StageRunner {
   using Key = std::pair<int, int>;  ///< crossing or stage, and micro-batch
   using Values = std::map<Key, std::vector<at::Tensor>>;
 
+  void find_leads(const Plan& plan);
+  PartMove move_of(int stage, bool forward, at::Tensor from) const;
+  void take_back(int stage, int micro_batch, const at::Tensor& gradient);
   int crossing_of(const Task& task) const;
+  int layer_of(int stage, const Place& place) const;
+  bool learns(int stage, const Place& place) const;
   Flight begin(const Task& task, const Batch& batch, std::int64_t first, std::int64_t last);
   std::vector<at::Tensor> run(int stage, Flight& flight);
   void keep(int stage, Flight& flight, const std::vector<at::Tensor>& values, Values* outputs, int micro_batch);
@@ -94,12 +111,16 @@ class StageRunner {
   std::vector<Crossing> crossings_;
   std::vector<std::vector<int>> inputs_;    ///< input layers that each stage reads
   std::vector<at::ScalarType> types_;       ///< of each layer's value; empty where nothing crosses
+  std::vector<Lead> leads_;                 ///< by stage
+  int part_ = 0, parts_ = 1;                ///< of the network
   std::optional<DeferredStatistics> deferred_;
   std::vector<std::size_t> cuts_;           ///< where recomputed segments of a single stage begin and end; empty: none
   std::map<Key, Flight> flights_;           ///< by stage
   std::map<Key, LateGradients> late_;       ///< by stage: between the two parts of backward
   std::map<int, at::Tensor> losses_;        ///< by micro-batch, detached
   Values activations_, gradients_;          ///< by crossing: on their way
+  std::map<Key, at::Tensor> exchanged_;           ///< by stage: what its exchange made
+  std::map<Key, at::Tensor> exchange_gradients_;  ///< by stage: of that
   std::pair<Moment, Moment> copied_;
 };
 

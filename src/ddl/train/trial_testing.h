@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,9 +14,11 @@
 
 #include "ddl/nn/builtin.h"
 #include "ddl/strategy/builtin.h"
+#include "ddl/strategy/split_parts.h"
 #include "ddl/train/assemble.h"
 #include "ddl/train/device_testing.h"
 #include "ddl/train/executor.h"
+#include "ddl/train/in_process.h"
 #include "ddl/train/ranks_testing.h"
 
 // Training of a small network by any strategy, on threads of this process, held against one worker that sees the same global batches.
@@ -117,7 +120,9 @@ struct Trial {
 struct Outcome {
   std::vector<at::Tensor> parameters;   ///< that the rank holds
   std::vector<int> numbers;             ///< of those
+  std::vector<ParameterSpec> specs;     ///< of the rank's part of the network
   double loss = 0;  ///< summed over steps
+  std::vector<double> losses = {};      ///< by step
   UpdateReport updates;
   AveragingReport averaging;
   std::optional<StalenessReport> staleness;
@@ -152,9 +157,9 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
     return (trial.make && spec.name != "single" ? trial.make : builtin_strategies().at(spec.name).make)(input);
   };
   const auto plan = plan_with({});
-  Network network(StageRunner::prepare(graph, plan.stages), {trial.type, device->where(), trial.kernels, 7, layers_of(plan, rank)});
+  Network network(StageRunner::prepare(graph_of(plan, graph, rank), plan.stages), {trial.type, device->where(), trial.kernels, 7, layers_of(plan, rank)});
   std::unique_ptr<ParameterShards> shards;
-  if (ParameterShards::needed(plan)) shards = std::make_unique<ParameterShards>(plan, rank, network, communicator->transport(), *device, true);
+  if (ParameterShards::needed(plan, rank)) shards = std::make_unique<ParameterShards>(plan, rank, network, communicator->transport(), *device, true);
   const auto optimizer = make_optimizer(parse_spec(trial.optimizer), shards ? shards->own() : network.parameters(), {0.9, 0.01});
   if (trial.aten) optimizer->use_aten();
   auto made = std::make_unique<Executor>(network, *optimizer, *device, communicator, rank, recipe, Exchange{"auto", trial.compression}, shards.get());
@@ -163,7 +168,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   executor.adopt(plan);
   executor.ends_with(trial.steps - 1);
   const Sampler sampler(data.size(), trial.batch, plan.shares(), true, 3, [&](std::int64_t index) { return data.weight(index); });
-  Loader loader(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, {0, 1});
+  Loader loader(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, {0, 1, !is_given_inputs(plan, rank)});
   Outcome outcome;
   for (std::int64_t step = 0; step < trial.steps; ++step) {
     const auto next_batch = [&] {
@@ -174,6 +179,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
     const auto result = executor.step(step, next_batch, trial.rate, trial.ask_at >= 0 && step >= trial.ask_at && rank == trial.ask_rank);
     outcome.loss += result.loss;
     outcome.samples += result.samples;
+    outcome.losses.push_back(result.loss);
     ++outcome.steps;
     if (result.stop) break;
     if (step == 0 && !shards && plan.stages.size() == 1 && !executor.role().buckets.empty()) {
@@ -188,6 +194,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   std::optional<WholeParameters> gathered(std::in_place, shards.get(), communicator);
   for (auto& parameter : network.parameters()) outcome.parameters.push_back(fetch(*device, parameter).clone());
   outcome.numbers = network.parameter_numbers();
+  outcome.specs = network.graph().parameter_specs();
   for (auto& buffer : network.buffers()) outcome.buffers.push_back(fetch(*device, buffer).clone());
   outcome.buffer_numbers = network.buffer_numbers();
   outcome.trace = executor.take_trace();
@@ -225,10 +232,23 @@ inline bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Te
 /// The parameters of all ranks together. Those that several hold have the same bits.
 inline std::vector<at::Tensor> whole(const std::vector<Outcome>& outcomes, const std::string& what) {
   std::vector<at::Tensor> all;
+  std::map<std::pair<std::size_t, std::int64_t>, at::Tensor> pieces;  // by parameter and first index
   for (const auto& outcome : outcomes)
     for (std::size_t i = 0; i < outcome.numbers.size(); ++i) {
       const auto number = static_cast<std::size_t>(outcome.numbers[i]);
       all.resize(std::max(all.size(), number + 1));
+      if (const auto& piece = outcome.specs.at(number).piece) {
+        if (!all[number].defined()) all[number] = at::full(piece->whole, std::nan(""), outcome.parameters[i].options());
+        std::int64_t at = 0;
+        for (const auto& [begin, end] : piece->ranges) {
+          const auto own = outcome.parameters[i].narrow(piece->dimension, at, end - begin);
+          const auto [place, is_new] = pieces.try_emplace({number, begin}, own);
+          EXPECT_TRUE(is_new || at::equal(place->second, own)) << what << ": piece from " << begin << " of parameter " << number;
+          all[number].narrow(piece->dimension, begin, end - begin).copy_(own);
+          at += end - begin;
+        }
+        continue;
+      }
       if (all[number].defined())
         EXPECT_TRUE(at::equal(all[number], outcome.parameters[i])) << what << ": parameter " << number;
       else
@@ -250,13 +270,13 @@ inline void expect_all_end_of_a_loss_that_is_not_finite(Trial trial, int ranks, 
 }
 
 /// The ranks end with the parameters of the reference, replicas with the same bits, and their losses add up to its own: in fp64.
-inline void expect_equal(const std::vector<Outcome>& outcomes, const Outcome& reference, const std::string& what) {
+inline void expect_equal(const std::vector<Outcome>& outcomes, const Outcome& reference, const std::string& what, double tolerance = 1e-12) {
   const auto parameters = whole(outcomes, what);
   ASSERT_EQ(parameters.size(), reference.parameters.size()) << what;
-  EXPECT_LT(relative_error(parameters, reference.parameters), 1e-12) << what;
+  EXPECT_LT(relative_error(parameters, reference.parameters), tolerance) << what;
   double loss = 0;
   for (const auto& outcome : outcomes) loss += outcome.loss;
-  EXPECT_NEAR(loss, reference.loss, 1e-12 * std::abs(reference.loss)) << what;
+  EXPECT_NEAR(loss, reference.loss, tolerance * std::abs(reference.loss)) << what;
 }
 
 }  // namespace ddl::testing

@@ -6,6 +6,7 @@
 #include <c10/core/GradMode.h>
 
 #include "ddl/nn/network.h"
+#include "ddl/nn/split/split.h"
 #include "ddl/train/autocast.h"
 
 namespace ddl {
@@ -17,7 +18,7 @@ bool is_words(const Layer& layer) { return layer.kind == LayerKind::input && lay
 
 at::Tensor zeros(const Layer& layer, at::ScalarType type, const at::TensorOptions& like) {
   auto shape = layer.shape;
-  shape.insert(shape.begin(), kSamples);
+  shape.insert(shape.begin(), is_per_batch(layer) ? 1 : kSamples);
   return at::zeros(shape, like.dtype(type));
 }
 
@@ -50,6 +51,11 @@ std::vector<at::ScalarType> value_types(const ModelGraph& graph, const at::Tenso
     const auto& layer = graph.layers[i];
     if (layer.kind == LayerKind::input || layer.kind == LayerKind::script || !mixed) {
       types.push_back(is_words(layer) ? at::kLong : own);
+      continue;
+    }
+    // What parts exchange stays what it is.
+    if (layer.kind == LayerKind::exchange) {
+      types.push_back(types[static_cast<std::size_t>(layer.inputs[0])]);
       continue;
     }
     std::vector<at::ScalarType> inputs;

@@ -11,12 +11,14 @@
 #include "ddl/core/error.h"
 #include "ddl/nn/model.h"
 #include "ddl/nn/script.h"
+#include "ddl/strategy/split_parts.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/assemble.h"
 #include "ddl/train/device.h"
 #include "ddl/train/evaluate.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/failure.h"
+#include "ddl/train/in_process.h"
 #include "ddl/train/job_network.h"
 #include "ddl/train/learning_rate.h"
 #include "ddl/train/make_communicator.h"
@@ -119,10 +121,10 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       device_(make_device(job.workers.at(static_cast<std::size_t>(rank)).device, {.tf32 = job.precision == "tf32"})),
       graph_(make_model(job.model, data.train->shape())),
       plan_(plan_job(job, graph_)),
-      network_(StageRunner::prepare(graph_, plan_.stages), network_options(job, *device_, layers_of(plan_, rank))),
+      network_(StageRunner::prepare(graph_of(plan_, graph_, rank), plan_.stages), network_options(job, *device_, layers_of(plan_, rank))),
       network_built_(now()),
       communicator_(make_communicator(job, rank, control)),
-      shards_(ParameterShards::needed(plan_) ? std::make_unique<ParameterShards>(plan_, rank, network_, communicator_->transport(), *device_) : nullptr),
+      shards_(ParameterShards::needed(plan_, rank) ? std::make_unique<ParameterShards>(plan_, rank, network_, communicator_->transport(), *device_) : nullptr),
       // Where parameters live with servers, so does what the optimizer keeps.
       optimizer_(make_optimizer(job.optimizer, plan_.serving.servers > 0 ? std::vector<at::Tensor>{} : shards_ ? shards_->own() : network_.parameters(),
                                 {job.momentum, job.weight_decay})),
@@ -187,7 +189,7 @@ bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated)
     whole.emplace(graph_, network_options(job_, *device_));
     average_replicas(network_, *device_, *communicator_, *whole);
   }
-  message["parameters_digest"] = parameters_digest(plan_, rank_, whole ? *whole : network_, *device_, communicator_.get());
+  message["parameters_digest"] = parameters_digest(plan_, rank_, graph_, whole ? *whole : network_, *device_, communicator_.get());
   if (evaluated) {
     // Of a network in parts each worker has a whole one for the while, so that all evaluate at once.
     if (is_in_parts(plan_)) {
@@ -226,11 +228,16 @@ void Worker::train() {
                                          {"connected_ns", now()},
                                          {"steps", last_step_},
                                          {"steps_per_epoch", per_epoch}}.dump());
+  if (plan_.in_process && communicator_) {
+    // What all of the process's workers hold from now on, which is told with rank 0.
+    communicator_->barrier().wait();
+    static_bytes_ = device_->memory().current;
+  }
   memory_.reset_peaks();
   if (communicator_) communicator_->barrier().wait();
 
   const auto& stages = plan_.role_of(rank_).stages;
-  const bool reads = std::any_of(stages.begin(), stages.end(), [&](int stage) { return needs_batch(graph_, plan_.stages, stage); });
+  const bool reads = !is_given_inputs(plan_, rank_) && std::any_of(stages.begin(), stages.end(), [&](int stage) { return needs_batch(network_.graph(), plan_.stages, stage); });
   Loader loader(*data_.train, [&](std::int64_t step) { return sampler_.share(step, plan_.share_of(rank_)); }, 0, last_step_,
                 {reads ? job_.loader_threads : 0, job_.loader_prefetch, reads});
   const auto next_batch = [&] { return loader.next(); };
@@ -287,7 +294,9 @@ Json Worker::buckets_json() const {
     const auto taken = asked != "auto" ? asked
                                        : automatic_algorithm(job_, shards_ ? Goal::reduce_scatter : Goal::all_reduce, static_cast<std::size_t>(bucket.bytes), ranks_,
                                                              communicator_->transport().shares_memory());
-    buckets.push_back({{"bytes", bucket.bytes}, {"algorithm", taken}, {"parameters", inside}});
+    // With servers bucket s is what server s has.
+    const auto moved = plan_.serving.servers > 0 ? fmt::format("server {}", buckets.size()) : taken;
+    buckets.push_back({{"bytes", bucket.bytes}, {"algorithm", moved}, {"parameters", inside}});
   }
   return buckets;
 }
@@ -313,8 +322,12 @@ std::int64_t Worker::gradient_bytes() {
 Holdings Worker::holdings(std::int64_t held, std::int64_t gradients) {
   // Parts of gradients were there from the beginning.
   const auto fresh = shards_ ? 0 : gradients;
-  return {(shards_ ? shards_->bytes() : bytes_of(network_.parameters())) + bytes_of(network_.frozen()) + bytes_of(network_.buffers()), gradients, optimizer_->state_bytes(),
-          executor_.bucket_bytes(), std::max<std::int64_t>(0, held - static_bytes_ - fresh)};
+  // Whose activations they are cannot be told within a process.
+  if (plan_.in_process && rank_ > 0) held = 0;
+  const auto served = executor_.served();
+  const auto parameters = (shards_ ? shards_->bytes() : bytes_of(network_.parameters())) + bytes_of(network_.frozen()) + bytes_of(network_.buffers());
+  return {parameters + served.parameters, gradients, optimizer_->state_bytes() + served.optimizer,
+          executor_.bucket_bytes() + served.buckets, std::max<std::int64_t>(0, held - static_bytes_ - fresh)};
 }
 
 Shortage Worker::shortage() {
@@ -334,7 +347,7 @@ void Worker::finish(bool stopped) {
   traffic.received += executor_.own_traffic().received;
   const WholeParameters gathered(shards_.get(), communicator_.get());
   control_.send(MessageType::done, Json{{"stopped", stopped},
-                                        {"parameters_digest", parameters_digest(plan_, rank_, network_, *device_, communicator_.get())},
+                                        {"parameters_digest", parameters_digest(plan_, rank_, graph_, network_, *device_, communicator_.get())},
                                         {"memory_bytes", memory_.json(holdings(held, executor_.gradient_bytes()), held)},
                                         {"accelerator", device_->describe()},
                                         {"bytes_sent", traffic.sent},

@@ -229,6 +229,36 @@ TEST_P(TransportConformance, InterruptWakesWhoWaitsAndStopsWhatComes) {
   EXPECT_EQ(failure(outcomes), "");
 }
 
+// Also where the one that departs is in the middle of a wait, and where it is in no call at all.
+TEST_P(TransportConformance, WhoDepartsSaysWhy) {
+  const auto kind = parse_spec(GetParam()).name;
+  if (kind == "gloo" || kind == "nccl") GTEST_SKIP() << kind << " has no words to pass on";
+  for (const bool waits : {true, false}) {
+    const auto outcomes = run_transports(GetParam(), 2, [waits](Transport& transport) {
+      std::byte nothing{};
+      const Incoming in{1 - transport.rank(), 1, &nothing, {}};
+      if (transport.rank() == 1) return transport.exchange({}, {&in, 1}, Seconds{20});
+      const Error why(Code::io, "[test] the disk is full");
+      if (!waits) return transport.depart(why);
+      std::thread other([&] {
+        ::usleep(30'000);
+        transport.depart(why);
+        transport.depart(Error(Code::timeout, "[test] too late to say"));
+      });
+      try {
+        transport.exchange({}, {&in, 1}, Seconds{20});
+      } catch (const Error& error) {
+        require(error.code() == Code::interrupted, "interrupted");
+      }
+      other.join();
+    });
+    EXPECT_FALSE(outcomes[0]);
+    ASSERT_TRUE(outcomes[1]);
+    EXPECT_EQ(outcomes[1]->code(), Code::io);
+    EXPECT_NE(std::string(outcomes[1]->what()).find("the disk is full"), std::string::npos) << outcomes[1]->what();
+  }
+}
+
 TEST_P(TransportConformance, SaysBothLengthsWhereTheyDisagree) {
   const auto outcomes = run_transports(GetParam(), 2, [](Transport& transport) {
     const std::size_t mine = transport.rank() == 0 ? 12 : 16;

@@ -40,7 +40,13 @@ MailboxTransport::MailboxTransport(std::string name, int rank, int size, std::un
   for (int peer = 0; peer < size; ++peer) desks_.push_back(&memory_->desk(peer));
 }
 
-MailboxTransport::~MailboxTransport() { leave(nullptr); }
+MailboxTransport::~MailboxTransport() { leave_interrupted(); }
+
+/// Of an interruption itself the others are told nothing, of its reason where there is one.
+void MailboxTransport::leave_interrupted() noexcept {
+  const auto words = parting_words();
+  leave(words ? &*words : nullptr);
+}
 
 /// What every call does around its work: a failure is said to all, and for ever.
 template <typename Body>
@@ -51,7 +57,7 @@ void MailboxTransport::guarded(const Body& body) {
     body();
   } catch (const Error& error) {
     // That we were interrupted is no news to the others: for them we left.
-    if (error.code() == Code::interrupted) leave(nullptr);
+    if (error.code() == Code::interrupted) leave_interrupted();
     abandon(error);
     throw;
   } catch (...) {

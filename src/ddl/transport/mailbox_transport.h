@@ -90,6 +90,7 @@ class MailboxTransport final : public Transport {
   void hear_farewells();
   void look_around(const std::vector<int>& awaited);
   void leave(const Error* why) noexcept;
+  void leave_interrupted() noexcept;
   std::byte* bounce(int peer);
   [[noreturn]] void lost(int peer) const;
 

@@ -109,7 +109,7 @@ class TcpTransport final : public Transport {
     if (latency_ > 0) start_to_hold();
   }
 
-  ~TcpTransport() override { hang_up(nullptr); }
+  ~TcpTransport() override { hang_up_interrupted(); }
 
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(peers_.size()); }
@@ -153,7 +153,7 @@ class TcpTransport final : public Transport {
       if (visible_ > 0) hold();
     } catch (const Error& error) {
       // That we were interrupted is no news to the others: for them we left.
-      if (error.code() == Code::interrupted) hang_up(nullptr);
+      if (error.code() == Code::interrupted) hang_up_interrupted();
       abandon(error);
       throw;
     } catch (...) {
@@ -429,6 +429,12 @@ class TcpTransport final : public Transport {
       for (const auto& line : peers_[rank].lines)
         if (line.sends() || line.receives()) ranks.push_back(static_cast<int>(rank));
     return ranks;
+  }
+
+  /// Of an interruption itself the others are told nothing, of its reason where there is one.
+  void hang_up_interrupted() noexcept {
+    const auto words = parting_words();
+    hang_up(words ? &*words : nullptr);
   }
 
   /// Peers see the end after all that was sent. Closing could take back from them what they have not read.

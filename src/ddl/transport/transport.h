@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -123,6 +125,10 @@ class Transport {
   /// Makes a pending and every later exchange() throw `interrupted`. Any thread may call it.
   virtual void interrupt() noexcept = 0;
 
+  /// As interrupt(), and the other ranks are told `why`: by whoever is in a call, or as this object goes. The first words count; transports of libraries
+  /// (gloo, nccl) have none to pass on.
+  void depart(const Error& why) noexcept;
+
   virtual Traffic traffic() const = 0;
 
   /// The collectives that the library under this transport has of its own; null where it has none.
@@ -134,8 +140,12 @@ class Transport {
 
  protected:
   std::string describe(const Signature& signature) const;
+  /// Of depart().
+  std::optional<Error> parting_words() const;
 
  private:
+  mutable std::mutex parting_;
+  std::optional<Error> words_;
   Describe describe_ = nullptr;
 };
 

@@ -38,9 +38,10 @@ ModelGraph split_graph(const ModelGraph& whole, const SplitOptions& options, int
 }
 
 bool communicates(const Layer& layer) {
-  const auto moves = [](Move move) { return move != Move::none && move != Move::slice; };
-  return layer.exchange && (moves(layer.exchange->forward) || moves(layer.exchange->backward));
+  return layer.exchange && (communicates(layer.exchange->forward) || communicates(layer.exchange->backward));
 }
+
+bool is_per_batch(const Layer& layer) { return layer.kind == LayerKind::batch_moments || (layer.exchange && layer.exchange->per_batch); }
 
 std::vector<Segment> segments(const ModelGraph& part) {
   std::vector<Segment> all(1);
@@ -64,8 +65,8 @@ SplitTraffic traffic_of(const ModelGraph& part) {
     const auto& how = *layer.exchange;
     (how.per_batch ? all.forward_batch_elements : all.forward_elements) += how.forward_elements;
     (how.per_batch ? all.backward_batch_elements : all.backward_elements) += how.backward_elements;
-    all.forward_exchanges += how.forward != Move::none && how.forward != Move::slice;
-    all.backward_exchanges += how.backward != Move::none && how.backward != Move::slice;
+    all.forward_exchanges += communicates(how.forward);
+    all.backward_exchanges += communicates(how.backward);
   }
   return all;
 }

@@ -35,8 +35,13 @@ namespace ddl {
 /// none of the dimensions.
 ModelGraph split_graph(const ModelGraph& whole, const SplitOptions& options, int part, int parts);
 
+/// Whether a move needs other parts.
+constexpr bool communicates(Move move) { return move != Move::none && move != Move::slice; }
 /// Whether an exchange needs other parts, forward or backward.
 bool communicates(const Layer& layer);
+
+/// Whether a layer's value is one for the whole batch: its first dimension is 1.
+bool is_per_batch(const Layer& layer);
 
 /// Layers [first, last) between exchanges that communicate; those that follow a segment are layers [last, next segment's first). Segments may be empty.
 struct Segment {

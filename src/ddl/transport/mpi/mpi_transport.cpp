@@ -110,10 +110,8 @@ void MpiTransport::give_up(const Error& why) noexcept {
   world_.mark_broken();
   try {
     // That we were interrupted is no news to the others: for them we left.
-    if (why.code() == Code::interrupted)
-      tell_all({});
-    else
-      tell_all(wire::encode({wire::Note::Kind::farewell, why.code(), signature_, -1, why.what()}));
+    const auto words = why.code() == Code::interrupted ? parting_words() : std::optional(why);
+    tell_all(words ? wire::encode({wire::Note::Kind::farewell, words->code(), signature_, -1, words->what()}) : std::string());
     failure_ = why;
   } catch (...) {  // no memory for words
   }

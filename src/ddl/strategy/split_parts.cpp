@@ -1,0 +1,103 @@
+#include "ddl/strategy/split_parts.h"
+
+#include <algorithm>
+
+#include "ddl/core/error.h"
+#include "ddl/core/text.h"
+#include "ddl/nn/split/layout.h"
+
+namespace ddl {
+namespace {
+
+ModelGraph part_of_network(const Plan& plan, const ModelGraph& whole, int part) {
+  return split_graph(whole, split_options({"tensor", {{"split", plan.split}}}), part, plan.mesh.size("tensor"));
+}
+
+std::int64_t largest(const std::vector<Ranges>& parts) {
+  std::int64_t most = 0;
+  for (const auto& ranges : parts) most = std::max(most, size_of(ranges));
+  return most;
+}
+
+std::int64_t largest_overlap(const std::vector<Ranges>& from, const std::vector<Ranges>& to) {
+  std::int64_t most = 0;
+  for (std::size_t a = 0; a < from.size(); ++a)
+    for (std::size_t b = 0; b < to.size(); ++b)
+      if (a != b) most = std::max(most, overlap(from[a], to[b]));
+  return most;
+}
+
+}  // namespace
+
+StrategyInput of_part(const StrategyInput& input, const ModelGraph& part) {
+  StrategyInput of{part, input.workers, input.batch, input.element_bytes, input.spec, input.gradient_order, input.micro_batches};
+  of.optimizer_tensors = input.optimizer_tensors;
+  of.whole_gradient = input.whole_gradient;
+  of.parameter_norms = input.parameter_norms;
+  return of;
+}
+
+SplitOptions split_by_options(const StrategyInput& input) {
+  auto spec = input.spec;
+  const auto& layers = input.graph.layers;
+  const bool attends = std::any_of(layers.begin(), layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::attention; });
+  spec.options.emplace("split", attends ? "megatron" : "channels");
+  return split_options(spec);
+}
+
+void require_whole_norms(const StrategyInput& input, int parts) {
+  if (parts > 1 && input.parameter_norms)
+    throw Error(Code::unsupported, fmt::format("[{}] unsupported: an optimizer that reads norms of whole parameters, which are in pieces on {} workers; got lars or lamb, "
+                                               "expected sgd, adam or adamw", input.spec.name, parts));
+}
+
+std::string split_words(const SplitOptions& options) {
+  std::vector<std::string> words;
+  for (const auto dimension : options.dimensions) words.emplace_back(name(dimension));
+  return join(words, "+");
+}
+
+ModelGraph graph_of(const Plan& plan, const ModelGraph& whole, int worker) {
+  return plan.split.empty() ? whole : part_of_network(plan, whole, plan.mesh.coordinate("tensor", worker));
+}
+
+std::vector<ModelGraph> parts_of(const Plan& plan, const ModelGraph& whole) {
+  if (plan.split.empty()) return {whole};
+  std::vector<ModelGraph> parts;
+  for (int part = 0; part < plan.mesh.size("tensor"); ++part) parts.push_back(part_of_network(plan, whole, part));
+  return parts;
+}
+
+Goal goal_of(Move move) {
+  switch (move) {
+    case Move::all_reduce: return Goal::all_reduce;
+    case Move::all_gather: return Goal::all_gather;
+    case Move::reduce_scatter: return Goal::reduce_scatter;
+    case Move::halo:
+    case Move::halo_add: return Goal::all_to_all;
+    case Move::none:
+    case Move::slice: break;
+  }
+  invariant(false, "only moves between parts are collectives");
+  return Goal::barrier;
+}
+
+MoveBuffer move_buffer(const PartExchange& how, bool forward, int parts) {
+  const auto move = forward ? how.forward : how.backward;
+  const auto& from = forward ? how.before : how.after;
+  const auto& to = forward ? how.after : how.before;
+  const auto all = elements_of(how.whole);
+  const auto per_index = all / std::max<std::int64_t>(1, how.whole[static_cast<std::size_t>(how.dimension)]);
+  switch (move) {
+    case Move::all_reduce: return {all, 1};
+    case Move::all_gather: return {largest(from) * per_index, parts};
+    case Move::reduce_scatter: return {largest(to) * per_index, parts};
+    case Move::halo:
+    case Move::halo_add: return {largest_overlap(from, to) * per_index, parts};
+    case Move::none:
+    case Move::slice: break;
+  }
+  return {0, 1};
+}
+
+}  // namespace ddl

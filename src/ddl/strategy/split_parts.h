@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ddl/nn/split/split.h"
+#include "ddl/plan/plan.h"
+#include "ddl/strategy/builtin.h"
+
+namespace ddl {
+
+/// The input of a strategy that plans for one part of the network, which outlives it. What was measured of whole layers is left out.
+StrategyInput of_part(const StrategyInput& input, const ModelGraph& part);
+/// As the options split and sequence say; without a word, megatron for networks that have attention, else channels.
+SplitOptions split_by_options(const StrategyInput& input);
+/// Errors: unsupported for an optimizer that reads norms of whole parameters, where each is over `parts` workers.
+void require_whole_norms(const StrategyInput& input, int parts);
+
+/// Plan::split of these dimensions.
+std::string split_words(const SplitOptions& options);
+
+/// The network that a worker of the plan computes: the whole one, or its part where layers are split.
+ModelGraph graph_of(const Plan& plan, const ModelGraph& whole, int worker);
+/// The parts of all places of axis "tensor", or the whole network alone.
+std::vector<ModelGraph> parts_of(const Plan& plan, const ModelGraph& whole);
+
+/// The collective that does a move between parts. Neighbours' rows (halo) go by all-to-all, where most pieces are empty: that is two rounds of a few
+/// rows, whoever the neighbours are.
+Goal goal_of(Move move);
+
+/// How a move lies in the collective's buffer: a slot for each part, as large as the largest needs, or for all_reduce one for all. Elements, for one sample or batch.
+struct MoveBuffer {
+  std::int64_t slot = 0;
+  int slots = 1;
+  std::int64_t elements() const { return slot * slots; }
+};
+/// `forward`: the exchange's forward move; else its backward one, of the gradient.
+MoveBuffer move_buffer(const PartExchange& how, bool forward, int parts);
+
+}  // namespace ddl

@@ -1,0 +1,34 @@
+#include <utility>
+
+#include "ddl/core/error.h"
+#include "ddl/strategy/builtin.h"
+#include "ddl/strategy/common.h"
+#include "ddl/strategy/pipeline/schedules.h"
+#include "ddl/strategy/pipeline_tasks.h"
+#include "ddl/strategy/split_parts.h"
+
+namespace ddl {
+
+/// Every layer over all workers, who see the same samples.
+/// Options: split=megatron|channels|height|…|A+B, sequence=off|on, recompute=never|always.
+/// Errors: invalid_argument where heads or groups do not divide, or the network has none of the dimensions, with what would do; unsupported for
+/// optimizers that read norms of whole parameters, of which a worker has pieces.
+/// Source: Shoeybi et al., Megatron-LM, 2019; Korthikanti et al. 2022; Shazeer et al., Mesh-TensorFlow, NeurIPS 2018.
+Plan tensor_parallel(const StrategyInput& input) {
+  require_options(input.spec, {"split", "sequence", "recompute"});
+  const auto options = split_by_options(input);
+  const auto recompute = word_option(input.spec, "recompute", {"never", "always"});
+  if (input.workers == 1) return alone(input);
+  require_whole_norms(input, input.workers);
+  const auto part = split_graph(input.graph, options, 0, input.workers);
+  PipelinePlan plan;
+  plan.micro_batches = input.micro_batches;
+  plan.order = one_forward_one_backward().order({1, input.micro_batches});
+  plan.cuts = {0};
+  plan.recompute = recompute == "always" ? Recompute::always : Recompute::never;
+  plan.parts = input.workers;
+  plan.split = split_words(options);
+  return pipeline_plan(of_part(input, part), plan);
+}
+
+}  // namespace ddl

@@ -1,0 +1,134 @@
+#include <algorithm>
+
+#include "ddl/core/error.h"
+#include "ddl/measure/ledger.h"
+#include "ddl/train/trial_testing.h"
+
+// Strategies that split layers among workers, alone and in meshes, train as one worker does.
+namespace ddl {
+namespace {
+
+using namespace testing;
+
+constexpr const char* kGpt = "gpt[hidden=16,heads=4,layers=2,seq=8,vocab=17,dropout=0.1]";
+constexpr const char* kTransformer = "transformer[hidden=16,heads=4,layers=1,dropout=0.1]";
+
+void expect_like_one(Trial trial, const std::vector<std::string>& forms, const std::vector<int>& counts, double tolerance = 1e-12) {
+  const auto reference = train_rank(trial, 0, 1, nullptr);
+  for (const auto& form : forms)
+    for (const int ranks : counts) {
+      trial.strategy = form;
+      expect_equal(train(trial, ranks), reference, fmt::format("{} {} {}", trial.model, form, ranks), tolerance);
+    }
+}
+
+// Batches of 6 from 11 samples: the last of each epoch has 5.
+TEST(Tensor, EqualsOneWorkerInFp64) {
+  for (const auto* model : {kTransformer, kGpt}) {
+    Trial trial{model};
+    trial.label_smoothing = 0.1;
+    expect_like_one(trial, {"tensor", "tensor[sequence=on]", "tensor[split=hidden,recompute=always]", "tensor[split=channels]"}, {2, 4});
+  }
+  expect_like_one({"mlp"}, {"tensor"}, {2, 3});
+  expect_like_one({"lenet"}, {"tensor", "tensor[split=height]", "tensor[split=width+hidden]"}, {2, 3});
+}
+
+// Batch norm of split maps is that of all of them. MobileNetV2 has 52 one after the other, which is a test of rounding.
+TEST(Tensor, EqualsOneWorkerWithBatchNorm) {
+  expect_like_one({"resnet18", "", 4, 2}, {"tensor", "tensor[split=height]"}, {2});
+  expect_like_one({"mobilenetv2[dropout=0]", "", 4, 2}, {"tensor"}, {2}, 1e-11);
+}
+
+TEST(Tensor, AccumulatesMicroBatches) {
+  Trial trial{kGpt};
+  trial.accumulate = 4;  // one of them empty at the end of an epoch
+  expect_like_one(trial, {"tensor[sequence=on]"}, {2});
+}
+
+TEST(Tensor, ClipsByTheNormOfAllPiecesTogether) {
+  Trial trial{kGpt};
+  trial.clip = 0.05;
+  const auto reference = train_rank(trial, 0, 1, nullptr);
+  EXPECT_GT(reference.updates.clipped, 0);
+  for (const auto* form : {"tensor", "tensor[sequence=on]", "hybrid[pipeline=2,tensor=2]", "hybrid[data=2,sharded=2]", "hybrid[sharded=2,tensor=2]", "hybrid[sharded=2,pipeline=2]"}) {
+    trial.strategy = form;
+    const auto outcomes = train(trial, std::string_view(form).starts_with("tensor") ? 2 : 4);
+    expect_equal(outcomes, reference, form);
+    for (const auto& outcome : outcomes) EXPECT_EQ(outcome.updates.clipped, reference.updates.clipped) << form;
+  }
+}
+
+TEST(Tensor, RepeatsBitByBit) {
+  for (const auto* form : {"tensor[sequence=on]", "hybrid[data=2,tensor=2]"}) {
+    Trial trial{kTransformer, form, 6, 4, at::kFloat};
+    const auto first = whole(train(trial, 4), "first");
+    EXPECT_TRUE(same_bits(first, whole(train(trial, 4), "second"))) << form;
+  }
+}
+
+TEST(Tensor, TrainsInMixedPrecision) {
+  Trial trial{kGpt, "tensor[sequence=on]", 6, 6, at::kFloat};
+  trial.precision = "bf16";
+  const auto reference = train_rank(trial, 0, 1, nullptr);
+  double loss = 0;
+  for (const auto& outcome : train(trial, 2)) loss += outcome.loss;
+  EXPECT_NEAR(loss, reference.loss, 0.02 * reference.loss);
+}
+
+TEST(Tensor, ALossThatIsNotFiniteEndsAllWorkers) {
+  Trial trial{"lenet", "tensor"};
+  trial.bright = 3;
+  trial.brightness = std::nanf("");
+  for (const auto& outcome : testing::run_group("inproc", 2, [&](Communicator& communicator) { train_rank(trial, communicator.rank(), 2, &communicator); }, {Seconds{60}})) {
+    ASSERT_TRUE(outcome.has_value());
+    EXPECT_NE(std::string(outcome->what()).find("loss is not finite at step"), std::string::npos) << outcome->what();
+  }
+}
+
+TEST(Hybrid, EqualsOneWorkerInFp64) {
+  struct Mesh {
+    const char* form;
+    int workers;
+  };
+  const std::vector<Mesh> meshes{{"hybrid[data=2,pipeline=2]", 4},
+                                 {"hybrid[data=2,tensor=2]", 4},
+                                 {"hybrid[pipeline=2,tensor=2,micro=3]", 4},
+                                 {"hybrid[pipeline=2,tensor=2,micro=2,sequence=on,recompute=always]", 4},
+                                 {"hybrid[pipeline=2,tensor=2,schedule=zb-h1,micro=2]", 4},
+                                 {"hybrid[data=2,pipeline=2,tensor=2,micro=2]", 8},
+                                 {"hybrid[data=2,sharded=2]", 4},
+                                 {"hybrid[data=2,sharded=2,level=2]", 4},
+                                 {"hybrid[data=2,sharded=2,level=1]", 4},
+                                 {"hybrid[sharded=2,pipeline=2,micro=2]", 4},
+                                 {"hybrid[sharded=2,tensor=2,sequence=on]", 4},
+                                 {"hybrid[data=2,sharded=2,tensor=2]", 8}};
+  for (const auto* model : {kGpt, kTransformer})
+    for (const auto& [form, workers] : meshes) expect_like_one({model, "", 6, 3}, {form}, {workers});
+  for (const auto* optimizer : {"adam", "sgd"}) {
+    Trial trial{"lenet", "", 6, 3};
+    trial.optimizer = optimizer;
+    // Adam divides by what is noise where a gradient is nothing.
+    trial.rate = std::string_view(optimizer) == "adam" ? 1e-3 : kRate;
+    expect_like_one(trial, {"hybrid[data=2,pipeline=2,tensor=2,micro=3]"}, {8});
+    expect_like_one(trial, {"hybrid[pipeline=2,tensor=2,sharded=2,micro=3]"}, {8});
+  }
+}
+
+// Tied words are on the first stage and on the last, in pieces.
+TEST(Hybrid, TiedPiecesStayTied) {
+  Trial trial{kGpt, "hybrid[pipeline=2,tensor=2,micro=2]", 6, 4, at::kFloat};
+  whole(train(trial, 4), "tied");  // which compares what several hold
+}
+
+// What parts exchange is in the trace of each, as communication that the same meeting numbers join.
+TEST(Tensor, TellsOfExchanges) {
+  Trial trial{kGpt, "tensor", 6, 2};
+  std::vector<std::size_t> counts;
+  for (const auto& outcome : train(trial, 2))
+    counts.push_back(static_cast<std::size_t>(std::count_if(outcome.trace.begin(), outcome.trace.end(), [](const Span& span) { return span.stream == Stream::communication && span.meeting > 0; })));
+  EXPECT_GT(counts[0], 10U);
+  EXPECT_EQ(counts[0], counts[1]);
+}
+
+}  // namespace
+}  // namespace ddl
