@@ -6,11 +6,12 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 import unittest
 
-from training_test import QUICK, Case, alive, descendants, listening_ports, run
+from training_test import BINARY, QUICK, Case, alive, descendants, listening_ports, run
 
 WORKERS = 3
 FORMS = ["data", "model", "pipeline[schedule=gpipe,micro=6]", "pipeline[schedule=1f1b,micro=6,recompute=always]", "pipeline[schedule=interleaved-1f1b,micro=6]",
@@ -23,7 +24,7 @@ FORMS = ["data", "model", "pipeline[schedule=gpipe,micro=6]", "pipeline[schedule
 THREADS = ["data[in-process=parallel]", "data[in-process=mirrored]"]
 JOB = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", 960, "--test-samples", 96, "--batch", 48, "--epochs", 2]
 # Exact ones end with what `data` ends with, but for rounding.
-INEXACT = ("pipedream", "local", "async", "stale")
+INEXACT = ("schedule=pipedream", "local", "async", "stale")
 # Each worker's gradient is applied by itself: three steps where the others make one.
 SMALL_STEPS = ("async", "stale")
 
@@ -68,6 +69,26 @@ class Strategies(Case):
         by_flops = self.record("--strategy", "pipeline[micro=2,balance=flops]", *job)
         self.assertEqual([stage["layers"] for stage in by_flops["stages"]], [3, 1])
         self.assertIsNone(by_flops["measured_layers"])
+
+    def test_layers_that_cannot_be_measured_are_cut_by_flops(self):
+        for sent in (signal.SIGKILL, signal.SIGINT):
+            with self.subTest(sent):
+                process = subprocess.Popen([BINARY, "run", "--json", "--model", "null[ms=2000]", "--strategy", "model", "--synthetic", "--train-samples", "64", "--test-samples", "32",
+                                            "--batch", "4", "--workers", "2", "--steps", "1", "--no-evaluate"], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(process.kill)
+                until = time.monotonic() + 30
+                while not (measuring := descendants(process.pid)) and time.monotonic() < until:
+                    time.sleep(0.02)
+                time.sleep(0.3)
+                self.assertEqual(len(measuring), 1)
+                os.kill(measuring[0] if sent == signal.SIGKILL else process.pid, sent)
+                output, errors = process.communicate(timeout=60)
+                record = json.loads(output)
+                self.assertEqual(record["state"], "ok" if sent == signal.SIGKILL else "interrupted", errors)
+                self.assertIsNone(record["measured_layers"])
+                self.assertEqual([stage["layers"] for stage in record["stages"]], [3, 1])
+                self.assertIn("signal 9" if sent == signal.SIGKILL else "interrupted", " ".join(record["messages"]))
+                self.assertFalse(alive(measuring[0]))
 
     def test_staleness_is_told_and_bounded(self):
         for form, servers in [("parameter-server[stale=1,servers=2]", 2), ("parameter-server[async]", 1)]:
@@ -164,7 +185,7 @@ class Strategies(Case):
         for form, workers, words in [("pipeline[micro=4]", 64, ["stages", "64"]), ("pipeline[stages=3/5,micro=4]", 2, ["8", "expected"]),
                                      ("pipeline[micro=100]", 2, ["micro", "64"]), ("pipeline[schedule=interleaved-1f1b,micro=5]", 2, ["multiple", "2"]),
                                      ("pipeline[schedule=zbv,chunks=3]", 2, ["2"]), ("pipeline[schedule=1f1c]", 2, ["1f1b"]), ("sharded[level=4]", 2, ["1 to 3"]),
-                                     ("pipeline[replicas=2/2]", 3, ["4 workers", "add up to 3"]), ("pipeline[replicas=2/1,schedule=zbv]", 3, ["gpipe or 1f1b"]),
+                                     ("pipeline[replicas=2/2]", 3, ["4 workers", "add up to 3"]), ("pipeline[replicas=2/1,chunks=2]", 3, ["chunks", "expected 1"]),
                                      ("pipeline[replicas=1/3,micro=2]", 4, ["3 micro-batches"]), ("pipeline[balance=pipedream,machines=2/2]", 3, ["product is 3"]),
                                      ("tensor[split=heads]", 3, ["lenet", "channels", "features"]), ("tensor[split=hieght]", 2, ["height"]), ("hybrid[data=2,pipeline=2]", 3, ["4 for 3 workers", "divides 3"]),
                                      ("hybrid[pipeline=2,data=3]", 4, ["6 for 4 workers", "expected data=2"]), ("hybrid[pipeline=2,schedule=pipedream]", 4, ["pipedream", "synchronous"]),

@@ -42,7 +42,8 @@ Json bubble_json(const Spec& strategy, const Plan& plan, const PassSeconds& pass
 }  // namespace
 
 Json stages_json(const ModelGraph& graph, const Plan& plan) {
-  if (plan.stages.size() < 2) return nullptr;
+  // Those of split networks are of other layers, those of threads of one process the loss besides.
+  if (plan.stages.size() < 2 || !plan.split.empty() || plan.in_process) return nullptr;
   Json stages = Json::array();
   for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
     int layers = 0;

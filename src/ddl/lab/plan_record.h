@@ -17,7 +17,7 @@ PassSeconds mean_passes(const StepBook& book);
 /// bubble that its schedule would have, were all stages equal, in `passes`.
 Json plan_json(const Spec& strategy, const Plan& plan, const PassSeconds& passes);
 
-/// What each stage of a plan is: how many layers, inputs not counted, from which on, and which ranks have it. null of a network in one piece.
+/// What each stage of a plan is: how many layers, inputs not counted, from which on, and which ranks have it. null of a network in one piece, and of split ones.
 Json stages_json(const ModelGraph& graph, const Plan& plan);
 
 }  // namespace ddl

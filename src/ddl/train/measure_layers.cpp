@@ -145,7 +145,10 @@ LayerSeconds measure_layers(const ModelGraph& graph, const NetworkOptions& optio
 
 bool cuts_by_time(const Job& job) {
   const auto& options = job.strategy.options;
-  if ((job.strategy.name != "pipeline" && job.strategy.name != "model") || is_script(job.model.name)) return false;
+  const auto several = [&](const char* axis) { return options.contains(axis) && options.at(axis) != "1"; };
+  // What parts of split layers take is not measured.
+  const bool has_stages = job.strategy.name == "pipeline" || job.strategy.name == "model" || (job.strategy.name == "hybrid" && several("pipeline") && !several("tensor"));
+  if (!has_stages || is_script(job.model.name)) return false;
   const auto balance = options.find("balance");
   const bool by_time = balance == options.end() || balance->second == "time" || balance->second == "pipedream";
   return by_time && !options.contains("stages") && (job.workers.size() > 1 || options.contains("chunks"));
