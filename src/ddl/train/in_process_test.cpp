@@ -97,17 +97,25 @@ TEST(InProcess, MixedPrecisionSkipsAndScalesAlike) {
 
 // Worker 0 alone has the loss and updates; the others compute their samples, and only those.
 TEST(InProcess, OneWorkerHasWhatAllShare) {
-  const auto outcomes = train({"lenet", "data[in-process=parallel]", 6, 3}, 3);
+  constexpr int kSteps = 3;
+  const Trial trial{"lenet", "data[in-process=parallel]", 6, kSteps};
+  const auto outcomes = train(trial, 3);
+  const auto graph = builtin_models().at("lenet").make({"lenet", {}}, Waves().shape());
+  const auto plan = data_parallel({graph, 3, 6, 8, parse_spec(trial.strategy), {}});
   for (int rank = 0; rank < 3; ++rank) {
     const auto& outcome = outcomes[static_cast<std::size_t>(rank)];
-    const auto spans = [&](Cause cause) {
-      return std::count_if(outcome.trace.begin(), outcome.trace.end(), [&](const Span& span) { return span.cause == cause && span.stream == Stream::compute && span.task >= 0; });
+    const auto& tasks = plan.roles[static_cast<std::size_t>(rank)].tasks;
+    const auto spans = [&](TaskKind kind) {
+      return std::count_if(outcome.trace.begin(), outcome.trace.end(),
+                           [&](const Span& span) { return span.stream == Stream::compute && span.task >= 0 && tasks[static_cast<std::size_t>(span.task)].kind == kind; });
     };
-    EXPECT_EQ(spans(Cause::update) > 0, rank == 0);
+    const auto buckets = static_cast<int>(plan.roles[0].buckets.size());
+    EXPECT_EQ(spans(TaskKind::update), rank == 0 ? kSteps * buckets : 0);
+    EXPECT_EQ(spans(TaskKind::average), rank == 0 ? 0 : kSteps * buckets) << "who takes parameters";
     EXPECT_EQ(outcome.loss > 0, rank == 0);
     // Of worker 0: its own and the loss of each.
-    EXPECT_EQ(spans(Cause::forward), rank == 0 ? 3 * (1 + 3) : 3);
-    EXPECT_EQ(spans(Cause::backward), rank == 0 ? 3 * (1 + 3) : 3);
+    EXPECT_EQ(spans(TaskKind::forward), kSteps * (rank == 0 ? 1 + 3 : 1));
+    EXPECT_EQ(spans(TaskKind::backward), kSteps * (rank == 0 ? 1 + 3 : 1));
   }
 }
 

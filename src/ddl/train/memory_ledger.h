@@ -10,11 +10,11 @@ namespace ddl {
 
 /// The most memory that one worker held, by the stretches of its life: LibTorch's allocator on the host, the device where that is
 /// another, and the kernel's count. Bytes.
-/// Threads: one, the worker's. There is one in a process: what it resets is the process's.
+/// Threads: one, the worker's. There is one in a process that counts: what it resets is the process's.
 class MemoryLedger {
  public:
-  /// `device` must outlive it.
-  explicit MemoryLedger(Device& device) : device_(device) {}
+  /// `device` must outlive it. `counts`: false of all but one of a process's workers: theirs says who holds what alone.
+  explicit MemoryLedger(Device& device, bool counts = true) : device_(device), counts_(counts) {}
 
   /// From now on.
   void reset_peaks();
@@ -36,6 +36,7 @@ class MemoryLedger {
   std::int64_t tensors(const Peaks& peaks) const { return device_.is_host() ? peaks.host : peaks.device; }
 
   Device& device_;
+  bool counts_;
   Peaks training_, evaluation_;
 };
 

@@ -105,6 +105,10 @@ std::function<std::int64_t(std::int64_t)> weights_of(const Dataset& dataset) {
   return [&dataset](std::int64_t index) { return dataset.weight(index); };
 }
 
+bool updates(const Role& role) {
+  return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::update && task.stream == Stream::compute; });
+}
+
 /// The strategy's own word wins over the job's.
 std::string collective_of(const Job& job) { return option_of(job, "collective", job.collective); }
 
@@ -125,15 +129,15 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       network_built_(now()),
       communicator_(make_communicator(job, rank, control)),
       shards_(ParameterShards::needed(plan_, rank) ? std::make_unique<ParameterShards>(plan_, rank, network_, communicator_->transport(), *device_) : nullptr),
-      // Where parameters live with servers, so does what the optimizer keeps.
-      optimizer_(make_optimizer(job.optimizer, plan_.serving.servers > 0 ? std::vector<at::Tensor>{} : shards_ ? shards_->own() : network_.parameters(),
+      // What the optimizer keeps is with whoever updates: a server, or one worker for all.
+      optimizer_(make_optimizer(job.optimizer, !updates(plan_.role_of(rank)) ? std::vector<at::Tensor>{} : shards_ ? shards_->own() : network_.parameters(),
                                 {job.momentum, job.weight_decay})),
       executor_(network_, *optimizer_, *device_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
                 {collective_of(job), option_of(job, "compress", "none"), job.seed, job.collective_timeout}, shards_.get()),
       sampler_(data.train->size(), job.batch, plan_.shares(), job.shuffle, job.seed, weights_of(*data.train)),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()),
       learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()),
-      memory_(*device_) {
+      memory_(*device_, !plan_.in_process || rank == 0) {
   executor_.serve_with([&job](std::vector<at::Tensor> parameters) { return make_optimizer(job.optimizer, std::move(parameters), {job.momentum, job.weight_decay}); });
   executor_.adopt(plan_);
   executor_.ends_with(last_step_ - 1);
