@@ -4,8 +4,8 @@
              of as many bytes from one rank to another stands before each of them.
   training   `parameter-server` with an MLP of many parameters and few samples: what a worker that has no server in its process moved, over the time in
              which it moved it; beside `ddlbench probe comm`, point-to-point, 32 MiB, before and after.
-The share is of the message's bandwidth; a server that gave what it is asked for at once, and added nothing up, would have a share of 1: bytes go
-one way, then the other.
+The share is of the message's bandwidth: bytes pushed and pulled in a second, over those of a message. Above 1 it can be where memory is shared: a server
+reads gradients where they lie, and only what it answers is copied.
 """
 import json
 import re
