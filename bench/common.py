@@ -57,5 +57,5 @@ def save(name, content):
 
 
 def machine():
-    environment = json.loads(subprocess.run([BINARY, "env"], capture_output=True, text=True).stdout or "{}")
+    environment = json.loads(subprocess.run([BINARY, "env", "--json"], capture_output=True, text=True, check=True).stdout)
     return environment

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ddl/plan/meetings.h"
+#include "ddl/train/memory_ledger.h"
 
 namespace ddl {
 namespace {
@@ -76,7 +77,7 @@ Json plan_json(const Spec& strategy, const Plan& plan, const PassSeconds& passes
       tasks.push_back(task_json(task));
       if (task.kind == TaskKind::collective) tasks.back()["group"] = plan.groups[static_cast<std::size_t>(task.group)].name;
     }
-    roles.push_back({{"name", role.name}, {"first", role.first}, {"count", role.count}, {"tasks", std::move(tasks)}});
+    roles.push_back({{"name", role.name}, {"first", role.first}, {"count", role.count}, {"holds", to_json(role.holds)}, {"tasks", std::move(tasks)}});
   }
   return {{"strategy", strategy.name},
           {"stages", plan.stages.size()},

@@ -64,5 +64,17 @@ TEST_F(PlanRecord, HasTheIdealBubbleOfPipelinesOnly) {
   EXPECT_TRUE(ideal({"data", {}}, 2).is_null());
 }
 
+TEST_F(PlanRecord, HasWhatAWorkerOfEachRoleIsPlannedToHold) {
+  const auto plan = plan_of({"pipeline", {{"schedule", "gpipe"}, {"micro", "4"}}}, 2, graph);
+  const auto json = plan_json({"pipeline", {}}, plan, {});
+  std::int64_t parameters = 0;
+  for (std::size_t r = 0; r < plan.roles.size(); ++r) {
+    const auto& holds = json.at("roles")[r].at("holds");
+    EXPECT_EQ(holds.at("activations"), plan.roles[r].holds.activations);
+    parameters += holds.at("parameters").get<std::int64_t>();
+  }
+  EXPECT_EQ(parameters, 4 * 61'706) << "the two stages have LeNet's parameters between them";
+}
+
 }  // namespace
 }  // namespace ddl

@@ -96,7 +96,8 @@ class GraphBuilder {
   int scale(const std::string& name, int from, double factor);
   /// No layer at all for a rate of 0.
   int dropout(const std::string& name, int from, double rate);
-  int wait(const std::string& name, int from, double milliseconds);
+  /// `backward`: the time that its backward takes, of its forward's; kept as Attributes::factor.
+  int wait(const std::string& name, int from, double milliseconds, double backward = 0);
 
   // layers/words.cpp
   /// [words] -> [words, features].

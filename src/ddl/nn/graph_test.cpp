@@ -187,7 +187,9 @@ TEST(Networks, RefuseWhatDoesNotFit) {
   EXPECT_EQ(refused("gpt[layers=many]", kText), "[gpt] layers is a whole number; got 'many', expected 1 to 1000");
   EXPECT_EQ(refused("vgg11[dropout=1]", kCifar), "[vgg11] dropout is a part; got '1', expected 0 to less than 1");
   refused("lenet[depth=3]", kMnist);
-  refused("null[ms=soon]", kMnist);
+  EXPECT_EQ(refused("null[ms=soon]", kMnist), "[null] ms is not a number of milliseconds; got 'soon', expected 0 to 100000");
+  refused("null[backward=-1]", kMnist);
+  refused("null[layers=0]", kMnist);
   refused("resnet18", {0, 32, 32, 10});
 }
 

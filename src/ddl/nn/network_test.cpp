@@ -10,6 +10,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/random.h"
 #include "ddl/core/spec.h"
+#include "ddl/measure/clock.h"
 #include "ddl/nn/builtin.h"
 #include "ddl/nn/operators/dropout.h"
 #include "ddl/nn/graph_builder.h"
@@ -259,6 +260,23 @@ TEST(Dropout, GradientsPassWhereValuesDid) {
   const auto expected = out.ne(0).to(at::kDouble).mul(2).sum({0, 2, 3});
   EXPECT_LT(largest(net.parameters()[1].grad() - expected), 1e-12);
   EXPECT_TRUE(at::equal(net.forward(input, false).logits.ne(0), at::ones({3, 2, 3, 4}, at::kBool)));
+}
+
+TEST(Wait, TakesItsTimeBothWaysAndPassesGradientsOn) {
+  constexpr double kMs = 3;
+  auto net = make("null[ms=3,layers=2,backward=2]", {3, 8, 8, 10});
+  const auto x = at::rand({4, 3, 8, 8});
+  const auto begin = now();
+  const auto logits = net.forward({x}, true).logits;
+  const auto between = now();
+  logits.sum().backward();
+  EXPECT_GE(seconds(between - begin), 2 * kMs * 1e-3);
+  EXPECT_GE(seconds(now() - between), 2 * 2 * kMs * 1e-3);
+  const auto& own = net.parameters();
+  ASSERT_EQ(own.size(), 4U);
+  EXPECT_TRUE(at::allclose(logits, at::linear(at::linear(x.mean({2, 3}), own[0], own[1]), own[2], own[3])));
+  EXPECT_TRUE(at::allclose(own[3].grad(), at::full({10}, 4.0)));
+  EXPECT_GT(largest(own[0].grad()), 0);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kHugeBlock = std::size_t{4} << 20;
-constexpr unsigned kSmallestBits = 9;  // blocks start at 512 bytes
+constexpr unsigned kSmallestBits = 9;  // 512 bytes and less are one class
 
 /// Lies in front of every block, and fills one cache line so that the data behind it stays aligned.
 struct alignas(kAlignment) Header {
@@ -28,7 +28,8 @@ struct alignas(kAlignment) Header {
   std::uint32_t size_class = 0;
 };
 
-/// Eight classes per doubling: at most an eighth of a block is waste.
+/// Eight classes per doubling of what is asked for: at most an eighth of a block is waste, and of a power of two, as most values are, nothing. The
+/// header comes on top: within the class it would make each such block an eighth larger.
 std::uint32_t size_class(std::size_t bytes) {
   const std::size_t needed = std::max(bytes, std::size_t{1} << kSmallestBits);
   const auto bits = static_cast<unsigned>(std::bit_width(needed - 1));
@@ -49,7 +50,7 @@ class CountingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     const c10::Device cpu(c10::DeviceType::CPU);
     if (bytes == 0) return {nullptr, nullptr, &release, cpu};
-    auto* header = take(bytes + sizeof(Header));
+    auto* header = take(bytes);
     void* data = header + 1;
     return {data, data, &release, cpu};
   }
@@ -70,7 +71,7 @@ class CountingAllocator final : public c10::Allocator {
 
   Header* take(std::size_t bytes) {
     const auto number = size_class(bytes);
-    const std::size_t size = class_size(number);
+    const std::size_t size = class_size(number) + sizeof(Header);
     {
       const std::lock_guard lock(mutex_);
       if (number < free_.size() && !free_[number].empty()) {

@@ -48,9 +48,10 @@ int GraphBuilder::dropout(const std::string& name, int from, double rate) {
   return append(std::move(layer), {});
 }
 
-int GraphBuilder::wait(const std::string& name, int from, double milliseconds) {
+int GraphBuilder::wait(const std::string& name, int from, double milliseconds, double backward) {
   Layer layer{name, LayerKind::wait, {from}, shape(from)};
   layer.attributes.milliseconds = milliseconds;
+  layer.attributes.factor = backward;
   return append(std::move(layer), {.view = true});
 }
 

@@ -57,9 +57,9 @@ at::Tensor concatenate(const OperatorContext& c) { return at::cat(at::TensorList
 at::Tensor scale(const OperatorContext& c) { return c.inputs[0].mul(c.layer.attributes.factor); }
 
 /// Sleeps most of the time and spins the rest: a sleeping thread is woken 50–100 us late.
-at::Tensor wait(const OperatorContext& c) {
+static void pause(double milliseconds) {
   constexpr Nanoseconds kSpin = 300'000;
-  const Nanoseconds until = now() + static_cast<Nanoseconds>(c.layer.attributes.milliseconds * 1e6);
+  const Nanoseconds until = now() + static_cast<Nanoseconds>(milliseconds * 1e6);
   const Nanoseconds wake = until - kSpin;
   if (wake > now()) {
     const timespec time{wake / 1'000'000'000, wake % 1'000'000'000};
@@ -67,6 +67,24 @@ at::Tensor wait(const OperatorContext& c) {
   }
   while (now() < until) {
   }
+}
+
+struct WaitBothWays : torch::autograd::Function<WaitBothWays> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& from, double milliseconds, double backward) {
+    context->saved_data["backward"] = milliseconds * backward;
+    pause(milliseconds);
+    return from;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, const torch::autograd::variable_list& gradients) {
+    pause(context->saved_data["backward"].toDouble());
+    return {gradients[0], {}, {}};
+  }
+};
+
+at::Tensor wait(const OperatorContext& c) {
+  const auto& how = c.layer.attributes;
+  if (how.factor > 0) return WaitBothWays::apply(c.inputs[0], how.milliseconds, how.factor);
+  pause(how.milliseconds);
   return c.inputs[0];
 }
 

@@ -1,0 +1,44 @@
+"""Ranks of torch.distributed as processes of this machine, over Gloo and loopback; their memory."""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def resident_memory():
+    """VmRSS of this process, bytes."""
+    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("[torch_ranks] /proc/self/status has no VmRSS")
+
+
+def reset_peak_memory():
+    """VmHWM begins anew, so that start-up does not count; as ours does before the first step."""
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
+
+
+def _rank(rank, job, folder, train):
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=job["workers"])
+    pathlib.Path(folder, f"rank{rank}.json").write_text(json.dumps(train(rank, job)))
+    dist.barrier()
+    sys.stdout.flush()
+    os._exit(0)  # Gloo's threads may outlive the interpreter: src/ddl/subject/torch_ddp.py says more
+
+
+def in_ranks(train, job):
+    """What train(rank, job) returned on each of job["workers"] ranks, which can talk to each other."""
+    with tempfile.TemporaryDirectory() as folder:
+        processes = [mp.get_context("spawn").Process(target=_rank, args=(rank, job, folder, train)) for rank in range(job["workers"])]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        if any(process.exitcode for process in processes):
+            sys.exit(f"ranks ended with {[process.exitcode for process in processes]}")
+        return [json.loads(pathlib.Path(folder, f"rank{rank}.json").read_text()) for rank in range(job["workers"])]
