@@ -158,7 +158,7 @@ class Strategies(Case):
                   "pipeline[schedule=1f1b,micro=4]": ["forward", "backward", "send", "receive", "control", "update"],
                   "pipeline[schedule=zbv,micro=4]": ["backward-input", "backward-weight"],
                   "pipeline[schedule=pipedream]": ["forward", "send", "control"],
-                  "pipeline[replicas=2/1,micro=4]": ["forward", "gradients"],
+                  "pipeline[schedule=gpipe,replicas=1/2,micro=4]": ["forward", "gradients"],
                   "tensor": ["activations", "backward", "activation gradients", "control"],
                   "sharded": ["parameters", "forward", "release", "gradients", "update"],
                   "sharded[level=1]": ["gradients", "parameters"],
@@ -191,7 +191,7 @@ class Strategies(Case):
                                      ("pipeline[replicas=2/2]", 3, ["4 workers", "add up to 3"]), ("pipeline[replicas=2/1,chunks=2]", 3, ["chunks", "expected 1"]),
                                      ("pipeline[replicas=1/3,micro=2]", 4, ["3 micro-batches"]), ("pipeline[balance=pipedream,machines=2/2]", 3, ["product is 3"]),
                                      ("tensor[split=heads]", 3, ["lenet", "channels", "features"]), ("tensor[split=hieght]", 2, ["height"]), ("hybrid[data=2,pipeline=2]", 3, ["4 for 3 workers", "divides 3"]),
-                                     ("hybrid[pipeline=2,data=3]", 4, ["6 for 4 workers", "expected data=2"]), ("hybrid[pipeline=2,schedule=pipedream]", 4, ["pipedream", "synchronous"]),
+                                     ("hybrid[pipeline=2,data=3]", 4, ["6 for 4 workers", "expected data=2"]),
                                      ("local[every=0]", 2, ["every"]), ("single", 2, ["one worker"]),
                                      ("parameter-server[servers=3]", 2, ["3 servers", "at most 2"]), ("parameter-server[async,stale=2]", 2, ["one"])]:
             with self.subTest(form):
