@@ -26,6 +26,15 @@ std::vector<std::int64_t> parameter_bytes(const StrategyInput& input) {
   return bytes;
 }
 
+std::int64_t largest_parameter(const StrategyInput& input) {
+  const auto bytes = parameter_bytes(input);
+  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+
+std::int64_t logits_bytes(const StrategyInput& input, std::int64_t samples) {
+  return elements_of(input.graph.layers.back().shape) * samples * input.element_bytes;
+}
+
 std::vector<int> gradient_order(const StrategyInput& input) {
   auto order = input.gradient_order;
   if (order.empty()) {
@@ -139,14 +148,27 @@ Plan replicas(const StrategyInput& input) {
   return plan;
 }
 
+Holdings in_buckets(const StrategyInput& input, Holdings holds) {
+  const std::int64_t samples = (local_batch(input, input.workers) + input.micro_batches - 1) / input.micro_batches;
+  holds.activations = input.graph.kept_elements() * samples * input.element_bytes + 3 * logits_bytes(input, samples);
+  holds.gradients = largest_parameter(input);
+  return holds;
+}
+
 Holdings holdings(const StrategyInput& input) {
   const std::int64_t parameters = input.graph.parameters() * input.element_bytes;
   Holdings holds;
-  holds.parameters = holds.gradients = parameters;
+  holds.parameters = parameters;
   holds.parameters += input.graph.frozen_parameters() * input.element_bytes;
   holds.optimizer = parameters * input.optimizer_tensors;
   const std::int64_t samples = (local_batch(input, input.workers) + input.micro_batches - 1) / input.micro_batches;
-  holds.activations = input.graph.kept_elements() * samples * input.element_bytes;
+  holds.activations = input.graph.kept_elements() * samples * input.element_bytes + 3 * logits_bytes(input, samples);
+  // When the last forward is done there are gradients of micro-batches before; when the last backward is done, all of them and nothing else.
+  holds.gradients = input.micro_batches > 1 ? parameters + largest_parameter(input) : 0;
+  if (parameters > holds.gradients + holds.activations) {
+    holds.gradients = parameters;
+    holds.activations = 0;
+  }
   return holds;
 }
 

@@ -28,6 +28,10 @@ inline constexpr std::int64_t kBucketCap = std::int64_t{25} << 20;
 
 /// Bytes of each parameter that trains.
 std::vector<std::int64_t> parameter_bytes(const StrategyInput& input);
+/// Of the parameter that has most, or 0: autograd's own gradient of it, before it is where it belongs.
+std::int64_t largest_parameter(const StrategyInput& input);
+/// Of the network's logits, of so many samples. The loss keeps as much until its backward, which makes as much twice: its own gradient and that of the logits.
+std::int64_t logits_bytes(const StrategyInput& input, std::int64_t samples);
 /// StrategyInput::gradient_order, or what is assumed where it is not known.
 std::vector<int> gradient_order(const StrategyInput& input);
 
@@ -36,6 +40,9 @@ Task reduction(Role& role, int bucket);
 /// Appends an update of each bucket after task `backward`, and, unless `reductions` is kNone, after the bucket's reduction, which is task `reductions` + bucket, or after
 /// those of all where an update reads the whole gradient. Returns their numbers.
 std::vector<int> append_updates(const StrategyInput& input, Role& role, int backward, int reductions);
+
+/// What is held where gradients go to buckets, or to parts, as they come: of autograd's own there is one.
+Holdings in_buckets(const StrategyInput& input, Holdings holds);
 
 /// An option that is a whole number. Errors: invalid_argument unless it is one from `low` to `high`.
 int whole_option(const Spec& spec, const std::string& name, int otherwise, int low, int high = 1'000'000'000);

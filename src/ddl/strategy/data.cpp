@@ -56,7 +56,7 @@ Plan data_parallel(const StrategyInput& input) {
   }
   append_updates(input, role, backward, backward + 1);
   // Gradients live in the buckets; autograd's own are dropped as they are copied in.
-  role.holds.gradients = 0;
+  role.holds = in_buckets(input, role.holds);
   number_meetings(plan);
   return plan;
 }

@@ -187,7 +187,7 @@ class Writer {
 
   void hold(Role& role, int worker) const {
     role.holds = holds_;
-    role.holds.gradients = 0;  // they live in the buckets
+    role.holds = in_buckets(input_, role.holds);
     for (const auto& bucket : buckets_) role.holds.buckets += bucket.bytes;
     // A worker that updates nothing keeps nothing for it; worker 0 has the outputs of all, and their gradients.
     if (worker > 0)

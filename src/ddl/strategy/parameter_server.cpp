@@ -126,7 +126,8 @@ Plan parameter_server(const StrategyInput& input) {
     if (!serves && input.workers == servers) break;
     Role role{serves ? fmt::format("server {}", r) : "worker", r, serves ? 1 : input.workers - servers, {}, whole.holds, whole.stages, buckets};
     write_worker(input, role);
-    role.holds.gradients = role.holds.optimizer = 0;
+    role.holds = in_buckets(input, role.holds);
+    role.holds.optimizer = 0;
     for (const auto& each : buckets) role.holds.buckets += each.bytes;
     if (serves) {
       const auto own = buckets[static_cast<std::size_t>(r)].bytes;

@@ -63,7 +63,7 @@ class Writer {
       of_parts_ = 1;
     }
     role_ = &plan_.roles[0];
-    role_->holds.gradients = bytes_.empty() ? 0 : *std::max_element(bytes_.begin(), bytes_.end());  // autograd's own, until it is copied
+    role_->holds = in_buckets(input_, role_->holds);
     options_.level == 3 ? write_units() : write_whole();
     number_meetings(plan_);
     return std::move(plan_);
@@ -311,7 +311,7 @@ class Writer {
     std::int64_t given = 0, inside = 0;
     for (const auto& crossing : crossings(input_.graph, plan_.stages)) given += bytes_of(input_.graph, crossing, samples, input_.element_bytes);
     for (const auto& stage : plan_.stages) inside = std::max(inside, kept_elements_of(input_.graph, stage) * samples * input_.element_bytes);
-    role_->holds.activations = given + inside;
+    role_->holds.activations = given + inside + 3 * logits_bytes(input_, samples);
   }
 
   /// Parts are summed over replicas once all that is reduced into them is there, in the order in which that comes.

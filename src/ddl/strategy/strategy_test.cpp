@@ -99,9 +99,9 @@ TEST(StrategyConformance, PlansOfMeshesAreSound) {
 
 TEST(Hybrid, FourThousandWorkersArePlannedAndVerified) {
   const auto graph = builtin_models().at("gpt").make(parse_spec("gpt"), natural_shape("gpt"));
-  const auto plan = hybrid({graph, 4096, 4096, 4, parse_spec("hybrid[data=16,pipeline=8,tensor=8,sharded=4,micro=16]"), {}});
+  const auto plan = hybrid({graph, 4096, 4096, 4, parse_spec("hybrid[data=64,pipeline=8,tensor=4,sharded=2,micro=16]"), {}});
   EXPECT_EQ(plan.workers(), 4096);
-  EXPECT_EQ(plan.shares(), 64);
+  EXPECT_EQ(plan.shares(), 128);
   EXPECT_TRUE(verify(plan, static_cast<int>(graph.parameter_specs().size())).empty());
 }
 
