@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <ctime>
 #include <numeric>
 #include <random>
 #include <set>
@@ -8,7 +9,6 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
-#include "ddl/measure/clock.h"
 #include "ddl/nn/builtin.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/pipeline/common.h"
@@ -166,13 +166,14 @@ TEST(ReplicatedStages, PipeDreamsOwnScheduleHasOneWorkerAStage) {
   EXPECT_EQ(findings(graph, plan), "");
 }
 
+// Of the processor's time: others may use it, too.
 TEST(ReplicatedStages, PlansOfThousandsOfWorkersAreMadeAndCheckedInNoTime) {
   const auto graph = network("resnet18");
   for (const auto* form : {"pipeline[replicas=3000/1096,micro=4096]", "pipeline[replicas=1024/1024/1024/1023/1,micro=4096]", "pipeline[schedule=gpipe,replicas=4095/1,micro=4096]"}) {
-    const auto begin = now();
+    const auto begin = std::clock();
     const auto plan = plan_of(graph, form, 4096, 8192);
     EXPECT_EQ(findings(graph, plan), "") << form;
-    EXPECT_LT(seconds(now() - begin), 1.0) << form;
+    EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 1.0) << form;
   }
 }
 
