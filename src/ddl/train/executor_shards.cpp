@@ -3,6 +3,7 @@
 #include "ddl/core/error.h"
 #include "ddl/train/executor_step.h"
 #include "ddl/train/precision.h"
+#include "ddl/train/tensor_buffer.h"
 
 // What an executor does where workers keep parts of parameters and gradients.
 namespace ddl {
@@ -53,7 +54,7 @@ void Executor::start_sharded(Step& step, int number) {
     // The same part of other replicas, once all of it is here.
     for (const int other : task.after) complete(step, other);
     const auto& own = gradient_shards_->own()[static_cast<std::size_t>(task.bucket)];
-    handles.push_back(group.all_reduce({static_cast<std::byte*>(own.data_ptr()), static_cast<std::size_t>(own.numel()), shard_type(own)}, ReduceOp::sum, exchange_.collective));
+    handles.push_back(group.all_reduce(buffer_of(own), ReduceOp::sum, exchange_.collective));
     return;
   }
   if (task.cargo == Cargo::gradients) {
