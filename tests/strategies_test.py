@@ -73,8 +73,8 @@ class Strategies(Case):
     def test_layers_that_cannot_be_measured_are_cut_by_flops(self):
         for sent in (signal.SIGKILL, signal.SIGINT):
             with self.subTest(sent):
-                process = subprocess.Popen([BINARY, "run", "--json", "--model", "null[ms=2000]", "--strategy", "model", "--synthetic", "--train-samples", "64", "--test-samples", "32",
-                                            "--batch", "4", "--workers", "2", "--steps", "1", "--no-evaluate"], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                process = subprocess.Popen([BINARY, "run", "--json", "--model", "null[ms=2000]", "--strategy", "model", "--synthetic", "--train-samples", "64",
+                                            "--test-samples", "32", "--batch", "4", "--workers", "2", "--steps", "1", "--no-evaluate"], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                 self.addCleanup(process.kill)
                 until = time.monotonic() + 30
                 while not (measuring := descendants(process.pid)) and time.monotonic() < until:

@@ -62,7 +62,9 @@ Json layers_json(const ModelGraph& graph, const Json& found) {
   Json layers = Json::array();
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer)
     if (graph.layers[layer].kind != LayerKind::input)
-      layers.push_back({{"name", graph.layers[layer].name}, {"forward_ms", found.at("forward")[layer].get<double>() * 1e3}, {"backward_ms", found.at("backward")[layer].get<double>() * 1e3}});
+      layers.push_back({{"name", graph.layers[layer].name},
+                        {"forward_ms", found.at("forward")[layer].get<double>() * 1e3},
+                        {"backward_ms", found.at("backward")[layer].get<double>() * 1e3}});
   return {{"samples", found.at("samples")}, {"sorts", found.at("sorts")}, {"took_s", found.at("took")}, {"layers", std::move(layers)}};
 }
 

@@ -46,8 +46,8 @@ std::vector<int> replicas_option(const StrategyInput& input) {
   auto replicas = whole_numbers(input.spec, "replicas");
   const auto workers = std::accumulate(replicas.begin(), replicas.end(), std::int64_t{0});
   if (workers != input.workers)
-    throw Error(Code::invalid_argument, fmt::format("[{}] replicas of all stages together are the workers; got {}, which are {}, with {} workers, expected {} workers or numbers that add "
-                                                    "up to {}", input.spec.name, input.spec.options.at("replicas"), workers, input.workers, workers, input.workers));
+    throw Error(Code::invalid_argument, fmt::format("[{}] replicas of all stages together are the workers; got {}, which are {}, with {} workers, expected {} workers or numbers "
+                                                    "that add up to {}", input.spec.name, input.spec.options.at("replicas"), workers, input.workers, workers, input.workers));
   return replicas;
 }
 
@@ -85,7 +85,8 @@ std::vector<int> cut(const StrategyInput& input, const PartitionInput& wanted) {
   if (const auto told = text_option(input.spec, "stages", ""); !told.empty()) {
     auto partition = parse_partition(told, wanted.costs);
     if (static_cast<int>(partition.cuts.size()) != wanted.stages)
-      throw Error(Code::invalid_argument, fmt::format("[{}] stages={} has {} stages; expected {}, one for each chunk of each worker, or each number of replicas", input.spec.name, told, partition.cuts.size(), wanted.stages));
+      throw Error(Code::invalid_argument, fmt::format("[{}] stages={} has {} stages; expected {}, one for each chunk of each worker, or each number of replicas", input.spec.name, told,
+                                                      partition.cuts.size(), wanted.stages));
     return partition.cuts;
   }
   const auto word = text_option(input.spec, "balance", "time");

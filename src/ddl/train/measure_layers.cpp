@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include <ATen/Parallel.h>
@@ -58,7 +57,7 @@ class Bench {
       const auto like = network_.tensor_options().dtype(types[at(input)]);
       // Words are some word that every vocabulary has; numbers are neither all alike nor denormal.
       auto value = types[at(input)] == at::kLong ? at::full(shape, SampleShape::kEnd, like)
-                                                 : at::linspace(-1, 1, std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()), network_.tensor_options()).to(like.dtype()).reshape(shape);
+                                                 : at::linspace(-1, 1, elements_of(shape), network_.tensor_options()).to(like.dtype()).reshape(shape);
       if (value.dim() == 4) value = value.contiguous(network_.memory_format());
       given_.emplace_back(at(input), value.detach().requires_grad_(learns[at(input)]));
     }
