@@ -106,6 +106,27 @@ class Strategies(Case):
                 self.assertEqual(sum(rank["memory_bytes"]["parameters"] for rank in record["ranks"]), (WORKERS + 1) * 4 * record["model"]["parameters"])
                 self.assertEqual([bucket["algorithm"] for bucket in record["buckets"]], [f"server {number}" for number in range(servers)])
 
+    def test_workers_that_are_apart_stop_together(self):
+        for form in ["parameter-server[async]", "parameter-server[async,servers=2]", "parameter-server[stale=4]"] * 2:  # twice, since moments are random
+            with self.subTest(form):
+                process = self.start("--workers", WORKERS, "--strategy", form, "--learning-rate", 0.002)
+                late = max(self.workers(process, WORKERS))
+                time.sleep(random.uniform(0, 0.3))
+                # It hears of it in the middle of an epoch, while the others wait for it at the end.
+                os.kill(late, signal.SIGSTOP)
+                time.sleep(0.7)
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.3)
+                os.kill(late, signal.SIGCONT)
+                output, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 130, errors)
+                record = json.loads(output)
+                self.assertEqual(record["state"], "interrupted")
+                # All came to a good end, with one model.
+                for rank in record["ranks"]:
+                    self.assertIsNotNone(rank.get("bytes_sent"), rank["rank"])
+                self.assertIsNotNone(record["parameters_digest"])
+
     def test_threads_of_one_process(self):
         for form in THREADS:
             with self.subTest(form):

@@ -16,6 +16,9 @@ namespace {
 /// Of a sum that is made and applied at once: with the gradient's, the parameter's and its state's part it fits a second-level cache of 1 MiB.
 constexpr std::size_t kPart = std::size_t{128} << 10;
 
+/// After how many of them the next worker is woken.
+constexpr std::size_t kPartsAtOnce = 8;
+
 }  // namespace
 
 ParameterServer::ParameterServer(const Options& options, const std::vector<at::Tensor>& start, Transport& transport, const MakeOptimizer& make)
@@ -87,6 +90,9 @@ void ParameterServer::wait_for_turn(std::size_t worker) {
   const auto before = worker == 0 ? moved_.size() - 1 : worker - 1;
   const auto expected = worker > 0 ? number + 1 : number - of_clock + (of_clock < slots_ ? 0 : of_clock + 1 - slots_);
   std::unique_lock lock(mutex_);
+  if (added_[before] >= expected) return;
+  // Whoever waits for this one may have been left asleep.
+  moved_[worker].notify_all();
   wait(lock, moved_[before], [&] { return added_[before] >= expected; });
 }
 
@@ -111,9 +117,13 @@ void ParameterServer::add(std::size_t worker, double learning_rate, std::size_t 
       else if (number + 1 == parts_.size())
         apply(0, views_.size(), sum_.data(), learning_rate);
     }
-    const std::lock_guard lock(mutex_);
-    ++added_[worker];
-    moved_[worker].notify_all();
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_) throw Error(*failure_);
+      ++added_[worker];
+    }
+    // A wake-up for each would cost about as much as what it is for.
+    if (added_[worker] % kPartsAtOnce == 0 || number + 1 == parts_.size()) moved_[worker].notify_all();
   }
 }
 

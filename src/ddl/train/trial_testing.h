@@ -181,13 +181,13 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
     outcome.samples += result.samples;
     outcome.losses.push_back(result.loss);
     ++outcome.steps;
-    if (result.stop) break;
     if (step == 0 && !shards && plan.stages.size() == 1 && !executor.role().buckets.empty()) {
       auto order = executor.observed_order();
       std::vector<std::int64_t> shared(order.begin(), order.end());
       communicator->broadcast({reinterpret_cast<std::byte*>(shared.data()), shared.size(), ElementType::int64}, 0).wait();
       executor.adopt(plan_with({shared.begin(), shared.end()}));
     }
+    if (result.stop) break;  // after what all do: some may be told in the first step already
   }
   executor.converge();
   outcome.staleness = executor.staleness();

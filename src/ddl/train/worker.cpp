@@ -54,6 +54,7 @@ class Worker {
   /// After `step`. Returns whether some worker was asked to stop while it evaluated.
   bool finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated);
   bool asked_to_stop();
+  bool some_stop(bool stopped);
   /// Rank 0 tells how far something other than a step is, now and then.
   void tell_phase(const char* phase, std::int64_t done, std::int64_t of);
   /// The buckets as they lie at the end, in the order in which they are reduced.
@@ -163,6 +164,14 @@ bool Worker::asked_to_stop() {
   return stop_asked_;
 }
 
+/// Servers that wait for nobody tell each worker by itself to stop: one may have come to the end of an epoch before, and knows only here.
+bool Worker::some_stop(bool stopped) {
+  if (plan_.serving.servers == 0 || plan_.serving.sums) return stopped;
+  std::int64_t votes = stopped ? 1 : 0;
+  communicator_->all_reduce({reinterpret_cast<std::byte*>(&votes), 1, ElementType::int64}, ReduceOp::sum).wait();
+  return votes > 0;
+}
+
 void Worker::tell(bool now_or_never) {
   auto fresh = executor_.take_trace();
   spans_.insert(spans_.end(), fresh.begin(), fresh.end());
@@ -264,7 +273,9 @@ void Worker::train() {
     steps_.push_back(record);
     executor_.record({worked, record.end, static_cast<std::int32_t>(step), kNone, static_cast<std::int16_t>(rank_),
                       Stream::compute, Cause::harness});
-    if (epoch_over || step + 1 == last_step_ || stopped) stopped |= finish_epoch(step / per_epoch, step, job_.evaluate && !stopped);
+    const bool pauses = epoch_over || step + 1 == last_step_ || stopped;
+    if (pauses) stopped = some_stop(stopped);
+    if (pauses) stopped |= finish_epoch(step / per_epoch, step, job_.evaluate && !stopped);
   }
   finish(stopped);
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ddl/core/spec.h"
 #include "ddl/transport/testing.h"
 
 // What every transport must do. A new one is tested by being registered.
