@@ -130,7 +130,7 @@ TEST(Split, PartsMeetLayerByLayer) {
         EXPECT_EQ(layer.exchange->before, first[i].exchange->before);
         EXPECT_EQ(layer.exchange->after, first[i].exchange->after);
       }
-      EXPECT_EQ(covered + std::count_if(graph.layers.begin(), graph.layers.end(), communicates), static_cast<int>(graph.layers.size()));
+      EXPECT_EQ(covered + std::count_if(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return communicates(layer); }), static_cast<int>(graph.layers.size()));
       EXPECT_FALSE(graph.layers.back().piece) << "logits are whole";
       EXPECT_EQ(graph.layers.back().shape, whole.layers.back().shape);
       const auto specs = graph.parameter_specs(), of_whole = whole.parameter_specs();
