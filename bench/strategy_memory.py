@@ -24,9 +24,11 @@ NETWORKS = {
 }
 NOTHING = {"model": "null", "options": {"ms": "0", "layers": "4"}, "dataset": "mnist", "batch": 4}
 STRATEGIES = {
-    "single": "single", "data": "data", "model": "model", "model, balance=memory": "model[balance=memory]",
-    "gpipe": "pipeline[schedule=gpipe,micro=4]", "gpipe, balance=memory": "pipeline[schedule=gpipe,micro=4,balance=memory]",
-    "1f1b": "pipeline[schedule=1f1b,micro=4]", "1f1b, balance=memory": "pipeline[schedule=1f1b,micro=4,balance=memory]",
+    "single": "single", "data": "data",
+    # Cut by what is the same on every machine: measured layers depend on how busy it is.
+    "model": "model[balance=flops]", "model, balance=memory": "model[balance=memory]",
+    "gpipe": "pipeline[schedule=gpipe,micro=4,balance=flops]", "gpipe, balance=memory": "pipeline[schedule=gpipe,micro=4,balance=memory]",
+    "1f1b": "pipeline[schedule=1f1b,micro=4,balance=flops]", "1f1b, balance=memory": "pipeline[schedule=1f1b,micro=4,balance=memory]",
     "sharded 1": "sharded[level=1]", "sharded 2": "sharded[level=2]", "sharded 3": "sharded[level=3]",
 }
 
