@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <ctime>
 
 #include <gtest/gtest.h>
 
@@ -451,10 +452,10 @@ TEST(InProcess, MirroredIsDataParallelismThatReducesAfterBackward) {
 
 TEST(InProcess, OfThousandsOfWorkersIsCheckedInNoTime) {
   const auto graph = model("resnet18");
-  const auto begin = now();
+  const auto begin = std::clock();  // of the processor, which others use, too
   const auto plan = data_parallel({graph, 4096, 8192, 4, parse_spec("data[in-process=parallel]"), {}});
   EXPECT_TRUE(verify(plan, static_cast<int>(graph.parameter_specs().size())).empty());
-  EXPECT_LT(seconds(now() - begin), 1.0);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 1.0);
 }
 
 TEST(InProcess, RefusesWhatItDoesNotHave) {
