@@ -173,7 +173,9 @@ void Executor::complete(Step& step, int number) {
   const auto back = device_.mark();
   arrive(step, number);
   const auto end = device_.mark();
-  auto exposed = span(step.number, number, task.kind == TaskKind::receive && task.cargo != Cargo::parameters && task.cargo != Cargo::state ? Cause::bubble : Cause::communication);
+  // Of a pipeline's stages alone: replicas that gather and scatter wait for each other, not for work.
+  const bool of_stages = task.kind == TaskKind::receive && task.cargo != Cargo::parameters && task.cargo != Cargo::state && !plan_.in_process;
+  auto exposed = span(step.number, number, of_stages ? Cause::bubble : Cause::communication);
   exposed.meeting = meeting_of(task);
   record(step, begin, end, exposed);
   if (device_.is_host()) return;
