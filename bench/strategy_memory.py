@@ -30,6 +30,7 @@ STRATEGIES = {
     "gpipe": "pipeline[schedule=gpipe,micro=4,balance=flops]", "gpipe, balance=memory": "pipeline[schedule=gpipe,micro=4,balance=memory]",
     "1f1b": "pipeline[schedule=1f1b,micro=4,balance=flops]", "1f1b, balance=memory": "pipeline[schedule=1f1b,micro=4,balance=memory]",
     "sharded 1": "sharded[level=1]", "sharded 2": "sharded[level=2]", "sharded 3": "sharded[level=3]",
+    "tensor": "tensor",
 }
 
 

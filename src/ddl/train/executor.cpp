@@ -206,8 +206,13 @@ void Executor::run_tasks(Step& step) {
     }
     run(step, task);
     step.done[static_cast<std::size_t>(task)] = true;
+    // Handing messages and collectives over, which may copy what is sent, is time of communication that nothing hides.
+    const auto handing = device_.mark();
     drop_sent(step);
     start_ready(step);
+    const auto handed = device_.mark();
+    constexpr Nanoseconds kWorthTelling = 2'000;
+    if (handed.immediate() && handed.time() - handing.time() >= kWorthTelling) record(step, handing, handed, span(step.number, kNone, Cause::communication));
   }
 }
 

@@ -84,6 +84,29 @@ class WordStream final : public Dataset {
   std::string digest() const override { return "stream"; }
 };
 
+/// Images of any shape, with a caption where the objective asks for one. As many as make whole batches of 8.
+class Scenes final : public Dataset {
+ public:
+  explicit Scenes(SampleShape shape) : shape_(shape) {}
+  std::int64_t size() const override { return 16; }
+  SampleShape shape() const override { return shape_; }
+  std::int64_t read(std::int64_t index, float* image) const override {
+    for (std::int64_t i = 0; i < shape_.pixels(); ++i) image[i] = std::sin(0.003F * static_cast<float>((index + 1) * (i % 4099 + 3)));
+    return shape_.objective == Objective::classification ? index % shape_.classes : 0;
+  }
+  void read_words(std::int64_t index, std::int64_t*, std::int64_t* target) const override {
+    std::fill_n(target, shape_.target_length, SampleShape::kPadding);
+    target[0] = SampleShape::kBegin;
+    for (std::int64_t i = 1; i < weight(index); ++i) target[i] = 3 + (5 * index + i * i) % 14;
+    target[weight(index)] = SampleShape::kEnd;
+  }
+  std::int64_t weight(std::int64_t index) const override { return shape_.objective == Objective::classification ? 1 : 2 + index % (shape_.target_length - 2); }
+  std::string digest() const override { return "scenes"; }
+
+ private:
+  SampleShape shape_;
+};
+
 inline std::unique_ptr<Dataset> data_for(const std::string& model, std::int64_t bright, float brightness) {
   if (model.starts_with("transformer")) return std::make_unique<Phrases>();
   if (model.starts_with("gpt")) return std::make_unique<WordStream>();
@@ -114,6 +137,7 @@ struct Trial {
   int ask_rank = 0;
   int slow_rank = -1;               ///< whose batches take
   int slow_ms = 0;                  ///< so much longer each
+  SampleShape shape = {};           ///< of Scenes to learn from; no classes: the network's own samples above
   std::int64_t lost_at = -1;        ///< the step whose batch fails on that rank
 };
 
@@ -136,7 +160,7 @@ struct Outcome {
 };
 
 inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator* communicator) {
-  const auto held = data_for(trial.model, trial.bright, trial.brightness);
+  const auto held = trial.shape.classes > 0 ? std::make_unique<Scenes>(trial.shape) : data_for(trial.model, trial.bright, trial.brightness);
   const Dataset& data = *held;
   const auto model = parse_spec(trial.model);
   const auto device = test_device(trial.device);
