@@ -12,6 +12,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/numbers.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/pipeline_memory.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/strategy/stages.h"
 
@@ -489,69 +490,30 @@ class Writer {
       role.holds.optimizer = 0;
       for (int b = 0; b < static_cast<int>(role.buckets.size()); ++b) role.holds.optimizer += part_of_bucket(role, b) * input_.optimizer_tensors;
     }
-    struct Kept {
-      std::int64_t given, made;
-      bool again;  ///< what it made is dropped, and made again
-    };
+    std::map<int, StageBytes> stages;
+    for (const int stage : stages_of(worker)) stages[stage] = bytes_of_stage(role, stage, each);
+    hold_worst(pipeline_.order.actions[at(worker)], stages, [&](int micro_batch) { return recomputes(micro_batch); }, role.holds);
+  }
+
+  StageBytes bytes_of_stage(const Role& role, int stage, const std::vector<std::int64_t>& parameter_bytes) const {
+    StageBytes bytes;
+    if (stage + 1 == pipeline_.order.stages()) {
+      bytes.made = logits_bytes(input_, samples_);
+      bytes.late = 2 * bytes.made;
+    }
     std::set<int> in_bucket;
     for (const auto& bucket : role.buckets) in_bucket.insert(bucket.parameters.begin(), bucket.parameters.end());
-    const auto kept = [&](const Action& action) {
-      Kept bytes{0, 0, recomputes(action.micro_batch)};
-      if (action.stage + 1 == pipeline_.order.stages()) bytes.made += logits_bytes(input_, samples_);
-      for (const int segment : segments_[at(action.stage)]) {
-        bytes.made += kept_elements_of(input_.graph, plan_.stages[at(segment)]) * samples_ * input_.element_bytes;
-        // What comes from a segment of the same stage is counted where it was made.
-        for (const int c : into_[at(segment)])
-          if (stage_of_segment_[at(crossings_[at(c)].from)] != action.stage) bytes.given += moves_[at(c)].bytes;
+    for (const int segment : segments_[at(stage)]) {
+      bytes.made += kept_elements_of(input_.graph, plan_.stages[at(segment)]) * samples_ * input_.element_bytes;
+      // What comes from a segment of the same stage is counted where it was made.
+      for (const int c : into_[at(segment)])
+        if (stage_of_segment_[at(crossings_[at(c)].from)] != stage) bytes.given += moves_[at(c)].bytes;
+      for (const int parameter : plan_.stages[at(segment)].parameters) {
+        bytes.largest_parameter = std::max(bytes.largest_parameter, parameter_bytes[at(parameter)]);
+        if (in_bucket.count(parameter) == 0) bytes.gradients += parameter_bytes[at(parameter)];
       }
-      return bytes;
-    };
-    // Gradients that are in no bucket come with a stage's first backward, and stay; of those that go on to buckets, or are added to what is there, one is autograd's own.
-    const auto own_gradients = [&](int stage) {
-      std::int64_t sum = 0;
-      for (const int segment : segments_[at(stage)])
-        for (const int parameter : plan_.stages[at(segment)].parameters)
-          if (in_bucket.count(parameter) == 0) sum += each[at(parameter)];
-      return sum;
-    };
-    const auto largest = [&](int stage) {
-      std::int64_t most = 0;
-      for (const int segment : segments_[at(stage)])
-        for (const int parameter : plan_.stages[at(segment)].parameters) most = std::max(most, each[at(parameter)]);
-      return most;
-    };
-    const auto logits = logits_bytes(input_, samples_);
-    // Of an asynchronous order what steps before left in flight is there when a step begins.
-    std::int64_t now = 0, gradients = 0, most = -1;
-    for (const auto& action : pipeline_.order.actions[at(worker)]) {
-      const auto bytes = kept(action);
-      if (is_forward(action.pass)) now += action.ahead * (bytes.given + (bytes.again ? 0 : bytes.made));
     }
-    const auto look = [&](std::int64_t activations, std::int64_t of_gradients) {
-      if (activations + of_gradients <= most) return;
-      most = activations + of_gradients;
-      role.holds.activations = activations;
-      role.holds.gradients = of_gradients;
-    };
-    std::set<int> went_back;
-    for (const auto& action : pipeline_.order.actions[at(worker)]) {
-      const auto bytes = kept(action);
-      // Between its two parts a backward holds what products were fed and the gradients of what they made: about as much as was kept before it.
-      const bool first = action.pass == Pass::backward_input, second = action.pass == Pass::backward_weight;
-      const bool last_stage = action.stage + 1 == pipeline_.order.stages();
-      if (is_forward(action.pass)) now += bytes.given + (bytes.again ? 0 : bytes.made);
-      if (first && bytes.again) now += bytes.made;
-      if (is_forward(action.pass)) {
-        look(now, gradients);
-      } else {
-        const bool adds = finishes(action.pass) && (role.holds.buckets > 0 || went_back.count(action.stage) > 0);
-        look(now + (bytes.again && !first && !second ? bytes.made : 0) + (last_stage && !second ? 2 * logits : 0), gradients + (adds ? largest(action.stage) : 0));
-      }
-      if (!finishes(action.pass)) continue;
-      now -= bytes.given + (bytes.again && !second ? 0 : bytes.made);
-      if (went_back.insert(action.stage).second) gradients += own_gradients(action.stage);
-      look(now, gradients);
-    }
+    return bytes;
   }
 
   const StrategyInput& input_;

@@ -10,6 +10,7 @@
 #include "ddl/train/device_list.h"
 #include "ddl/train/learning_rate.h"
 #include "ddl/train/optimizer.h"
+#include "ddl/train/parameter_shards.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
 #include "ddl/train/worker.h"
@@ -133,6 +134,9 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     throw JobFault("recompute", Code::unsupported, fmt::format("unsupported: a TorchScript file is one layer, with no parts to compute again; got recompute with {}, "
                                                                "expected a network of layers", job.model.name));
   const auto plan = of_key("strategy", [&] { return plan_job(job, graph); });
+  if (kind != "cpu" && ParameterShards::needed(plan, 0))
+    throw JobFault("strategy", Code::unsupported, fmt::format("unsupported: parameters in parts on devices with memory of their own are not in this version; got {} on {}, expected workers on cpu, "
+                                                              "or a strategy without shards", job.strategy.name, kind));
   const auto shares = plan.shares();
   if (samples > 0 && shares > samples)
     refuse("workers", fmt::format("more workers than samples; got {} workers, expected at most {}, one a sample", shares, samples));
