@@ -11,7 +11,7 @@ import sys
 import time
 import unittest
 
-from training_test import BINARY, QUICK, Case, alive, descendants, listening_ports, run
+from training_test import BINARY, QUICK, Case, alive, descendants, listening_ports, run, shared_memory
 
 WORKERS = 3
 FORMS = ["data", "model", "pipeline[schedule=gpipe,micro=6]", "pipeline[schedule=1f1b,micro=6,recompute=always]", "pipeline[schedule=interleaved-1f1b,micro=6]",
@@ -169,7 +169,7 @@ class Strategies(Case):
                 self.assertGreater(record["samples"]["steps"], 0)
                 self.assertFalse([pid for pid in victims if alive(pid)])
                 self.assertEqual(descendants(process.pid), [])
-                self.assertEqual(set(os.listdir("/dev/shm")) - self.shm_before, set())
+                self.assertEqual(shared_memory() - self.shm_before, set())
                 self.assertEqual(listening_ports() - self.ports_before, set())
 
     def test_a_worker_that_dies_in_any_phase_is_named(self):
@@ -202,8 +202,7 @@ class Strategies(Case):
                 self.assertEqual(record["state"], "failed")
                 self.assertIn(f"rank {rank}", record["reason"])
                 self.assertIn("signal 9", record["reason"])
-                self.assertEqual(set(os.listdir("/dev/shm")) - self.shm_before, set())
-                self.assertEqual(listening_ports() - self.ports_before, set())
+                self.assertEqual(shared_memory() - self.shm_before, set())
 
     def test_numbers_that_do_not_go_together_are_refused_with_those_that_would(self):
         for form, workers, words in [("pipeline[micro=4]", 64, ["stages", "64"]), ("pipeline[stages=3/5,micro=4]", 2, ["8", "expected"]),

@@ -45,7 +45,8 @@ MpiTransport::~MpiTransport() {
     keep_what_mpi_uses();
     return;
   }
-  tell_all({});
+  // Who was told to depart in no call at all has its words still to say.
+  tell_all(failure_ ? std::string() : parting_note());
   // A communicator may be used again once it is free: only when everyone's last words were read is nothing on its way.
   bool quiet = false;
   for (const Nanoseconds until = now() + kLeave; !quiet && now() < until;) {
@@ -106,12 +107,20 @@ void MpiTransport::abandon(const Error& why) noexcept {
   if (!failure_) give_up(why);
 }
 
+std::string MpiTransport::parting_note() const noexcept {
+  try {
+    const auto words = parting_words();
+    return words ? wire::encode({wire::Note::Kind::farewell, words->code(), signature_, -1, words->what()}) : std::string();
+  } catch (...) {  // no memory for words
+    return {};
+  }
+}
+
 void MpiTransport::give_up(const Error& why) noexcept {
   world_.mark_broken();
   try {
     // That we were interrupted is no news to the others: for them we left.
-    const auto words = why.code() == Code::interrupted ? parting_words() : std::optional(why);
-    tell_all(words ? wire::encode({wire::Note::Kind::farewell, words->code(), signature_, -1, words->what()}) : std::string());
+    tell_all(why.code() == Code::interrupted ? parting_note() : wire::encode({wire::Note::Kind::farewell, why.code(), signature_, -1, why.what()}));
     failure_ = why;
   } catch (...) {  // no memory for words
   }

@@ -140,6 +140,8 @@ class MpiTransport final : public Transport, public NativeCollectives {
   void hear(int rank, std::span<const std::byte> note);
   void tell_all(const std::string& note) noexcept;
   void give_up(const Error& why) noexcept;
+  /// The words of depart(), if there are any.
+  std::string parting_note() const noexcept;
   void release() noexcept;
   void keep_what_mpi_uses() noexcept;
   bool drop_one(int tag, std::deque<Dropped>& dropped) noexcept;
