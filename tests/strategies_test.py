@@ -86,7 +86,7 @@ class Strategies(Case):
                 record = json.loads(output)
                 self.assertEqual(record["state"], "ok" if sent == signal.SIGKILL else "interrupted", errors)
                 self.assertIsNone(record["measured_layers"])
-                self.assertEqual([stage["layers"] for stage in record["stages"]], [3, 1])
+                self.assertEqual([stage["layers"] for stage in record["stages"]], [2, 2])
                 self.assertIn("signal 9" if sent == signal.SIGKILL else "interrupted", " ".join(record["messages"]))
                 self.assertFalse(alive(measuring[0]))
 
