@@ -19,7 +19,8 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from torch_networks import WARM_UP, Shape, loss_of, peak_memory, reference_networks, samples
+from ranks import peak_memory
+from torch_networks import WARM_UP, Shape, loss_of, reference_networks, samples
 from torch_ranks import in_ranks, resident_memory, reset_peak_memory
 
 
