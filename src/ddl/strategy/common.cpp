@@ -53,6 +53,11 @@ std::vector<Bucket> network_buckets(const StrategyInput& input) {
   return buckets;
 }
 
+int add(Role& role, Task task) {
+  role.tasks.push_back(std::move(task));
+  return static_cast<int>(role.tasks.size()) - 1;
+}
+
 Task reduction(Role& role, int bucket) {
   Task reduce;
   reduce.kind = TaskKind::collective;
@@ -77,8 +82,7 @@ std::vector<int> append_updates(const StrategyInput& input, Role& role, int back
     update.after = {backward};
     for (int other = 0; other < count && reductions != kNone; ++other)
       if (other == b || input.whole_gradient) update.after.push_back(reductions + other);
-    numbers.push_back(static_cast<int>(role.tasks.size()));
-    role.tasks.push_back(std::move(update));
+    numbers.push_back(add(role, std::move(update)));
   }
   return numbers;
 }
@@ -148,9 +152,18 @@ Plan replicas(const StrategyInput& input) {
   return plan;
 }
 
-Holdings in_buckets(const StrategyInput& input, Holdings holds) {
+namespace {
+
+/// Of a replica when the backward of a micro-batch begins.
+std::int64_t activation_bytes(const StrategyInput& input) {
   const std::int64_t samples = (local_batch(input, input.workers) + input.micro_batches - 1) / input.micro_batches;
-  holds.activations = input.graph.kept_elements() * samples * input.element_bytes + 3 * logits_bytes(input, samples);
+  return input.graph.kept_elements() * samples * input.element_bytes + 3 * logits_bytes(input, samples);
+}
+
+}  // namespace
+
+Holdings in_buckets(const StrategyInput& input, Holdings holds) {
+  holds.activations = activation_bytes(input);
   holds.gradients = largest_parameter(input);
   return holds;
 }
@@ -161,8 +174,7 @@ Holdings holdings(const StrategyInput& input) {
   holds.parameters = parameters;
   holds.parameters += input.graph.frozen_parameters() * input.element_bytes;
   holds.optimizer = parameters * input.optimizer_tensors;
-  const std::int64_t samples = (local_batch(input, input.workers) + input.micro_batches - 1) / input.micro_batches;
-  holds.activations = input.graph.kept_elements() * samples * input.element_bytes + 3 * logits_bytes(input, samples);
+  holds.activations = activation_bytes(input);
   // When the last forward is done there are gradients of micro-batches before; when the last backward is done, all of them and nothing else.
   holds.gradients = input.micro_batches > 1 ? parameters + largest_parameter(input) : 0;
   if (parameters > holds.gradients + holds.activations) {

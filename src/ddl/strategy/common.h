@@ -35,6 +35,8 @@ std::int64_t logits_bytes(const StrategyInput& input, std::int64_t samples);
 /// StrategyInput::gradient_order, or what is assumed where it is not known.
 std::vector<int> gradient_order(const StrategyInput& input);
 
+/// Appends a task. Returns its number.
+int add(Role& role, Task task);
 /// The sum of a bucket's gradients over the role's first group, to be appended. Its bytes are counted among what the role holds.
 Task reduction(Role& role, int bucket);
 /// Appends an update of each bucket after task `backward`, and, unless `reductions` is kNone, after the bucket's reduction, which is task `reductions` + bucket, or after

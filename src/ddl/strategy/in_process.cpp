@@ -53,11 +53,6 @@ class Writer {
  private:
   int micro(int pass, int worker) const { return pass * input_.workers + worker; }
 
-  int add(Role& role, Task task) {
-    role.tasks.push_back(std::move(task));
-    return static_cast<int>(role.tasks.size()) - 1;
-  }
-
   Task compute(TaskKind kind, const char* word, int stage, int number, std::vector<int> after) const {
     Task task;
     task.kind = kind;
@@ -186,8 +181,7 @@ class Writer {
   }
 
   void hold(Role& role, int worker) const {
-    role.holds = holds_;
-    role.holds = in_buckets(input_, role.holds);
+    role.holds = in_buckets(input_, holds_);
     for (const auto& bucket : buckets_) role.holds.buckets += bucket.bytes;
     // A worker that updates nothing keeps nothing for it; worker 0 has the outputs of all, and their gradients.
     if (worker > 0)

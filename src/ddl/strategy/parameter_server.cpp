@@ -12,15 +12,15 @@ namespace {
 /// Parameters over servers by bytes, none split: the largest first, each to the server that has least (Graham's rule: at most 4/3 of the best balance). Within a server in
 /// the order in which backward gives gradients, if it goes from the last to the first.
 std::vector<Bucket> shards(const StrategyInput& input, int servers) {
-  const auto specs = input.graph.parameter_specs();
-  std::vector<int> order(specs.size());
+  const auto bytes = parameter_bytes(input);
+  std::vector<int> order(bytes.size());
   std::iota(order.rbegin(), order.rend(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return specs[static_cast<std::size_t>(a)].elements() > specs[static_cast<std::size_t>(b)].elements(); });
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return bytes[static_cast<std::size_t>(a)] > bytes[static_cast<std::size_t>(b)]; });
   std::vector<Bucket> all(static_cast<std::size_t>(servers));
   for (const int parameter : order) {
     auto& least = *std::min_element(all.begin(), all.end(), [](const Bucket& a, const Bucket& b) { return a.bytes < b.bytes; });
     least.parameters.push_back(parameter);
-    least.bytes += specs[static_cast<std::size_t>(parameter)].elements() * input.element_bytes;
+    least.bytes += bytes[static_cast<std::size_t>(parameter)];
   }
   for (auto& each : all) std::sort(each.parameters.rbegin(), each.parameters.rend());
   return all;
@@ -39,11 +39,6 @@ Task transfer(TaskKind kind, Stream stream, Cargo cargo, int bucket, int peer, s
   task.bytes = bytes;
   task.label = std::move(label);
   return task;
-}
-
-int add(Role& role, Task task) {
-  role.tasks.push_back(std::move(task));
-  return static_cast<int>(role.tasks.size()) - 1;
 }
 
 /// Pushes each gradient shard as backward completes it, pulls what became of the parameters.
@@ -124,9 +119,8 @@ Plan parameter_server(const StrategyInput& input) {
   for (int r = 0; r <= servers; ++r) {
     const bool serves = r < servers;
     if (!serves && input.workers == servers) break;
-    Role role{serves ? fmt::format("server {}", r) : "worker", r, serves ? 1 : input.workers - servers, {}, whole.holds, whole.stages, buckets};
+    Role role{serves ? fmt::format("server {}", r) : "worker", r, serves ? 1 : input.workers - servers, {}, in_buckets(input, whole.holds), whole.stages, buckets};
     write_worker(input, role);
-    role.holds = in_buckets(input, role.holds);
     role.holds.optimizer = 0;
     for (const auto& each : buckets) role.holds.buckets += each.bytes;
     if (serves) {

@@ -391,11 +391,6 @@ class Writer {
     return numbers;
   }
 
-  static int add(Role& role, Task task) {
-    role.tasks.push_back(std::move(task));
-    return static_cast<int>(role.tasks.size()) - 1;
-  }
-
   /// Of the worker with the longest part; bytes.
   std::int64_t part_of_bucket(const Role& role, int bucket) const {
     const auto elements = role.buckets[at(bucket)].bytes / input_.element_bytes;

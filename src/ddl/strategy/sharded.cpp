@@ -71,10 +71,7 @@ class Writer {
 
  private:
   int count() const { return static_cast<int>(role_->tasks.size()); }
-  int add(Task task) {
-    role_->tasks.push_back(std::move(task));
-    return count() - 1;
-  }
+  int add(Task task) { return ddl::add(*role_, std::move(task)); }
 
   Task collective(Goal goal, Cargo cargo, int bucket, std::string label) const {
     Task task;
