@@ -29,8 +29,8 @@ def leave(rank, folder, times):
     os._exit(0)  # Gloo's threads may outlive the interpreter: src/ddl/subject/torch_ddp.py says more
 
 
-def run(size, body, *arguments):
-    """body(rank, *arguments, folder) in `size` processes; step_ms, of the slowest rank, and each one's peak_memory_bytes."""
+def collect(size, body, *arguments):
+    """body(rank, *arguments, folder) in `size` processes; what each of them wrote to rankN.json."""
     with tempfile.TemporaryDirectory() as folder:
         processes = [mp.get_context("spawn").Process(target=body, args=(rank, *arguments, folder)) for rank in range(size)]
         for process in processes:
@@ -39,5 +39,10 @@ def run(size, body, *arguments):
             process.join()
         if any(process.exitcode for process in processes):
             sys.exit(f"ranks ended with {[process.exitcode for process in processes]}")
-        ranks = [json.loads(pathlib.Path(folder, f"rank{rank}.json").read_text()) for rank in range(size)]
-    return {"step_ms": [max(times) for times in zip(*(rank["times"] for rank in ranks))], "peak_memory_bytes": [rank["peak"] for rank in ranks]}
+        return [json.loads(pathlib.Path(folder, f"rank{rank}.json").read_text()) for rank in range(size)]
+
+
+def run(size, body, *arguments):
+    """As collect(), of bodies that leave(): step_ms, of the slowest rank, and each one's peak_memory_bytes."""
+    told = collect(size, body, *arguments)
+    return {"step_ms": [max(times) for times in zip(*(rank["times"] for rank in told))], "peak_memory_bytes": [rank["peak"] for rank in told]}

@@ -3,10 +3,10 @@ import json
 import os
 import pathlib
 import sys
-import tempfile
 
 import torch.distributed as dist
-import torch.multiprocessing as mp
+
+import ranks
 
 
 def resident_memory():
@@ -22,9 +22,8 @@ def reset_peak_memory():
     pathlib.Path("/proc/self/clear_refs").write_text("5")
 
 
-def _rank(rank, job, folder, train):
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=job["workers"])
+def _rank(rank, job, train, folder):
+    ranks.meet(rank, job["workers"], folder)
     pathlib.Path(folder, f"rank{rank}.json").write_text(json.dumps(train(rank, job)))
     dist.barrier()
     sys.stdout.flush()
@@ -33,12 +32,4 @@ def _rank(rank, job, folder, train):
 
 def in_ranks(train, job):
     """What train(rank, job) returned on each of job["workers"] ranks, which can talk to each other."""
-    with tempfile.TemporaryDirectory() as folder:
-        processes = [mp.get_context("spawn").Process(target=_rank, args=(rank, job, folder, train)) for rank in range(job["workers"])]
-        for process in processes:
-            process.start()
-        for process in processes:
-            process.join()
-        if any(process.exitcode for process in processes):
-            sys.exit(f"ranks ended with {[process.exitcode for process in processes]}")
-        return [json.loads(pathlib.Path(folder, f"rank{rank}.json").read_text()) for rank in range(job["workers"])]
+    return ranks.collect(job["workers"], _rank, job, train)
