@@ -59,8 +59,9 @@ Plan hybrid(const StrategyInput& input) {
     throw Error(Code::invalid_argument, fmt::format("[hybrid] the mesh says how many stages there are, and replicas of each; got balance={}, expected time, flops, count or memory",
                                                     balance->second));
   const auto schedule = input.spec.options.find("schedule");
-  if (schedule != input.spec.options.end() && !builtin_pipeline_schedules().at(schedule->second).make.synchronous)
-    throw Error(Code::unsupported, fmt::format("[hybrid] unsupported: replicas and parts of asynchronous stages; got schedule={}, expected a synchronous one", schedule->second));
+  if (schedule != input.spec.options.end() && sizes.sharded * sizes.tensor > 1 && !builtin_pipeline_schedules().at(schedule->second).make.synchronous)
+    throw Error(Code::unsupported, fmt::format("[hybrid] unsupported: shards and parts of asynchronous stages; got schedule={} with sharded={},tensor={}, expected 1 of both, or a synchronous "
+                                               "schedule", schedule->second, sizes.sharded, sizes.tensor));
   const auto form = [&](const StrategyInput& each) {
     auto plan = pipeline_by_options(each, sizes.pipeline, sizes.data * sizes.sharded);
     plan.replicas = sizes.data;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -27,6 +28,13 @@ bool are_several(const std::vector<int>& replicas) {
   return std::any_of(replicas.begin(), replicas.end(), [](int workers) { return workers > 1; });
 }
 
+/// The same where all of a stage's workers are to have as many: the multiple of their numbers that is next below `usual`, or the first.
+int usual_micro_batches_alike(const std::vector<int>& replicas, int usual) {
+  int multiple = 1;
+  for (const int workers : replicas) multiple = std::lcm(multiple, workers);
+  return std::max(multiple, usual / multiple * multiple);
+}
+
 void refuse_asynchronous(const StrategyInput& input, const std::string& word, const PipelinePlan& plan) {
   if (input.whole_gradient)
     throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: asynchronous stages never see the whole gradient, which clipping and fp16 need; got schedule={}, expected "
@@ -43,7 +51,16 @@ PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int abr
   const auto& schedule = schedules.at(word).make;
   const auto local = local_batch(input, abreast);
   PipelineShape shape{places};
-  shape.micro_batches = whole_option(input.spec, "micro", word == "pipedream" ? 1 : usual_micro_batches(input, places, local), 1, 1 << 20);
+  auto replicas = replicas_option(input);
+  const bool finds = finds_replicas(input.spec);
+  const bool is_told = input.spec.options.contains("micro");
+  // Of an asynchronous schedule's stages, told or found, which share alike what is not told.
+  const auto settle = [&](int otherwise) {
+    if (schedule.synchronous || is_told) return otherwise;
+    return are_several(replicas) ? usual_micro_batches_alike(replicas, otherwise) : word == "pipedream" ? 1 : otherwise;
+  };
+  const int usual = usual_micro_batches(input, places, local);
+  shape.micro_batches = whole_option(input.spec, "micro", finds ? usual : settle(usual), 1, 1 << 20);
   shape.chunks = whole_option(input.spec, "chunks", schedule.least_chunks, 1, 1 << 10);
   if (shape.micro_batches > local)
     throw Error(Code::invalid_argument, fmt::format("[{}] micro-batches have a sample or more; got micro={} of a batch of {}, expected at most {}", input.spec.name, shape.micro_batches,
@@ -52,8 +69,6 @@ PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int abr
   plan.micro_batches = shape.micro_batches;
   plan.recompute = recompute_option(input.spec);
   plan.deferred_statistics = word_option(input.spec, "batch-norm", {"micro", "deferred"}) == "deferred";
-  auto replicas = replicas_option(input);
-  const bool finds = finds_replicas(input.spec);
   if (!finds && (input.spec.options.contains("bandwidth") || input.spec.options.contains("machines")))
     throw Error(Code::invalid_argument, "[pipeline] bandwidth and machines are what balance=pipedream weighs; got them without, expected balance=pipedream without stages and replicas");
   const auto samples = (local + shape.micro_batches - 1) / shape.micro_batches;
@@ -66,11 +81,12 @@ PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int abr
     auto best = partition_pipedream(wanted);
     plan.cuts = std::move(best.cuts);
     replicas = std::move(best.replicas);
+    shape.micro_batches = plan.micro_batches = settle(shape.micro_batches);
   }
   if (are_several(replicas)) {
     if (schedule.replicated == nullptr)
-      throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: stages of several workers with schedule={}; got replicas={}, expected schedule=gpipe or 1f1b, or one worker "
-                                                 "for each stage", word, fmt::join(replicas, "/")));
+      throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: stages of several workers with schedule={}; got replicas={}, expected schedule=gpipe, 1f1b, pipedream or "
+                                                 "pipedream-2bw, or one worker for each stage", word, fmt::join(replicas, "/")));
     if (shape.chunks != 1)
       throw Error(Code::invalid_argument, fmt::format("[pipeline] workers of a stage with replicas have it alone; got chunks={}, expected 1", shape.chunks));
     plan.order = schedule.replicated(replicas, shape.micro_batches);
@@ -79,10 +95,7 @@ PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int abr
   }
   if (!schedule.synchronous) {
     refuse_asynchronous(input, word, plan);
-    for (int worker = 0; worker < places; ++worker) {
-      plan.staleness.push_back(schedule.staleness(shape, worker));
-      plan.weight_versions.push_back(schedule.weight_versions(shape, worker));
-    }
+    for (int worker = 0; worker < places; ++worker) plan.staleness.push_back(schedule.staleness(plan.order, worker));
   }
   if (!finds) {
     PartitionInput wanted{costs, plan.order.stages()};
@@ -98,7 +111,7 @@ PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int abr
 
 /// Layers over workers; the batch goes through in micro-batches, in the order of `schedule`.
 /// Asynchronous orders (pipedream, pipedream-2bw) train with weights that are some updates old, each worker with its own (Role::staleness).
-/// Stages may have several workers each, which take micro-batches in turn (gpipe and 1f1b): `replicas` of each, or as balance=pipedream finds best.
+/// Stages may have several workers each, which take micro-batches in turn (gpipe, 1f1b, pipedream, pipedream-2bw): `replicas` of each, or as balance=pipedream finds best.
 /// Options: schedule=1f1b, micro=4 a worker, chunks=1 (2 of those that need two), replicas=2/1, stages=3/5/2 or
 /// balance=time|flops|count|memory|pipedream[bandwidth=8Gbps, machines], recompute=never|always|except-last, batch-norm=micro|deferred.
 /// Errors: invalid_argument for numbers that do not go together, with those that would.

@@ -213,7 +213,7 @@ class Writer {
   int receive(Role& role, int worker, int from, Cargo cargo, const Parcel& wanted) {
     const Route route{from, worker, cargo};
     auto& [next, numbers] = received_[route];
-    if (!pipeline_.staleness.empty()) {
+    if (is_asynchronous()) {
       // Step by step sender and receiver are in different places of one and the same order.
       auto task = message(TaskKind::receive, cargo, from, wanted);
       task.after = {before_last_ == kNone ? 0 : before_last_};
@@ -315,6 +315,8 @@ class Writer {
     }
   }
 
+  bool is_asynchronous() const { return !pipeline_.staleness.empty(); }
+
   /// Gradients that several workers have parts of. Returns the numbers of the collectives, by bucket.
   std::vector<int> write_exchange(Role& role, int worker) {
     std::vector<int> groups;
@@ -361,7 +363,7 @@ class Writer {
         for (const auto& bucket : assign_buckets(bytes, own, kBucketCap, kBucketCap)) {
           int stage = segments.back();
           for (const int parameter : bucket.parameters) stage = std::min(stage, lowest.at(parameter));
-          bucket_of(bucket.parameters, stage, group);
+          bucket_of(bucket.parameters, is_asynchronous() ? kNone : stage, group);
         }
       }
     std::vector<int> numbers(role.buckets.size());
@@ -370,7 +372,7 @@ class Writer {
       const auto b = (k + tied) % role.buckets.size();
       auto reduce = reduction(role, static_cast<int>(b));
       reduce.stage = role.stages.front();
-      if (b < tied)
+      if (b < tied || is_asynchronous())
         reduce.after = {last_};
       else
         reduce.waits_for = static_cast<int>(b);
@@ -410,7 +412,7 @@ class Writer {
     returned_.clear();
     const auto own = stages_of(worker);
     for (const int stage : own) role.stages.insert(role.stages.end(), segments_[at(stage)].begin(), segments_[at(stage)].end());
-    if (!pipeline_.staleness.empty()) role.staleness = pipeline_.staleness[at(worker)];
+    if (is_asynchronous()) role.staleness = pipeline_.staleness[at(worker)];
     role.name = own.size() > 1                                   ? fmt::format("stages {}", fmt::join(own, ", "))
                 : pipeline_.order.replicas_of(own.front()) > 1 ? fmt::format("stage {}, replica {}", own.front(), worker - pipeline_.order.worker_of_stage[at(own.front())])
                                                                : fmt::format("stage {}", own.front());
@@ -478,7 +480,7 @@ class Writer {
     const auto each = parameter_bytes(input_);
     std::int64_t trains = 0;
     for (const int parameter : parameters) trains += each[at(parameter)];
-    role.holds.parameters = trains * (pipeline_.weight_versions.empty() ? 1 : pipeline_.weight_versions[at(worker)]);
+    role.holds.parameters = trains * (is_asynchronous() ? 1 + pipeline_.staleness[at(worker)] : 1);
     for (const int stage : role.stages) role.holds.parameters += frozen_parameters_of(input_.graph, plan_.stages[at(stage)]) * input_.element_bytes;
     role.holds.optimizer = trains * input_.optimizer_tensors;
     if (shards_ != kNone) {

@@ -18,8 +18,7 @@ struct PipelinePlan {
   int micro_batches = 1;
   int replicas = 1;               ///< of each of the order's workers, with a part of the batch of its own; they stand together
   Recompute recompute = Recompute::never;
-  std::vector<int> staleness = {};  ///< of asynchronous orders, by worker
-  std::vector<int> weight_versions = {};  ///< that each worker keeps at once
+  std::vector<int> staleness = {};  ///< of asynchronous orders, by worker, which keeps one version of its weights more than that
   bool deferred_statistics = false;  ///< Plan's
   int shards = 1;                 ///< replicas, too, but of each parameter one keeps what the optimizer does: ZeRO 1
   int parts = 1;                  ///< workers that compute each stage together, on workers that stand together; StrategyInput::graph is then the first one's part
@@ -42,8 +41,8 @@ PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int abr
 /// Gradients of replicas are all-reduced in buckets as soon as the stage's last backward completes them, and with them those of which parts have summands;
 /// those of parameters that several stages use, among all of these. With shards they are reduce-scattered among those first, and all-gathered once they
 /// are updated. The same holds of the workers of a stage that has several (PipelineOrder::replicas): each is a role of its own, and sends a micro-batch
-/// to, and takes it from, whoever has it in the other stage. Of asynchronous orders neither may be: a copy of a weight is another version of it. What
-/// everybody must know of everybody, `control`, is told in a collective of its own.
+/// to, and takes it from, whoever has it in the other stage. In asynchronous plans gradients are added up when a step's last backward is over, and weights may not be tied
+/// between stages, where they are of different ages. What everybody must know of everybody, `control`, is told in a collective of its own.
 Plan pipeline_plan(const StrategyInput& input, const PipelinePlan& pipeline);
 
 }  // namespace ddl

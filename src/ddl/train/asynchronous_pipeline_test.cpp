@@ -55,7 +55,8 @@ std::vector<at::Tensor> delayed(const Trial& trial, const Plan& plan) {
 Plan plan_of(const Trial& trial, int workers) {
   const auto model = parse_spec(trial.model);
   const auto graph = builtin_models().at(model.name).make(model, data_for(trial.model, -1, 1)->shape());
-  return builtin_strategies().at("pipeline").make({graph, workers, trial.batch, 8, parse_spec(trial.strategy), {}});
+  const auto strategy = parse_spec(trial.strategy);
+  return builtin_strategies().at(strategy.name).make({graph, workers, trial.batch, 8, strategy, {}});
 }
 
 TEST(AsynchronousPipeline, UsesWeightsAsOldAsItSays) {
@@ -78,6 +79,34 @@ TEST(AsynchronousPipeline, TwoVersionsAreOneUpdateOld) {
       for (int worker = 0; worker < workers; ++worker) EXPECT_EQ(plan.role_of(worker).staleness, workers == 1 ? 0 : 1);
       EXPECT_LT(relative_error(whole(train(trial, workers), form), delayed(trial, plan)), 1e-12) << form << " " << workers;
     }
+}
+
+// PipeDream's hybrid: replicas of a stage take micro-batches in turn, and update together with the gradient of the batch. 11 samples in batches of 6: the last of each epoch
+// has 5, so that a replica's micro-batch may be empty. Whole pipelines side by side, too.
+TEST(AsynchronousPipeline, OfReplicatedStagesUsesWeightsAsOldAsItSays) {
+  const std::vector<std::tuple<const char*, const char*, int>> forms{{"pipeline", "schedule=pipedream,replicas=2/1", 3},
+                                                                     {"pipeline", "schedule=pipedream,replicas=1/2,micro=2,recompute=always", 3},
+                                                                     {"pipeline", "schedule=pipedream,replicas=2/2,micro=6", 4},
+                                                                     {"pipeline", "schedule=pipedream,replicas=1/3/1,micro=3", 5},
+                                                                     {"pipeline", "schedule=pipedream-2bw,replicas=2/1,micro=6", 3},
+                                                                     {"pipeline", "schedule=pipedream,replicas=3", 3},
+                                                                     {"hybrid", "data=2,pipeline=2,schedule=pipedream", 4},
+                                                                     {"hybrid", "data=2,pipeline=2,schedule=pipedream-2bw,micro=3", 4}};
+  for (const auto* model : {"lenet", "mlp"})
+    for (const auto& [strategy, options, workers] : forms)
+      for (const auto& device : test_devices()) {
+        Trial trial{model, fmt::format("{}[{}]", strategy, options), 6, 7};
+        trial.device = device;
+        const auto plan = plan_of(trial, workers);
+        EXPECT_TRUE(plan.asynchronous() || plan.stages.size() == 1) << options;
+        EXPECT_LT(relative_error(whole(train(trial, workers), options), delayed(trial, plan)), 1e-12) << model << " " << options << " " << device;
+      }
+}
+
+// Shortcuts across stages; each micro-batch is normalised alone, so that only what repeats is held, and that all replicas end alike (whole()).
+TEST(AsynchronousPipeline, OfReplicatedStagesRepeatsBitByBit) {
+  Trial trial{"resnet18", "pipeline[schedule=pipedream,replicas=2/1]", 4, 3, at::kFloat};
+  EXPECT_TRUE(same_bits(whole(train(trial, 3), "first"), whole(train(trial, 3), "second")));
 }
 
 // Old weights are not the newest ones: a pipeline that used those would end elsewhere.

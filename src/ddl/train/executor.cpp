@@ -216,6 +216,27 @@ void Executor::run_tasks(Step& step) {
   }
 }
 
+void Executor::begin_buckets(Step& step) {
+  if (buckets_->has_control()) buckets_->set_control(step.local ? word_of_replicas(step) : step.ask_to_stop ? 1 : 0);
+  buckets_->begin_step(
+      [&](int bucket, const Moment& there) {
+        ++step.raised[static_cast<std::size_t>(bucket)];
+        step.there[static_cast<std::size_t>(bucket)] = there;
+        start_ready(step);
+      },
+      [&](Nanoseconds begin, Nanoseconds end) { trace_.push_back(span(step.number, kNone, Cause::copy, begin, end)); }, !step.local);
+}
+
+/// Of what a step trained on, the part whose loss this worker computed: workers of one stage have micro-batches of their own.
+std::int64_t Executor::samples_with_loss(const Step& step) const {
+  std::int64_t sum = 0;
+  for (const int task : compute_tasks_) {
+    const auto& each = step.tasks[static_cast<std::size_t>(task)];
+    if (has_loss_ && completes_gradients(each.kind) && each.stage + 1 == static_cast<int>(plan_.stages.size())) sum += static_cast<std::int64_t>(samples_of(step, each).size());
+  }
+  return sum;
+}
+
 StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop) {
   if (asynchronous_) return step_asynchronous(number, next_batch, learning_rate, ask_to_stop);
   Step step{number, next_batch, learning_rate, ask_to_stop, role().tasks};
@@ -223,16 +244,7 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
   find_due(step);
   runner_->begin_step();
   if (!device_.is_host()) device_.synchronize();
-  if (buckets_) {
-    if (buckets_->has_control()) buckets_->set_control(step.local ? word_of_replicas(step) : ask_to_stop ? 1 : 0);
-    buckets_->begin_step(
-        [&](int bucket, const Moment& there) {
-          ++step.raised[static_cast<std::size_t>(bucket)];
-          step.there[static_cast<std::size_t>(bucket)] = there;
-          start_ready(step);
-        },
-        [&](Nanoseconds begin, Nanoseconds end) { trace_.push_back(span(step.number, kNone, Cause::copy, begin, end)); }, !step.local);
-  }
+  if (buckets_) begin_buckets(step);
   if (gradient_shards_) begin_shards(step);
   start_ready(step);
   run_tasks(step);
@@ -247,10 +259,7 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
 
   runner_->end_step();
   StepResult result;
-  // Workers of one stage have micro-batches of their own.
-  for (const int task : compute_tasks_)
-    if (const auto& each = step.tasks[static_cast<std::size_t>(task)]; has_loss_ && each.kind == TaskKind::forward && each.stage + 1 == static_cast<int>(plan_.stages.size()))
-      result.samples += static_cast<std::int64_t>(samples_of(step, each).size());
+  result.samples = samples_with_loss(step);
   result.loss = read_loss(step);
   tell_pending(step);
   const auto not_finite = [&](const std::string& got) { throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", number, got)); };
@@ -344,6 +353,9 @@ void Executor::backward(Step& step, int number) {
       case TaskKind::backward_weight: runner_->backward_weight(task, scale); break;
       default: runner_->backward(task, scale);
     }
+    if (asynchronous_ && buckets_)
+      for (std::size_t b = 0; b < bucketed_.size(); ++b)
+        if (auto& gradient = network_.parameters()[bucketed_[b]].mutable_grad(); gradient.defined()) buckets_->take(static_cast<int>(b), gradient);
   }
   const auto is_backward = [&](int other) { return completes_gradients(step.tasks[static_cast<std::size_t>(other)].kind); };
   const bool over = number == *std::find_if(compute_tasks_.rbegin(), compute_tasks_.rend(), is_backward);

@@ -193,6 +193,8 @@ class Executor {
   void drop_sent(Step& step);
 
   // Of asynchronous plans.
+  void begin_buckets(Step& step);
+  std::int64_t samples_with_loss(const Step& step) const;
   StepResult step_asynchronous(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop);
   std::vector<Task> tasks_of_step(std::int64_t number) const;
   void load_ahead(Step& step, std::int64_t batch);

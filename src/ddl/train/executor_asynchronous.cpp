@@ -62,7 +62,9 @@ StepResult Executor::step_asynchronous(std::int64_t number, const NextBatch& nex
       load_ahead(step, which + state.depth);
       record(step, begin, device_.mark(), span(which, kNone, Cause::load));
       step.batch = state.batches.at(which);
+      if (buckets_) begin_buckets(step);
     }
+    step.last_backward.assign(plan_.stages.size(), kNone);  // buckets are complete with the step alone
     for (std::size_t t = 0; t < tasks.size(); ++t) {
       const auto batch = which + tasks[t].ahead;
       step.due[t] = tasks[t].kind != TaskKind::load && batch >= 0 && (real || tasks[t].ahead > 0) && state.batches.contains(batch);
@@ -70,18 +72,20 @@ StepResult Executor::step_asynchronous(std::int64_t number, const NextBatch& nex
     }
     run_tasks(step);
     leave(step);
-    const double loss = step.batch ? read_loss(step) : 0;
+    StepResult result;
+    if (step.batch) {
+      result.loss = read_loss(step);
+      result.samples = samples_with_loss(step);
+    }
     tell_pending(step);
-    return loss;
+    return result;
   };
   if (!std::exchange(state.began, true)) {
     Step none{number, next_batch, learning_rate, ask_to_stop, role().tasks};
     for (int ahead = 0; ahead < state.depth; ++ahead) load_ahead(none, number + ahead);
     for (int before = state.depth; before > 0; --before) run_step(number - before, false);
   }
-  StepResult result;
-  result.loss = run_step(number, true);
-  if (has_loss_) result.samples = state.batches.at(number)->samples;
+  auto result = run_step(number, true);
   state.batches.erase(number);
   const bool last = state.batches.empty();
   settle_sent(last);

@@ -17,7 +17,7 @@ struct GradientBuckets::Hook : torch::autograd::PostAccumulateGradHook {
   GradientBuckets* owner;
   int parameter;
   Hook(GradientBuckets* o, int p) : owner(o), parameter(p) {}
-  void operator()(const torch::autograd::Variable&) override { owner->take(parameter); }
+  void operator()(const torch::autograd::Variable& leaf) override { owner->take(parameter, leaf.mutable_grad()); }
 };
 
 GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport, Device& device)
@@ -92,12 +92,11 @@ void GradientBuckets::begin_step(Ready ready, std::function<void(Nanoseconds, Na
 
 void GradientBuckets::begin_pass(bool last) { last_pass_ = last; }
 
-void GradientBuckets::take(int number) {
+void GradientBuckets::take(int number, at::Tensor& gradient) {
   const auto i = static_cast<std::size_t>(number);
   // A hook that fires outside of a step (somebody else's backward) leaves the gradient where it is.
   if (!ready_ || came_[i]) return;
   const auto begin = now();
-  auto& gradient = parameters_[i].mutable_grad();
   const c10::NoGradGuard guard;
   auto& view = views_[i];
   if (filled_[i]) {

@@ -44,6 +44,8 @@ class GradientBuckets {
   /// Before each backward of the step; `last`: no other will touch its parameters. The first gradient of a parameter is copied to its place, those of later ones are
   /// added to it; in a last one a gradient that came is complete.
   void begin_pass(bool last);
+  /// A gradient that autograd gave to another leaf in a parameter's place, an older version of it: as a hook does with the parameter's own. Is dropped.
+  void take(int parameter, at::Tensor& gradient);
   /// After the last backward: zeros for every parameter that got no gradient in this step, then `ready` for buckets still
   /// open.
   void complete_step();
@@ -71,7 +73,6 @@ class GradientBuckets {
 
  private:
   struct Hook;
-  void take(int parameter);
   void settle(int parameter);
   /// The gradients of a bucket, in the transport's memory and on the device, as vectors.
   struct Place {

@@ -19,6 +19,7 @@ void WeightVersions::use_for(std::int64_t batch) {
 void WeightVersions::use_newest() { network_.use(versions_.at(newest_)); }
 
 void WeightVersions::before_update(std::int64_t number, bool in_flight) {
+  if (newest_ == number + 1) return;
   // The next forward is of a batch that is so far ahead of the next update, or further.
   const std::int64_t oldest = std::max<std::int64_t>(0, number + 1 + least_ahead_ - staleness_);
   const auto weights = versions_.at(newest_);

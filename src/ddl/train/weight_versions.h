@@ -22,7 +22,7 @@ class WeightVersions {
   /// Lets the network compute with the version that a batch is due.
   void use_for(std::int64_t batch);
   void use_newest();
-  /// Before update number `number`, from 0 on. `in_flight`: whether some batch that was computed with the newest version has its backward to come.
+  /// Before update number `number`, from 0 on, or before a further part of it. `in_flight`: whether some batch that was computed with the newest version has its backward to come.
   void before_update(std::int64_t number, bool in_flight);
 
   /// Of versions that are kept beside the newest for forwards to come.

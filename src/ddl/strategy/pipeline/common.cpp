@@ -1,7 +1,10 @@
 #include "ddl/strategy/pipeline/common.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
+
+#include <fmt/ranges.h>
 
 #include "ddl/core/error.h"
 
@@ -45,6 +48,35 @@ PipelineOrder in_rounds(const std::vector<int>& replicas, int micro_batches, con
     }
   }
   return all;
+}
+
+PipelineOrder in_endless_rounds(const std::vector<int>& replicas, int micro_batches, const std::function<int(int)>& warm_up) {
+  int multiple = 1;
+  for (const int workers : replicas) multiple = std::lcm(multiple, std::max(1, workers));
+  if (micro_batches < 1 || micro_batches % multiple != 0)
+    throw Error(Code::invalid_argument, fmt::format("[pipeline] replicas of an asynchronous stage have as many micro-batches each, in every step; got {} for stages of {} workers, expected "
+                                                    "a multiple of {}", micro_batches, fmt::join(replicas, "/"), multiple));
+  PipelineOrder all;
+  all.replicas = replicas;
+  for (int stage = 0; stage < static_cast<int>(replicas.size()); ++stage) {
+    all.worker_of_stage.push_back(static_cast<int>(all.actions.size()));
+    const int workers = all.replicas_of(stage), own = micro_batches / workers, ahead = warm_up(stage);
+    for (int replica = 0; replica < workers; ++replica) {
+      auto& actions = all.actions.emplace_back();
+      for (int i = 0; i < own; ++i) {
+        const int forward = i + ahead;
+        actions.push_back({Pass::forward, stage, replica + forward % own * workers, forward / own});
+        actions.push_back({Pass::backward, stage, replica + i * workers});
+      }
+    }
+  }
+  return all;
+}
+
+int in_flight_1f1b(const std::vector<int>& replicas, int stage) {
+  const auto own = replicas.begin() + stage;
+  const int later = std::accumulate(own + 1, replicas.end(), 0), turns = later - static_cast<int>(replicas.end() - own - 1);
+  return (*own + later + turns + *own - 1) / *own;
 }
 
 }  // namespace ddl

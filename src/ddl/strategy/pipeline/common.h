@@ -19,6 +19,14 @@ std::vector<Action> in_turn(int stage, int micro_batches, int warm_up);
 /// Errors: invalid_argument where a worker would have none.
 PipelineOrder in_rounds(const std::vector<int>& replicas, int micro_batches, const std::function<int(int stage)>& warm_up);
 
+/// The same of an asynchronous order: each worker's 1F1B goes on from step to step, `warm_up` forwards ahead of its backwards.
+/// Errors: invalid_argument where the replicas of a stage would not have as many micro-batches each, with numbers that would do.
+PipelineOrder in_endless_rounds(const std::vector<int>& replicas, int micro_batches, const std::function<int(int stage)>& warm_up);
+
+/// The micro-batches that each worker of a stage has in flight for nobody to wait once the pipeline is full, where every stage takes as many units as it has workers: as
+/// many together as there are workers from this stage on, and of each later stage of R workers R-1 more, since a micro-batch may come to one that has just begun another.
+int in_flight_1f1b(const std::vector<int>& replicas, int stage);
+
 /// Of one idle time and one busy time per step.
 inline double idle_fraction(double idle, double busy) { return idle / (idle + busy); }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 
 #include "ddl/strategy/pipeline/common.h"
 
@@ -19,14 +18,8 @@ Bubble bubble(const PipelineShape& shape, const PassSeconds& seconds) {
   return {idle_fraction((shape.workers - 1) * seconds.sum(), busy_seconds(shape, seconds))};
 }
 
-/// In flight are as many micro-batches as there are workers from this stage on, of which each of the stage has its part, and of each later stage of R workers R-1 more:
-/// one may come to a worker that has just begun another.
 PipelineOrder replicated(const std::vector<int>& replicas, int micro_batches) {
-  return in_rounds(replicas, micro_batches, [&](int stage) {
-    const auto own = replicas.begin() + stage;
-    const int later = std::accumulate(own + 1, replicas.end(), 0), turns = later - static_cast<int>(replicas.end() - own - 1);
-    return (*own + later + turns - 1) / *own;
-  });
+  return in_rounds(replicas, micro_batches, [&](int stage) { return in_flight_1f1b(replicas, stage) - 1; });
 }
 
 int in_flight(const PipelineShape& shape, int worker) { return std::min(shape.micro_batches, shape.workers - worker); }

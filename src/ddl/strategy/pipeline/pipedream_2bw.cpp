@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include "ddl/core/error.h"
 #include "ddl/strategy/pipeline/common.h"
 
@@ -26,9 +28,18 @@ Bubble bubble(const PipelineShape&, const PassSeconds&) { return {0}; }
 
 int in_flight(const PipelineShape& shape, int worker) { return shape.workers - worker; }
 
-int weight_versions(const PipelineShape& shape, int) { return shape.workers == 1 ? 1 : 2; }
+int staleness(const PipelineOrder& order, int) { return order.stages() == 1 ? 0 : 1; }
 
-int staleness(const PipelineShape& shape, int) { return shape.workers == 1 ? 0 : 1; }
+PipelineOrder replicated(const std::vector<int>& replicas, int micro_batches) {
+  for (int stage = 0; stage < static_cast<int>(replicas.size()); ++stage) {
+    const int own = replicas[static_cast<std::size_t>(stage)], ahead = in_flight_1f1b(replicas, stage) - 1;
+    if (micro_batches / own < ahead)
+      throw Error(Code::invalid_argument,
+                  fmt::format("[pipeline] micro-batches of pipedream-2bw with stages of {} workers, for two versions of the weights to be enough; got {}, expected {} or more",
+                              fmt::join(replicas, "/"), micro_batches, ahead * own));
+  }
+  return in_endless_rounds(replicas, micro_batches, [&](int stage) { return in_flight_1f1b(replicas, stage) - 1; });
+}
 
 }  // namespace
 
@@ -38,10 +49,11 @@ int staleness(const PipelineShape& shape, int) { return shape.workers == 1 ? 0 :
 ///          from running further than into the next batch. One worker has nothing to wait for, and keeps one.
 /// Bubble:  none once the pipeline is full.
 /// Held:    P-w micro-batches on worker w.
-/// Errors:  invalid_argument for more than one chunk and fewer micro-batches than workers.
+/// Replicas: as pipedream's, in as many micro-batches as keep forwards from running further than into the next batch.
+/// Errors:  invalid_argument for more than one chunk and fewer micro-batches than that.
 /// Source:  Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021, section 3.1.
 PipelineSchedule pipedream_2bw() {
-  return {.order = order, .synchronous = false, .bubble = bubble, .in_flight = in_flight, .weight_versions = weight_versions, .staleness = staleness};
+  return {.order = order, .synchronous = false, .bubble = bubble, .in_flight = in_flight, .staleness = staleness, .replicated = replicated};
 }
 
 }  // namespace ddl

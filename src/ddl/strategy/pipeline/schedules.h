@@ -37,12 +37,11 @@ struct PipelineSchedule {
   Bubble (*bubble)(const PipelineShape& shape, const PassSeconds& seconds) = nullptr;
   /// The most (chunk, micro-batch) pairs whose activations a worker holds at once, whatever its passes take.
   int (*in_flight)(const PipelineShape& shape, int worker) = nullptr;
-  /// Versions of its weights that a worker has to keep at once, the newest included.
-  int (*weight_versions)(const PipelineShape& shape, int worker) = [](const PipelineShape&, int) { return 1; };
-  /// Updates of a worker's weights that its gradients have not seen: they are applied to version t and were computed with t - this.
-  int (*staleness)(const PipelineShape& shape, int worker) = [](const PipelineShape&, int) { return 0; };
+  /// Updates of a worker's weights that its gradients have not seen, in an order of this schedule's: they are applied to version t and were computed with t - this,
+  /// so that the worker keeps one version more than that.
+  int (*staleness)(const PipelineOrder& order, int worker) = [](const PipelineOrder&, int) { return 0; };
   /// The same order of stages with so many workers each (PipelineOrder::replicas); none: it cannot. Errors: invalid_argument where a worker would have no
-  /// micro-batch.
+  /// micro-batch, or, of an asynchronous order, others of its stage more than it.
   PipelineOrder (*replicated)(const std::vector<int>& replicas, int micro_batches) = nullptr;
 };
 
