@@ -39,6 +39,6 @@ target_link_libraries(ddl_torch INTERFACE ${DDL_TORCH_ROOT}/lib/libtorch_cpu.so 
 # LibTorch's include folder also carries protobuf and other headers that no other layer should see.
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fmt-include)
 file(CREATE_LINK ${DDL_TORCH_ROOT}/include/fmt ${CMAKE_BINARY_DIR}/fmt-include/fmt SYMBOLIC)
-add_library(ddl_fmt INTERFACE)
-target_include_directories(ddl_fmt SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/fmt-include)
-target_compile_definitions(ddl_fmt INTERFACE FMT_HEADER_ONLY)
+add_library(ddl_fmt STATIC ${CMAKE_SOURCE_DIR}/cmake/fmt.cpp)
+target_include_directories(ddl_fmt SYSTEM PUBLIC ${CMAKE_BINARY_DIR}/fmt-include)
+set_target_properties(ddl_fmt PROPERTIES POSITION_INDEPENDENT_CODE ON)  # plug-ins have it, too

@@ -1,0 +1,5 @@
+#pragma once
+
+#include "plain.h"
+
+#include <gtest/gtest.h>

@@ -1,1 +1,0 @@
-// Holds the precompiled header of LibTorch for every target that reuses it.
