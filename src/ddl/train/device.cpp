@@ -25,9 +25,10 @@ std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions
 }
 
 at::Tensor fetch(Device& device, const at::Tensor& from) {
-  const auto dense = from.detach().contiguous();
+  auto dense = from.detach();
+  if (!dense.is_non_overlapping_and_dense()) dense = dense.contiguous();
   if (device.is_host()) return dense;
-  auto host = at::empty(dense.sizes(), dense.options().device(at::kCPU));
+  auto host = at::empty_strided(dense.sizes(), dense.strides(), dense.options().device(at::kCPU));
   device.download(host, dense).wait();
   return host;
 }

@@ -111,7 +111,7 @@ Registry<DeviceFactory> builtin_devices();
 /// By the name that jobs have for it: `cpu`, `cuda:1`. Errors: those of require_device().
 std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions& options = {});
 
-/// A copy on the host, once what was queued before is done. Where the device is the host a dense tensor is given as it is.
+/// A copy on the host, once what was queued before is done; of a dense tensor in the order in which it lies. Where the device is the host a dense tensor is given as it is.
 at::Tensor fetch(Device& device, const at::Tensor& from);
 
 std::unique_ptr<Device> cpu_device(int index, const DeviceOptions& options);

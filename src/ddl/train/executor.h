@@ -178,7 +178,6 @@ class Executor {
   double word_of_replicas(const Step& step) const;
   double votes_of_replicas(Step& step);
   void adopt_serving();
-  at::Tensor as_it_lies(const at::Tensor& parameter) const;
   void start_serving(Step& step, int number);
   void take(int bucket);
   Incoming place_of_parameters(int server);

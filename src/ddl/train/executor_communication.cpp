@@ -85,8 +85,7 @@ void Executor::start_transfer(Step& step, int number) {
     Step::Message message{tensor};
     if (!device_.is_host()) {
       message.device = tensor;
-      // In the order in which it lies: fetch() would put maps into another.
-      message.host = sends ? fetch(device_, tensor.as_strided({tensor.numel()}, {1})) : at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU));
+      message.host = sends ? fetch(device_, tensor) : at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU));
     }
     step.handles[i].push_back(communicator.start(Channels::transfer(), buffer_of(message.host)));
     step.messages[i].push_back(std::move(message));
@@ -103,10 +102,7 @@ void Executor::start_move(Step& step, int number) {
   auto move = runner_->begin_exchange(task);
   if (!move) return;  // no samples
   Step::Message message{move->buffer()};
-  if (!device_.is_host()) {
-    const auto flat = move->buffer().as_strided({move->buffer().numel()}, {1});
-    message = {fetch(device_, flat), flat};
-  }
+  if (!device_.is_host()) message = {fetch(device_, move->buffer()), move->buffer()};
   auto what = move->collective();
   if (what.goal == Goal::all_reduce) what.algorithm = exchange_.collective;
   step.handles[i].push_back(channels_->of_collective(task).start(what, buffer_of(message.host)));

@@ -30,12 +30,6 @@ std::vector<ParameterServer::Pushed> pushes_to(const Plan& plan, int server) {
 
 }  // namespace
 
-/// On the host, in the order in which the network has it, which is that of gradients.
-at::Tensor Executor::as_it_lies(const at::Tensor& parameter) const {
-  const auto values = fetch(device_, parameter.detach());
-  return at::empty_strided(parameter.sizes(), parameter.strides(), values.options()).copy_(values);
-}
-
 void Executor::adopt_serving() {
   const auto& serving = plan_.serving;
   if (serving.servers == 0 || servers_) return;
@@ -53,7 +47,7 @@ void Executor::adopt_serving() {
     const c10::NoGradGuard without;
     std::vector<at::Tensor> start;
     for (const int parameter : role().buckets[static_cast<std::size_t>(worker_)].parameters)
-      start.push_back(as_it_lies(network_.parameters()[bucketed_[among_bucketed_.at(parameter)]]));
+      start.push_back(fetch(device_, network_.parameters()[bucketed_[among_bucketed_.at(parameter)]]));
     const ParameterServer::Options options{plan_.workers(), serving.sums, serving.stale, worker_, serving.window, pushes_to(plan_, worker_)};
     servers_->server = std::make_unique<ParameterServer>(options, start, communicator_->transport(), make_server_optimizer_);
   }
