@@ -28,7 +28,7 @@ Registry<ModelFactory> builtin_models() {
   models.add({"transformer-big", "Transformer big, for translation", transformer_big});
   models.add({"gpt", "decoder for text, gpt[hidden=768,layers=12,heads=12,seq=N,vocab=N]", gpt});
   models.add({"captioner", "ResNet-152 and an LSTM, for captions; captioner[encoder=frozen|trained]", captioner});
-  models.add({"null", "waits and learns a linear layer, null[ms=10,layers=1,backward=0] times: the harness measures itself with it", null_network});
+  models.add({"null", "waits and learns a linear layer, null[ms=10,layers=1,backward=0,weights=0] times: the harness measures itself with it", null_network});
   return models;
 }
 

@@ -122,7 +122,7 @@ struct Attributes {
   double momentum = 0.1;                     ///< batch_norm2d: weight of the newest statistics
   double rate = 0;                           ///< dropout
   double factor = 1;                         ///< scale, embedding
-  double milliseconds = 0;                   ///< wait
+  double milliseconds = 0;                   ///< wait; linear: of the gradient of its weight
   InputPart part = InputPart::images;        ///< input
   std::string file = {};                     ///< script
   Pair padding_after = -1;                   ///< conv2d, pools: below and to the right where that differs from `padding`; -1: it does not

@@ -40,6 +40,7 @@ class GraphBuilder {
     bool bias = true;
     bool zero_bias = false;
     int tied = -1;           ///< the layer whose first parameter is the weight
+    double milliseconds = 0; ///< that the gradient of the weight takes besides: a null workload; kept in Attributes
   };
   struct BatchNorm {
     double epsilon = 1e-5;

@@ -6,6 +6,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "ddl/core/error.h"
 #include "ddl/core/random.h"
@@ -277,6 +278,19 @@ TEST(Wait, TakesItsTimeBothWaysAndPassesGradientsOn) {
   EXPECT_TRUE(at::allclose(logits, at::linear(at::linear(x.mean({2, 3}), own[0], own[1]), own[2], own[3])));
   EXPECT_TRUE(at::allclose(own[3].grad(), at::full({10}, 4.0)));
   EXPECT_GT(largest(own[0].grad()), 0);
+}
+
+TEST(Wait, OfAGradientOfWeightsIsForThatAlone) {
+  auto net = make("null[ms=3,layers=2,weights=2]", {3, 8, 8, 10});
+  const auto x = at::rand({4, 3, 8, 8});
+  const auto logits = net.forward({x}, true).logits;
+  auto begin = now();
+  torch::autograd::grad({logits.sum()}, {net.parameters()[1]}, {}, true);  // a bias
+  EXPECT_LT(seconds(now() - begin), 5e-3);
+  begin = now();
+  logits.sum().backward();
+  EXPECT_GE(seconds(now() - begin), 2 * 6e-3);
+  EXPECT_GT(largest(net.parameters()[0].grad()), 0);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ int GraphBuilder::linear(const std::string& name, int from, std::int64_t feature
   else
     layer.borrowed.push_back(borrow(name, how.tied, {features, in}));
   if (how.bias) layer.parameters.push_back({name + ".bias", {features}, how.zero_bias ? Initialiser::zeros() : Initialiser::uniform_fan_in(in)});
+  layer.attributes.milliseconds = how.milliseconds;
   layer.multiply_adds = in * elements_of(layer.shape);
   layer.flops = 2 * layer.multiply_adds + (how.bias ? elements_of(layer.shape) : 0);
   return append(std::move(layer), {.inputs = true});

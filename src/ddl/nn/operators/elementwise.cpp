@@ -38,24 +38,6 @@ at::Tensor sigmoid(const OperatorContext& c) { return at::sigmoid(c.inputs[0]); 
 
 at::Tensor flatten(const OperatorContext& c) { return c.inputs[0].flatten(1); }
 
-at::Tensor linear(const OperatorContext& c) {
-  // A tied weight follows the layer's own bias.
-  const auto& own = c.own.parameters;
-  const auto& weight = c.layer.borrowed.empty() ? own.front() : own.back();
-  return at::linear(c.inputs[0], weight, own.size() > 1 ? (c.layer.borrowed.empty() ? own.back() : own.front()) : at::Tensor());
-}
-
-at::Tensor add(const OperatorContext& c) {
-  auto from = c.inputs[0];
-  const auto& other = c.inputs[1];
-  // Under autocast the two may differ in type: the wider one is what the sum is kept in.
-  return c.layer.in_place && from.scalar_type() == other.scalar_type() ? from.add_(other) : from.add(other);
-}
-
-at::Tensor concatenate(const OperatorContext& c) { return at::cat(at::TensorList(c.inputs.data(), c.inputs.size()), 1); }
-
-at::Tensor scale(const OperatorContext& c) { return c.inputs[0].mul(c.layer.attributes.factor); }
-
 /// Sleeps most of the time and spins the rest: a sleeping thread is woken 50–100 us late.
 static void pause(double milliseconds) {
   constexpr Nanoseconds kSpin = 300'000;
@@ -71,7 +53,7 @@ static void pause(double milliseconds) {
 
 struct WaitBothWays : torch::autograd::Function<WaitBothWays> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& from, double milliseconds, double backward) {
-    context->saved_data["backward"] = milliseconds * backward;
+    context->saved_data["backward"] = backward;
     pause(milliseconds);
     return from;
   }
@@ -81,9 +63,28 @@ struct WaitBothWays : torch::autograd::Function<WaitBothWays> {
   }
 };
 
+at::Tensor linear(const OperatorContext& c) {
+  // A tied weight follows the layer's own bias.
+  const auto& own = c.own.parameters;
+  auto weight = c.layer.borrowed.empty() ? own.front() : own.back();
+  if (const double slow = c.layer.attributes.milliseconds; slow > 0 && c.training) weight = WaitBothWays::apply(weight, 0, slow);
+  return at::linear(c.inputs[0], weight, own.size() > 1 ? (c.layer.borrowed.empty() ? own.back() : own.front()) : at::Tensor());
+}
+
+at::Tensor add(const OperatorContext& c) {
+  auto from = c.inputs[0];
+  const auto& other = c.inputs[1];
+  // Under autocast the two may differ in type: the wider one is what the sum is kept in.
+  return c.layer.in_place && from.scalar_type() == other.scalar_type() ? from.add_(other) : from.add(other);
+}
+
+at::Tensor concatenate(const OperatorContext& c) { return at::cat(at::TensorList(c.inputs.data(), c.inputs.size()), 1); }
+
+at::Tensor scale(const OperatorContext& c) { return c.inputs[0].mul(c.layer.attributes.factor); }
+
 at::Tensor wait(const OperatorContext& c) {
   const auto& how = c.layer.attributes;
-  if (how.factor > 0) return WaitBothWays::apply(c.inputs[0], how.milliseconds, how.factor);
+  if (how.factor > 0) return WaitBothWays::apply(c.inputs[0], how.milliseconds, how.milliseconds * how.factor);
   pause(how.milliseconds);
   return c.inputs[0];
 }
