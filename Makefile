@@ -25,7 +25,7 @@ demo: build      ## the first study: Fashion-MNIST, two networks, one and two wo
 	./ddlbench sweep studies/first.yaml --fresh --report report.html
 
 test: build      ## every test, through the binary and the browser too
-	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE mpi
+	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE mpi -j $(JOBS)
 	@ctest --test-dir $(BUILD) -N -L mpi | grep -q 'Total Tests: 0' || echo "Tests under MPI's launchers and SLURM, minutes more: make test-mpi"
 
 test-gpu:        ## what only a GPU shows: conformance on cuda:0, two workers on it, figures; PYTHON_CUDA has torch with CUDA
