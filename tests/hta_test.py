@@ -33,7 +33,14 @@ print(json.dumps({"breakdown": breakdown.to_dict("records"), "overlap": overlap.
 RUNS = {"data": "data[bucket=64KiB,first-bucket=16KiB]",
         "gpipe": "pipeline[schedule=gpipe,micro=4]",
         "1f1b": "pipeline[schedule=1f1b,micro=8]",
-        "interleaved": "pipeline[schedule=interleaved-1f1b,micro=4]"}
+        "interleaved": "pipeline[schedule=interleaved-1f1b,micro=4]",
+        "zb-h1": "pipeline[schedule=zb-h1,micro=4]",
+        "pipedream": "pipeline[schedule=pipedream]",
+        "sharded": "sharded[level=3,unit=1]",
+        "local": "local[every=3]",
+        "parameter server": "parameter-server",
+        "tensor": "tensor",
+        "hybrid": "hybrid[data=1,pipeline=2]"}
 # HTA adds up some hundred differences of floating-point microseconds: far below a nanosecond each.
 MICROSECONDS = 0.01
 # Its percentages have two digits after the point.
