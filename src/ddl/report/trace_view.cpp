@@ -119,9 +119,11 @@ std::vector<Flow> flows(const TraceView& view) {
   std::map<std::pair<int, std::uint32_t>, Ends> messages;
   for (std::size_t i = 0; i < view.spans.size(); ++i) {
     const auto& [span, stream, cause, called, task] = view.spans[i];
-    if (span.stream != Stream::communication || span.meeting == 0) continue;
+    const bool serves = span.stream == Stream::server;
+    if ((span.stream != Stream::communication && !serves) || span.meeting == 0) continue;
     if (task.kind == "send") messages[{span.step, span.meeting}].send = i;
-    if (task.kind == "receive") messages[{span.step, span.meeting}].receive = i;
+    // A server that applies what it was pushed while it comes tells of both as an update.
+    if (task.kind == "receive" || (serves && span.cause == Cause::update)) messages[{span.step, span.meeting}].receive = i;
   }
   std::vector<Flow> out;
   for (const auto& [key, ends] : messages)

@@ -14,18 +14,18 @@
 namespace ddl {
 namespace {
 
-/// What workers push to the server in this process, in the plan's words: events of the trace on both sides.
-std::vector<ParameterServer::Pushed> pushes_to(const Plan& plan, int server) {
-  std::vector<ParameterServer::Pushed> pushed(static_cast<std::size_t>(plan.workers()));
+/// What the server in this process receives of workers, or sends them, in the plan's words: events of the trace on both sides.
+std::vector<ParameterServer::Message> messages_of(const Plan& plan, int server, TaskKind kind) {
+  std::vector<ParameterServer::Message> messages(static_cast<std::size_t>(plan.workers()));
   const auto& own = plan.role_of(server).tasks;
   for (int w = 0; w < plan.workers(); ++w) {
     const int role = plan.role_number(w);
-    const auto from = std::find_if(own.begin(), own.end(), [&](const Task& task) { return task.stream == Stream::server && task.kind == TaskKind::receive && task.peer == role; });
-    invariant(from != own.end(), "a server has a task for what each role pushes");
+    const auto from = std::find_if(own.begin(), own.end(), [&](const Task& task) { return task.stream == Stream::server && task.kind == kind && task.peer == role; });
+    invariant(from != own.end(), "a server has a task for what each role pushes, and is answered");
     // As Executor::meeting_of() counts those of worker w.
-    pushed[static_cast<std::size_t>(w)] = {static_cast<std::int32_t>(from - own.begin()), static_cast<std::uint32_t>(from->meeting * plan.workers() + w + 1)};
+    messages[static_cast<std::size_t>(w)] = {static_cast<std::int32_t>(from - own.begin()), static_cast<std::uint32_t>(from->meeting * plan.workers() + w + 1)};
   }
-  return pushed;
+  return messages;
 }
 
 }  // namespace
@@ -48,7 +48,8 @@ void Executor::adopt_serving() {
     std::vector<at::Tensor> start;
     for (const int parameter : role().buckets[static_cast<std::size_t>(worker_)].parameters)
       start.push_back(fetch(device_, network_.parameters()[bucketed_[among_bucketed_.at(parameter)]]));
-    const ParameterServer::Options options{plan_.workers(), serving.sums, serving.stale, worker_, serving.window, pushes_to(plan_, worker_)};
+    const ParameterServer::Options options{plan_.workers(), serving.sums, serving.stale, worker_, serving.window, messages_of(plan_, worker_, TaskKind::receive),
+                                           messages_of(plan_, worker_, TaskKind::send)};
     servers_->server = std::make_unique<ParameterServer>(options, start, communicator_->transport(), make_server_optimizer_);
   }
   servers_->links = std::make_unique<ServerLinks>(serving.servers, worker_, *communicator_, exchange_.timeout, servers_->server.get());

@@ -127,10 +127,11 @@ void ParameterServer::add(std::size_t worker, double learning_rate, std::size_t 
   }
 }
 
-void ParameterServer::tell(int worker, const ServerWord& word, Nanoseconds begin, Cause cause) {
-  const auto pushed = options_.pushed.empty() ? Pushed{} : options_.pushed[static_cast<std::size_t>(worker)];
+/// Its lane has one span at a time: what several threads did at once stands there one after the other.
+void ParameterServer::tell(const std::vector<Message>& messages, int worker, const ServerWord& word, Nanoseconds begin, Cause cause) {
+  const auto message = messages.empty() ? Message{} : messages[static_cast<std::size_t>(worker)];
   const auto end = now();
-  trace_.push_back({std::max(begin, told_until_), end, static_cast<std::int32_t>(word.clock - 1), pushed.task, static_cast<std::int16_t>(options_.worker), Stream::server, cause, pushed.meeting});
+  trace_.push_back({std::max(begin, told_until_), end, static_cast<std::int32_t>(word.clock - 1), message.task, static_cast<std::int16_t>(options_.worker), Stream::server, cause, message.meeting});
   told_until_ = end;
 }
 
@@ -147,7 +148,7 @@ void ParameterServer::push_sum(int worker, const ServerWord& word, const Fetch& 
          }, &context});
   const bool complete = worker + 1 == options_.workers;
   const std::lock_guard lock(mutex_);
-  tell(worker, word, begin, complete ? Cause::update : Cause::communication);
+  tell(options_.pushed, worker, word, begin, complete ? Cause::update : Cause::communication);
   clocks_[context.worker] = word.clock;
   if (complete) {
     ++updates_;
@@ -169,7 +170,7 @@ void ParameterServer::push_alone(int worker, const ServerWord& word, const Fetch
     report_.mean_clocks += static_cast<double>(behind_[w]);
     ++report_.updates;
     ++updates_;
-    tell(worker, word, begin, Cause::update);
+    tell(options_.pushed, worker, word, begin, Cause::update);
   };
   if (word.bytes > 0) {
     // Straight from where it lies if it comes in one piece; the pieces of a wire are put together, without keeping others from the parameters.
@@ -226,7 +227,10 @@ void ParameterServer::pull(int worker, const ServerWord& word, const Send& send)
   const ServerAnswer answer{told(stops_, word.clock) ? 1 : 0, told(fails_, word.clock) ? 1 : 0, behind_[w]};
   // Sums are applied when all have pushed again, which they do after they were answered: several are answered at once.
   if (options_.sums) lock.unlock();
+  const auto begin = now();
   send(answer, memory_);
+  if (options_.sums) lock.lock();
+  tell(options_.answered, worker, word, begin, Cause::communication);
 }
 
 void ParameterServer::look(const Send& send) {

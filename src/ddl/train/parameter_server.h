@@ -53,8 +53,8 @@ struct ServerAnswer {
 /// Threads: one for each worker.
 class ParameterServer {
  public:
-  /// What a worker's pushes are in the plan: of spans.
-  struct Pushed {
+  /// What messages with a worker are in the plan: of spans.
+  struct Message {
     std::int32_t task = -1;
     std::uint32_t meeting = 0;
   };
@@ -64,7 +64,7 @@ class ParameterServer {
     int stale = -1;           ///< clocks; -1: any number
     int worker = 0;           ///< in whose process it lives: for spans
     std::int64_t window = 0;  ///< bytes of the sum that are kept at once; 0: all of it
-    std::vector<Pushed> pushed = {};  ///< by worker; empty: not known
+    std::vector<Message> pushed = {}, answered = {};  ///< by worker; empty: not known
   };
   using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(std::vector<at::Tensor>)>;
 
@@ -106,7 +106,7 @@ class ParameterServer {
   void add(std::size_t worker, double learning_rate, std::size_t offset, std::span<const std::byte> piece);
   void wait_for_turn(std::size_t worker);
   /// Of one that ends now; those of a server do not overlap. With the lock held.
-  void tell(int worker, const ServerWord& word, Nanoseconds begin, Cause cause);
+  void tell(const std::vector<Message>& messages, int worker, const ServerWord& word, Nanoseconds begin, Cause cause);
   template <typename Ready>
   void wait(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, const Ready& ready);
   std::int64_t slowest() const;

@@ -149,7 +149,7 @@ TEST(ParameterServer, TheBoundShowsInTheTrace) {
     // Whose gradients an update is of: the worker that has the span of the same meeting, in the same step.
     std::map<std::pair<int, int>, std::vector<Nanoseconds>> applied;  // by server and worker: when, step after step
     for (const auto& update : all) {
-      if (update.stream != Stream::server) continue;
+      if (update.stream != Stream::server || update.cause != Cause::update) continue;
       const auto pushed = std::find_if(all.begin(), all.end(), [&](const Span& span) { return span.stream == Stream::communication && span.meeting == update.meeting && span.step == update.step; });
       ASSERT_NE(pushed, all.end()) << "an update of nobody's gradients";
       EXPECT_LE(pushed->begin, update.end);
