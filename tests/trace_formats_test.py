@@ -86,14 +86,14 @@ def check(record, chrome, perfetto, always):
         assert send["notes"]["kind"] == "send" and (receive["notes"].get("kind") == "receive" or receive["category"] == ["update"]), (send, receive)
         assert send["process"] != receive["process"] or "server" in send["lane"] + receive["lane"]
         for key in ("step", "meeting", "micro_batch", "bytes"):
-            assert send["notes"].get(key) == receive["notes"].get(key), key
+            assert key not in send["notes"] or send["notes"][key] == receive["notes"].get(key, send["notes"][key]), key
         assert send["begin"] <= receive["end"]
     arrows = collections.defaultdict(list)
     for event in events:
         if event["ph"] in "sf":
             arrows[event["id"]].append(event)
     assert len(arrows) == sends
-    assert all([a["ph"] for a in pair] == ["s", "f"] and pair[0]["ts"] <= pair[1]["ts"] and pair[0]["pid"] != pair[1]["pid"] for pair in arrows.values())
+    assert all([a["ph"] for a in pair] == ["s", "f"] and pair[0]["ts"] <= pair[1]["ts"] and (pair[0]["pid"], pair[0]["tid"]) != (pair[1]["pid"], pair[1]["tid"]) for pair in arrows.values())
     return sum(spans.values()), sends
 
 
