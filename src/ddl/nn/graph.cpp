@@ -1,5 +1,6 @@
 #include "ddl/nn/graph.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -61,6 +62,10 @@ std::int64_t ModelGraph::multiply_adds() const {
 
 std::int64_t ModelGraph::kept_elements() const {
   return sum(layers, [](const Layer& layer) { return layer.kept_elements; });
+}
+
+bool has_wide_convolutions(const ModelGraph& graph) {
+  return std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::conv2d && layer.shape[0] >= 32; });
 }
 
 std::vector<ParameterSpec> ModelGraph::parameter_specs() const { return specs(layers, true); }

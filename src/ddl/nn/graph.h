@@ -207,6 +207,9 @@ struct ModelGraph {
 
 /// Marks what only the auxiliary output needs.
 void mark_auxiliary(ModelGraph& graph);
+/// Whether maps lie channels last where kernels are fast: oneDNN works on blocks of channels, and with the few of a LeNet reordering costs more than it saves.
+bool has_wide_convolutions(const ModelGraph& graph);
+
 /// Fills in kept_elements and in_place of all layers.
 void count_kept(ModelGraph& graph);
 

@@ -10,12 +10,6 @@
 namespace ddl {
 namespace {
 
-bool has_wide_convolutions(const ModelGraph& graph) {
-  for (const auto& layer : graph.layers)
-    if (layer.kind == LayerKind::conv2d && layer.shape[0] >= 32) return true;
-  return false;
-}
-
 const at::Tensor& part(const NetworkInput& input, const Layer& layer, const std::string& network) {
   const auto part = layer.attributes.part;
   const auto& tensor = part == InputPart::images ? input.images : part == InputPart::source ? input.source : input.target;
@@ -34,7 +28,6 @@ const at::Tensor& part(const NetworkInput& input, const Layer& layer, const std:
 Network::Network(ModelGraph graph, const NetworkOptions& options)
     : graph_(std::move(graph)),
       options_(options),
-      // oneDNN works on blocks of channels: with the few of a LeNet, reordering costs more than it saves.
       format_(options.kernels == Kernels::fast && has_wide_convolutions(graph_) ? at::MemoryFormat::ChannelsLast
                                                                                : at::MemoryFormat::Contiguous) {
   last_use_.resize(graph_.layers.size());

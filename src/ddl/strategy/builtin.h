@@ -25,6 +25,7 @@ struct StrategyInput {
   bool whole_gradient = false;
   /// Measured seconds of each layer for one micro-batch; empty: estimated from FLOPs.
   std::vector<double> forward_seconds = {}, backward_seconds = {};
+  bool channels_last = false;       ///< maps lie so; the backward of a convolution then has its weight in orders of oneDNN's besides
   bool parameter_norms = false;     ///< an update reads norms of whole parameters (NormsOfParts in train/optimizer.h)
 };
 

@@ -26,8 +26,16 @@ std::vector<std::int64_t> parameter_bytes(const StrategyInput& input) {
   return bytes;
 }
 
-std::int64_t largest_parameter(const StrategyInput& input) {
-  const auto bytes = parameter_bytes(input);
+std::vector<std::int64_t> bytes_in_the_making(const StrategyInput& input) {
+  std::vector<std::int64_t> bytes;
+  for (const auto& layer : input.graph.layers)
+    for (const auto& spec : layer.parameters)
+      if (spec.trainable) bytes.push_back(spec.elements() * input.element_bytes * (input.channels_last && layer.kind == LayerKind::conv2d && spec.shape.size() > 1 ? 3 : 1));
+  return bytes;
+}
+
+std::int64_t most_in_the_making(const StrategyInput& input) {
+  const auto bytes = bytes_in_the_making(input);
   return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
 }
 
@@ -164,7 +172,7 @@ std::int64_t activation_bytes(const StrategyInput& input) {
 
 Holdings in_buckets(const StrategyInput& input, Holdings holds) {
   holds.activations = activation_bytes(input);
-  holds.gradients = largest_parameter(input);
+  holds.gradients = most_in_the_making(input);
   return holds;
 }
 
@@ -176,7 +184,7 @@ Holdings holdings(const StrategyInput& input) {
   holds.optimizer = parameters * input.optimizer_tensors;
   holds.activations = activation_bytes(input);
   // When the last forward is done there are gradients of micro-batches before; when the last backward is done, all of them and nothing else.
-  holds.gradients = input.micro_batches > 1 ? parameters + largest_parameter(input) : 0;
+  holds.gradients = input.micro_batches > 1 ? parameters + most_in_the_making(input) : 0;
   if (parameters > holds.gradients + holds.activations) {
     holds.gradients = parameters;
     holds.activations = 0;

@@ -33,6 +33,7 @@ StrategyInput of_part(const StrategyInput& input, const ModelGraph& part) {
   StrategyInput of{part, input.workers, input.batch, input.element_bytes, input.spec, input.gradient_order, input.micro_batches};
   of.optimizer_tensors = input.optimizer_tensors;
   of.whole_gradient = input.whole_gradient;
+  of.channels_last = input.channels_last;
   of.parameter_norms = input.parameter_norms;
   return of;
 }

@@ -27,6 +27,7 @@ Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient
   const auto optimizer = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay});
   input.optimizer_tensors = optimizer->state_tensors();
   input.parameter_norms = dynamic_cast<const NormsOfParts*>(optimizer.get()) != nullptr;
+  input.channels_last = job.kernels == "fast" && has_wide_convolutions(graph);
   input.forward_seconds = job.forward_seconds;
   input.backward_seconds = job.backward_seconds;
   Recipe recipe;
