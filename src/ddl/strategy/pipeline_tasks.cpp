@@ -15,6 +15,7 @@
 #include "ddl/strategy/pipeline_memory.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/strategy/stages.h"
+#include "ddl/strategy/tasks.h"
 
 namespace ddl {
 namespace {
