@@ -25,7 +25,7 @@ std::int64_t input_bytes(const StrategyInput& input) {
 class Writer {
  public:
   explicit Writer(const StrategyInput& input)
-      : input_(input), overlap_(switch_option(input.spec, "overlap", false)), recompute_(switch_option(input.spec, "recompute", false)), buckets_(network_buckets(input)) {
+      : input_(input), overlap_(switch_option(input.spec, "overlap", false)), recompute_(switch_option(input.spec, "recompute", input.recompute)), buckets_(network_buckets(input)) {
     plan_.strategy = input.spec.name;
     plan_.in_process = true;
     // One part of the batch, which worker 0 reads.

@@ -50,7 +50,7 @@ PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int abr
                                                     local, local));
   PipelinePlan plan;
   plan.micro_batches = shape.micro_batches;
-  plan.recompute = recompute_option(input.spec);
+  plan.recompute = recompute_option(input);
   plan.deferred_statistics = word_option(input.spec, "batch-norm", {"micro", "deferred"}) == "deferred";
   auto replicas = replicas_option(input);
   const bool finds = finds_replicas(input.spec);
@@ -116,7 +116,7 @@ Plan model_parallel(const StrategyInput& input) {
   PipelinePlan plan;
   plan.micro_batches = input.micro_batches;
   plan.order = gpipe().order({input.workers, input.micro_batches});
-  plan.recompute = recompute_option(input.spec);
+  plan.recompute = recompute_option(input);
   PartitionInput wanted{costs, input.workers};
   wanted.in_flight = [&](int, int) { return static_cast<double>(input.micro_batches); };
   plan.cuts = cut(input, wanted);

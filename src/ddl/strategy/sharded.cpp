@@ -28,7 +28,8 @@ struct Options {
   bool recompute = false;
 };
 
-Options parse(const Spec& spec) {
+Options parse(const StrategyInput& input) {
+  const auto& spec = input.spec;
   Options options;
   options.level = whole_option(spec, "level", options.level, 1, 3);
   const auto belongs = [&](const char* key, bool fits, const char* levels) {
@@ -46,7 +47,7 @@ Options parse(const Spec& spec) {
   }
   options.prefetch = whole_option(spec, "prefetch", options.prefetch, 0, 64);
   options.reshard = switch_option(spec, "reshard", options.reshard);
-  options.recompute = switch_option(spec, "recompute", false);
+  options.recompute = switch_option(spec, "recompute", input.recompute);
   return options;
 }
 
@@ -368,7 +369,7 @@ Plan sharded(const StrategyInput& input) {
 }
 
 Plan sharded_plan(const StrategyInput& input, int shards) {
-  const auto options = parse(input.spec);
+  const auto options = parse(input);
   if (input.graph.parameter_specs().empty())
     throw Error(Code::invalid_argument, fmt::format("[{}] parameters are what is kept in parts; got {}, which has none, expected strategy data", input.spec.name, input.graph.name));
   // Nobody to share with: what is left is one worker's step.

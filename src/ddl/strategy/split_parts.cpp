@@ -34,6 +34,7 @@ StrategyInput of_part(const StrategyInput& input, const ModelGraph& part) {
   of.optimizer_tensors = input.optimizer_tensors;
   of.whole_gradient = input.whole_gradient;
   of.parameter_norms = input.parameter_norms;
+  of.recompute = input.recompute;
   return of;
 }
 

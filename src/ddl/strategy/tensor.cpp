@@ -4,6 +4,7 @@
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/pipeline/schedules.h"
+#include "ddl/strategy/pipeline_options.h"
 #include "ddl/strategy/pipeline_tasks.h"
 #include "ddl/strategy/split_parts.h"
 
@@ -17,7 +18,7 @@ namespace ddl {
 Plan tensor_parallel(const StrategyInput& input) {
   require_options(input.spec, {"split", "sequence", "recompute"});
   const auto options = split_by_options(input);
-  const auto recompute = word_option(input.spec, "recompute", {"never", "always"});
+  const auto recompute = recompute_option(input, {"never", "always"});
   if (input.workers == 1) return alone(input);
   require_whole_norms(input, input.workers);
   const auto part = split_graph(input.graph, options, 0, input.workers);
@@ -25,7 +26,7 @@ Plan tensor_parallel(const StrategyInput& input) {
   plan.micro_batches = input.micro_batches;
   plan.order = one_forward_one_backward().order({1, input.micro_batches});
   plan.cuts = {0};
-  plan.recompute = recompute == "always" ? Recompute::always : Recompute::never;
+  plan.recompute = recompute;
   plan.parts = input.workers;
   plan.split = split_words(options);
   return pipeline_plan(of_part(input, part), plan);
