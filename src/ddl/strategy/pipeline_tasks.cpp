@@ -33,7 +33,7 @@ using Route = std::tuple<int, int, Cargo>;  ///< from one place of the pipeline 
 /// Writes the tasks of all workers of a pipeline.
 class Writer {
  public:
-  Writer(const StrategyInput& input, const PipelinePlan& pipeline) : input_(input), pipeline_(pipeline), workers_(pipeline.order.workers()) {
+  Writer(const StrategyInput& input, const Pipeline& pipeline) : input_(input), pipeline_(pipeline), workers_(pipeline.order.workers()) {
     plan_.strategy = input.spec.name;
     plan_.mesh.axes = {{"pipeline", workers_}, {"data", pipeline.replicas}};
     plan_.split = pipeline.split;
@@ -513,7 +513,7 @@ class Writer {
   }
 
   const StrategyInput& input_;
-  const PipelinePlan& pipeline_;
+  const Pipeline& pipeline_;
   int workers_;
   std::int64_t samples_ = 1;  ///< of a micro-batch
   std::vector<Crossing> crossings_;
@@ -544,6 +544,6 @@ class Writer {
 
 }  // namespace
 
-Plan pipeline_plan(const StrategyInput& input, const PipelinePlan& pipeline) { return Writer(input, pipeline).write(); }
+Plan pipeline_plan(const StrategyInput& input, const Pipeline& pipeline) { return Writer(input, pipeline).write(); }
 
 }  // namespace ddl

@@ -22,14 +22,14 @@ Plan tensor_parallel(const StrategyInput& input) {
   if (input.workers == 1) return alone(input);
   require_whole_norms(input, input.workers);
   const auto part = split_graph(input.graph, options, 0, input.workers);
-  PipelinePlan plan;
-  plan.micro_batches = input.micro_batches;
-  plan.order = one_forward_one_backward().order({1, input.micro_batches});
-  plan.cuts = {0};
-  plan.recompute = recompute;
-  plan.parts = input.workers;
-  plan.split = split_words(options);
-  return pipeline_plan(of_part(input, part), plan);
+  Pipeline form;
+  form.micro_batches = input.micro_batches;
+  form.order = one_forward_one_backward().order({1, input.micro_batches});
+  form.cuts = {0};
+  form.recompute = recompute;
+  form.parts = input.workers;
+  form.split = split_words(options);
+  return pipeline_plan(of_part(input, part), form);
 }
 
 }  // namespace ddl
