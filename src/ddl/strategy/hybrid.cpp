@@ -6,7 +6,7 @@
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/pipeline/schedules.h"
 #include "ddl/strategy/pipeline_by_options.h"
-#include "ddl/strategy/pipeline_tasks.h"
+#include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
 #include "ddl/strategy/sharded.h"
 #include "ddl/strategy/split_parts.h"
 

@@ -3,7 +3,7 @@
 #include "ddl/strategy/pipeline/schedules.h"
 #include "ddl/strategy/pipeline_by_options.h"
 #include "ddl/strategy/pipeline_options.h"
-#include "ddl/strategy/pipeline_tasks.h"
+#include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
 
 namespace ddl {
 

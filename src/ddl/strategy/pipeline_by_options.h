@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ddl/strategy/builtin.h"
-#include "ddl/strategy/pipeline_tasks.h"
+#include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
 
 namespace ddl {
 

@@ -5,7 +5,7 @@
 
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/partition/partition.h"
-#include "ddl/strategy/pipeline_tasks.h"
+#include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
 
 namespace ddl {
 

@@ -5,7 +5,7 @@
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/pipeline/schedules.h"
 #include "ddl/strategy/pipeline_options.h"
-#include "ddl/strategy/pipeline_tasks.h"
+#include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
 #include "ddl/strategy/split_parts.h"
 
 namespace ddl {

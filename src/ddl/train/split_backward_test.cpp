@@ -10,7 +10,7 @@
 
 #include "ddl/nn/network_testing.h"
 #include "ddl/strategy/pipeline/schedules.h"
-#include "ddl/strategy/pipeline_tasks.h"
+#include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
 #include "ddl/train/objective.h"
 #include "ddl/train/trial_testing.h"
 

@@ -24,6 +24,11 @@ struct Pipeline {
   int shards = 1;                 ///< replicas, too, but of each parameter one keeps what the optimizer does: ZeRO 1
   int parts = 1;                  ///< workers that compute each stage together, on workers that stand together; StrategyInput::graph is then the first one's part
   std::string split = {};         ///< Plan's
+
+  bool asynchronous() const { return !staleness.empty(); }
+  bool recomputes(int micro_batch) const {
+    return recompute == Recompute::always || (recompute == Recompute::except_last && micro_batch + 1 < micro_batches);
+  }
 };
 
 /// The plan of one step. Axes "pipeline", with a role for each of its places, then "data", then "sharded" and "tensor", where there are shards and parts.
@@ -40,6 +45,7 @@ struct Pipeline {
 /// are updated. The same holds of the workers of a stage that has several (PipelineOrder::replicas): each is a role of its own, and sends a micro-batch
 /// to, and takes it from, whoever has it in the other stage. Of asynchronous orders neither may be: a copy of a weight is another version of it. What
 /// everybody must know of everybody, `control`, is told in a collective of its own.
+/// Errors: unsupported for an asynchronous order whose stages share a weight.
 Plan pipeline_plan(const StrategyInput& input, const Pipeline& pipeline);
 
 }  // namespace ddl
