@@ -27,6 +27,9 @@ struct StrategyInput {
   std::vector<double> forward_seconds = {}, backward_seconds = {};
   bool channels_last = false;       ///< maps lie so; the backward of a convolution then has its weight in orders of oneDNN's besides
   bool parameter_norms = false;     ///< an update reads norms of whole parameters (NormsOfParts in train/optimizer.h)
+  /// What a strategy takes where its option `recompute` is not told: whether activations are computed again. Those without the option plan nothing of it: their
+  /// one stage is run again in segments (Recipe::recompute).
+  bool recompute = false;
 };
 
 /// A pure function to a Plan. Errors: invalid_argument for unknown options and impossible numbers of workers.

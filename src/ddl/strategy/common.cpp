@@ -9,6 +9,7 @@
 #include "ddl/core/text.h"
 #include "ddl/core/units.h"
 #include "ddl/strategy/stages.h"
+#include "ddl/strategy/tasks.h"
 
 namespace ddl {
 
@@ -43,6 +44,10 @@ std::int64_t logits_bytes(const StrategyInput& input, std::int64_t samples) {
   return elements_of(input.graph.layers.back().shape) * samples * input.element_bytes;
 }
 
+std::int64_t longest_part(const StrategyInput& input, std::int64_t bytes, int parts) {
+  return (bytes / input.element_bytes + parts - 1) / parts * input.element_bytes;
+}
+
 std::vector<int> gradient_order(const StrategyInput& input) {
   auto order = input.gradient_order;
   if (order.empty()) {
@@ -59,40 +64,6 @@ std::vector<Bucket> network_buckets(const StrategyInput& input) {
   buckets.back().bytes += input.element_bytes;
   buckets.back().control = true;
   return buckets;
-}
-
-int add(Role& role, Task task) {
-  role.tasks.push_back(std::move(task));
-  return static_cast<int>(role.tasks.size()) - 1;
-}
-
-Task reduction(Role& role, int bucket) {
-  Task reduce;
-  reduce.kind = TaskKind::collective;
-  reduce.stream = Stream::communication;
-  reduce.label = fmt::format("all-reduce {}", bucket);
-  reduce.bucket = bucket;
-  reduce.bytes = role.buckets[static_cast<std::size_t>(bucket)].bytes;
-  reduce.group = 0;
-  reduce.cargo = Cargo::gradients;
-  role.holds.buckets += reduce.bytes;
-  return reduce;
-}
-
-std::vector<int> append_updates(const StrategyInput& input, Role& role, int backward, int reductions) {
-  std::vector<int> numbers;
-  const auto count = static_cast<int>(role.buckets.size());
-  for (int b = 0; b < count; ++b) {
-    Task update;
-    update.kind = TaskKind::update;
-    update.label = fmt::format("update {}", b);
-    update.bucket = b;
-    update.after = {backward};
-    for (int other = 0; other < count && reductions != kNone; ++other)
-      if (other == b || input.whole_gradient) update.after.push_back(reductions + other);
-    numbers.push_back(add(role, std::move(update)));
-  }
-  return numbers;
 }
 
 Plan alone(const StrategyInput& input) {
@@ -119,34 +90,6 @@ std::string word_option(const Spec& spec, const std::string& name, const std::ve
 }
 
 std::int64_t local_batch(const StrategyInput& input, int shares) { return (input.batch + shares - 1) / shares; }
-
-std::vector<Task> compute_tasks(const StrategyInput& input) {
-  if (input.micro_batches < 1)
-    throw Error(Code::invalid_argument, fmt::format("[{}] micro-batches; got {}, expected 1 or more", input.spec.name, input.micro_batches));
-  std::vector<Task> tasks(1);
-  tasks[0].kind = TaskKind::load;
-  tasks[0].label = "load";
-  const double samples = static_cast<double>(local_batch(input, input.workers)) / input.micro_batches;
-  for (int micro = 0; micro < input.micro_batches; ++micro) {
-    const auto suffix = input.micro_batches == 1 ? "" : fmt::format(" {}", micro);
-    Task forward;
-    forward.kind = TaskKind::forward;
-    forward.label = "forward" + suffix;
-    forward.after = {static_cast<int>(tasks.size()) - 1};
-    forward.micro_batch = micro;
-    forward.flops = static_cast<double>(input.graph.flops()) * samples;
-    Task backward;
-    backward.kind = TaskKind::backward;
-    backward.label = "backward" + suffix;
-    backward.after = {static_cast<int>(tasks.size())};
-    backward.micro_batch = micro;
-    // One product for the gradient of the input, one for that of the weights.
-    backward.flops = 2 * forward.flops;
-    tasks.push_back(std::move(forward));
-    tasks.push_back(std::move(backward));
-  }
-  return tasks;
-}
 
 Plan replicas(const StrategyInput& input) {
   Plan plan;

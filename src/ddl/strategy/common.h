@@ -8,10 +8,6 @@
 
 namespace ddl {
 
-/// load, then forward and backward of a whole network on one worker, for each micro-batch. The last is the backward that
-/// completes the gradients.
-std::vector<Task> compute_tasks(const StrategyInput& input);
-
 /// One role of `workers` along axis "data", each with the whole network: stages, roles and tasks of the network are filled in, nothing is exchanged.
 Plan replicas(const StrategyInput& input);
 
@@ -38,13 +34,8 @@ std::int64_t logits_bytes(const StrategyInput& input, std::int64_t samples);
 /// StrategyInput::gradient_order, or what is assumed where it is not known.
 std::vector<int> gradient_order(const StrategyInput& input);
 
-/// Appends a task. Returns its number.
-int add(Role& role, Task task);
-/// The sum of a bucket's gradients over the role's first group, to be appended. Its bytes are counted among what the role holds.
-Task reduction(Role& role, int bucket);
-/// Appends an update of each bucket after task `backward`, and, unless `reductions` is kNone, after the bucket's reduction, which is task `reductions` + bucket, or after
-/// those of all where an update reads the whole gradient. Returns their numbers.
-std::vector<int> append_updates(const StrategyInput& input, Role& role, int backward, int reductions);
+/// Of so many bytes in so many parts of whole elements, those of the longest part.
+std::int64_t longest_part(const StrategyInput& input, std::int64_t bytes, int parts);
 
 /// What is held where gradients go to buckets, or to parts, as they come: of autograd's own there is one.
 Holdings in_buckets(const StrategyInput& input, Holdings holds);

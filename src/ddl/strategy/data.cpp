@@ -2,6 +2,7 @@
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/in_process.h"
+#include "ddl/strategy/tasks.h"
 
 namespace ddl {
 
@@ -52,7 +53,7 @@ Plan data_parallel(const StrategyInput& input) {
     } else {
       reduce.after = {backward};
     }
-    role.tasks.push_back(std::move(reduce));
+    add(role, std::move(reduce));
   }
   append_updates(input, role, backward, backward + 1);
   // Gradients live in the buckets; autograd's own are dropped as they are copied in.

@@ -5,7 +5,8 @@
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/pipeline/schedules.h"
-#include "ddl/strategy/pipeline_tasks.h"
+#include "ddl/strategy/pipeline_by_options.h"
+#include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
 #include "ddl/strategy/sharded.h"
 #include "ddl/strategy/split_parts.h"
 
@@ -48,12 +49,7 @@ Plan hybrid(const StrategyInput& input) {
     require_options(input.spec, {"data", "pipeline", "tensor", "sharded", "schedule", "micro", "chunks", "stages", "balance", "recompute", "batch-norm", "split", "sequence"});
   const auto sizes = sizes_of(input);
   if (input.workers == 1) return alone(input);
-  if (mesh_of_replicas && sizes.sharded > 1) {
-    auto each = input;
-    // The word for all of a job's strategies of stages.
-    if (const auto found = each.spec.options.find("recompute"); found != each.spec.options.end() && found->second == "always") found->second = "on";
-    return sharded_plan(each, sizes.sharded);
-  }
+  if (mesh_of_replicas && sizes.sharded > 1) return sharded_plan(input, sizes.sharded);
   require_whole_norms(input, sizes.sharded);
   if (const auto balance = input.spec.options.find("balance"); balance != input.spec.options.end() && balance->second.starts_with("pipedream"))
     throw Error(Code::invalid_argument, fmt::format("[hybrid] the mesh says how many stages there are, and replicas of each; got balance={}, expected time, flops, count or memory",

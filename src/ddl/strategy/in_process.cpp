@@ -6,6 +6,7 @@
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/in_process.h"
 #include "ddl/strategy/stages.h"
+#include "ddl/strategy/tasks.h"
 
 namespace ddl {
 namespace {
@@ -24,7 +25,7 @@ std::int64_t input_bytes(const StrategyInput& input) {
 class Writer {
  public:
   explicit Writer(const StrategyInput& input)
-      : input_(input), overlap_(switch_option(input.spec, "overlap", false)), recompute_(switch_option(input.spec, "recompute", false)), buckets_(network_buckets(input)) {
+      : input_(input), overlap_(switch_option(input.spec, "overlap", false)), recompute_(switch_option(input.spec, "recompute", input.recompute)), buckets_(network_buckets(input)) {
     plan_.strategy = input.spec.name;
     plan_.in_process = true;
     // One part of the batch, which worker 0 reads.
@@ -79,18 +80,6 @@ class Writer {
     return task;
   }
 
-  Task collective(Goal goal, Cargo cargo, const std::string& label, std::int64_t bytes) const {
-    Task task;
-    task.kind = TaskKind::collective;
-    task.stream = Stream::communication;
-    task.label = label;
-    task.goal = goal;
-    task.cargo = cargo;
-    task.group = 0;
-    task.bytes = bytes;
-    return task;
-  }
-
   void write_role(int worker) {
     Role role{worker == 0 ? "worker 0" : fmt::format("replica {}", worker), worker, 1};
     role.stages = worker == 0 ? std::vector{0, 1} : std::vector{0};
@@ -109,11 +98,8 @@ class Writer {
   /// Parameters, from worker 0 to all. Returns what forward comes after.
   std::vector<int> replicate(Role& role, int worker) {
     std::vector<int> sent, taken;
-    for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
-      auto task = collective(Goal::broadcast, Cargo::parameters, fmt::format("replicate {}", b), buckets_[at(b)].bytes);
-      task.bucket = b;
-      sent.push_back(add(role, std::move(task)));
-    }
+    for (int b = 0; b < static_cast<int>(buckets_.size()); ++b)
+      sent.push_back(add(role, collective(Goal::broadcast, Cargo::parameters, 0, role, b, fmt::format("replicate {}", b))));
     // Worker 0's backward fills the memory that they are read from.
     if (worker == 0) return sent;
     for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
@@ -157,26 +143,18 @@ class Writer {
   void finish(Role& role, int worker, int backward) {
     std::vector<int> reductions;
     for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
-      auto task = collective(Goal::reduce, Cargo::gradients, fmt::format("reduce {}", b), buckets_[at(b)].bytes);
-      task.bucket = b;
+      auto task = collective(Goal::reduce, Cargo::gradients, 0, role, b, fmt::format("reduce {}", b));
       if (overlap_)
         task.waits_for = b;
       else
         task.after = {backward};
       reductions.push_back(add(role, std::move(task)));
     }
-    auto control = collective(Goal::all_reduce, Cargo::control, "control", 3 * sizeof(double));
-    control.after = {backward};
-    if (input_.whole_gradient) control.after.insert(control.after.end(), reductions.begin(), reductions.end());
-    const int told = add(role, std::move(control));
+    const int told = add(role, control(input_, backward, reductions));
     for (int b = 0; b < static_cast<int>(buckets_.size()) && worker == 0; ++b) {
-      Task update;
-      update.kind = TaskKind::update;
-      update.label = fmt::format("update {}", b);
-      update.bucket = b;
-      update.after = {backward, reductions[at(b)]};
-      if (input_.whole_gradient) update.after.push_back(told);
-      add(role, std::move(update));
+      std::vector<int> after{backward, reductions[at(b)]};
+      if (input_.whole_gradient) after.push_back(told);
+      add(role, update(b, std::move(after)));
     }
   }
 

@@ -6,6 +6,7 @@
 #include "ddl/core/options.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/tasks.h"
 
 namespace ddl {
 namespace {
@@ -28,6 +29,14 @@ std::vector<std::vector<Way>> exchanges(const std::string& topology, int workers
   return turns;
 }
 
+/// What is averaged, of each bucket, and in which steps. Its members are Task's.
+struct Item {
+  Cargo cargo = Cargo::parameters;
+  int tensor = 0;
+  int first_step = 0, every = 1;
+  bool at_end = false, by_samples = false;
+};
+
 /// Writes what comes after the updates: who averages what with whom, and when.
 class Averaging {
  public:
@@ -35,79 +44,88 @@ class Averaging {
       : role_(plan.roles[0]), every_(every), post_(post), last_(std::move(updates)) {}
 
   /// What travels: the parameters, and, where they are averaged too, the optimizer's tensors.
-  void all(const std::vector<Task>& items) {
-    for (const auto& item : items) {
-      auto task = when(item, post_ + every_ - 1, every_);
-      task.at_end = task.by_samples = true;
-      mean_of_all(task, "mean of");
+  void all(const std::vector<Item>& items) {
+    for (auto item : items) {
+      item.first_step = post_ + every_ - 1;
+      item.every = every_;
+      item.at_end = item.by_samples = true;
+      mean_of_all(item, "mean of");
     }
   }
 
-  void gossip(const std::vector<Task>& items, const std::vector<std::vector<Way>>& turns) {
-    const int round = every_ * static_cast<int>(turns.size());
+  void gossip(const std::vector<Item>& items, const std::vector<std::vector<Way>>& turns) {
     for (std::size_t turn = 0; turn < turns.size(); ++turn)
-      for (const auto& item : items) with_neighbours(when(item, post_ + every_ * static_cast<int>(turn + 1) - 1, round), turns[turn], turns.size() > 1 ? fmt::format("{}, ", turn) : "");
+      for (auto item : items) {
+        item.first_step = post_ + every_ * static_cast<int>(turn + 1) - 1;
+        item.every = every_ * static_cast<int>(turns.size());
+        with_neighbours(item, turns[turn], turns.size() > 1 ? fmt::format("{}, ", turn) : "");
+      }
     // One model at the end.
-    Task task;
-    task.cargo = Cargo::parameters;
-    task.first_step = kNone;
-    task.at_end = true;
-    mean_of_all(task, "final mean of");
+    Item item;
+    item.first_step = kNone;
+    item.at_end = true;
+    mean_of_all(item, "final mean of");
   }
 
  private:
-  static Task when(Task task, int first_step, int every) {
-    task.first_step = first_step;
-    task.every = every;
+  std::string what(const Item& item, int bucket) const {
+    return item.cargo == Cargo::parameters ? fmt::format("parameters {}", bucket) : fmt::format("state {} of {}", item.tensor, bucket);
+  }
+
+  int add(const Item& item, int bucket, Task task, std::vector<int> after) {
+    task.cargo = item.cargo;
+    task.tensor = item.tensor;
+    task.first_step = item.first_step;
+    task.every = item.every;
+    task.at_end = item.at_end;
+    task.by_samples = item.by_samples;
+    task.bucket = bucket;
+    task.after = std::move(after);
+    return ddl::add(role_, std::move(task));
+  }
+
+  static Task average(std::string label) {
+    Task task;
+    task.kind = TaskKind::average;
+    task.label = std::move(label);
     return task;
   }
 
-  std::string what(const Task& task, int bucket) const {
-    return task.cargo == Cargo::parameters ? fmt::format("parameters {}", bucket) : fmt::format("state {} of {}", task.tensor, bucket);
-  }
-
-  int add(Task task, TaskKind kind, int bucket, std::string label, std::vector<int> after) {
+  Task message(TaskKind kind, int bucket, const Way& way, std::string label) const {
+    Task task;
     task.kind = kind;
-    task.stream = kind == TaskKind::average ? Stream::compute : Stream::communication;
-    task.bucket = bucket;
+    task.stream = Stream::communication;
     task.label = std::move(label);
-    task.after = std::move(after);
-    if (kind != TaskKind::average) task.bytes = role_.buckets[static_cast<std::size_t>(bucket)].bytes;
-    role_.tasks.push_back(std::move(task));
-    return static_cast<int>(role_.tasks.size()) - 1;
+    task.bytes = role_.buckets[static_cast<std::size_t>(bucket)].bytes;
+    task.peer = 0;
+    task.shift = kind == TaskKind::send ? way.shift : -way.shift;
+    task.flip = way.flip;
+    return task;
   }
 
   // A bucket's memory is used by one thing after the other: each is after the last.
-  void mean_of_all(const Task& task, const std::string& label) {
-    auto collective = task;
-    collective.group = 0;
+  void mean_of_all(const Item& item, const std::string& label) {
     std::vector<int> means;
     for (int b = 0; b < static_cast<int>(last_.size()); ++b)
-      means.push_back(add(collective, TaskKind::collective, b, fmt::format("{} {}", label, what(task, b)), {last_[static_cast<std::size_t>(b)]}));
-    for (int b = 0; b < static_cast<int>(last_.size()); ++b) {
-      auto& last = last_[static_cast<std::size_t>(b)];
-      last = add(task, TaskKind::average, b, fmt::format("take {} {}", label, what(task, b)), {means[static_cast<std::size_t>(b)]});
-    }
+      means.push_back(add(item, b, collective(Goal::all_reduce, item.cargo, 0, role_, b, fmt::format("{} {}", label, what(item, b))), {last_[static_cast<std::size_t>(b)]}));
+    for (int b = 0; b < static_cast<int>(last_.size()); ++b)
+      last_[static_cast<std::size_t>(b)] = add(item, b, average(fmt::format("take {} {}", label, what(item, b))), {means[static_cast<std::size_t>(b)]});
   }
 
-  void with_neighbours(const Task& task, const std::vector<Way>& ways, const std::string& turn) {
+  void with_neighbours(const Item& item, const std::vector<Way>& ways, const std::string& turn) {
     std::vector<std::vector<int>> moves(last_.size());
     for (int b = 0; b < static_cast<int>(last_.size()); ++b)
-      for (std::size_t w = 0; w < ways.size(); ++w) {
-        auto message = task;
-        message.peer = 0;
-        message.shift = ways[w].shift;
-        message.flip = ways[w].flip;
+      for (const auto& way : ways) {
         auto& own = moves[static_cast<std::size_t>(b)];
-        const auto to = ways[w].flip != 0 ? fmt::format("flip {}", ways[w].flip) : fmt::format("{:+}", ways[w].shift);
-        own.push_back(add(message, TaskKind::send, b, fmt::format("send {} {}{}", what(task, b), turn, to), {last_[static_cast<std::size_t>(b)]}));
-        message.shift = -message.shift;
-        own.push_back(add(message, TaskKind::receive, b, fmt::format("receive {} {}{}", what(task, b), turn, to), {last_[static_cast<std::size_t>(b)]}));
+        const int last = last_[static_cast<std::size_t>(b)];
+        const auto to = way.flip != 0 ? fmt::format("flip {}", way.flip) : fmt::format("{:+}", way.shift);
+        own.push_back(add(item, b, message(TaskKind::send, b, way, fmt::format("send {} {}{}", what(item, b), turn, to)), {last}));
+        own.push_back(add(item, b, message(TaskKind::receive, b, way, fmt::format("receive {} {}{}", what(item, b), turn, to)), {last}));
         // Where it comes to lie; kept, since each way's channel writes to one place.
         role_.holds.buckets += role_.buckets[static_cast<std::size_t>(b)].bytes;
       }
     for (int b = 0; b < static_cast<int>(last_.size()); ++b)
-      last_[static_cast<std::size_t>(b)] = add(task, TaskKind::average, b, fmt::format("average {}{}", what(task, b), turn.empty() ? "" : fmt::format(" {}", turn.substr(0, turn.size() - 2))), moves[static_cast<std::size_t>(b)]);
+      last_[static_cast<std::size_t>(b)] = add(item, b, average(fmt::format("average {}{}", what(item, b), turn.empty() ? "" : fmt::format(" {}", turn.substr(0, turn.size() - 2)))), moves[static_cast<std::size_t>(b)]);
   }
 
   Role& role_;
@@ -151,16 +169,12 @@ Plan local_sgd(const StrategyInput& input) {
     if (post == 0) continue;
     reduce.waits_for = b;
     reduce.until_step = post;
-    role.tasks.push_back(std::move(reduce));
+    add(role, std::move(reduce));
   }
   auto updates = append_updates(input, role, backward, post > 0 ? backward + 1 : kNone);
 
-  std::vector<Task> items(1);
-  items[0].cargo = Cargo::parameters;
-  for (int tensor = 0; tensor < input.optimizer_tensors && whole_state; ++tensor) {
-    items.emplace_back().cargo = Cargo::state;
-    items.back().tensor = tensor;
-  }
+  std::vector<Item> items{{Cargo::parameters}};
+  for (int tensor = 0; tensor < input.optimizer_tensors && whole_state; ++tensor) items.push_back({Cargo::state, tensor});
   Averaging averaging(plan, every, post, std::move(updates));
   if (gossip) {
     const auto turns = exchanges(topology, input.workers);

@@ -5,6 +5,7 @@
 #include "ddl/core/options.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/tasks.h"
 
 namespace ddl {
 namespace {

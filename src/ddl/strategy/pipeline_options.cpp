@@ -36,8 +36,9 @@ std::string text_option(const Spec& spec, const std::string& key, const std::str
   return found == spec.options.end() ? otherwise : found->second;
 }
 
-Recompute recompute_option(const Spec& spec) {
-  const auto word = word_option(spec, "recompute", {"never", "always", "except-last"});
+Recompute recompute_option(const StrategyInput& input, const std::vector<std::string>& words) {
+  if (!input.spec.options.contains("recompute")) return input.recompute ? Recompute::always : Recompute::never;
+  const auto word = word_option(input.spec, "recompute", words);
   return word == "never" ? Recompute::never : word == "always" ? Recompute::always : Recompute::except_last;
 }
 

@@ -5,14 +5,15 @@
 
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/partition/partition.h"
-#include "ddl/strategy/pipeline_tasks.h"
+#include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
 
 namespace ddl {
 
 // What the options of strategies that cut the network into stages say: where to cut, with how many workers to a stage.
 
 std::string text_option(const Spec& spec, const std::string& key, const std::string& otherwise);
-Recompute recompute_option(const Spec& spec);
+/// StrategyInput::recompute is always or never, where nobody says which.
+Recompute recompute_option(const StrategyInput& input, const std::vector<std::string>& words = {"never", "always", "except-last"});
 
 /// `replicas=2/1`: the workers of each stage. Empty where there is none. Errors: invalid_argument unless each is 1 or more, and all together are
 /// the workers.

@@ -7,10 +7,11 @@
 #include "ddl/core/numbers.h"
 #include "ddl/core/options.h"
 #include "ddl/strategy/builtin.h"
-#include "ddl/strategy/sharded.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/sharded.h"
 #include "ddl/strategy/sharded_units.h"
 #include "ddl/strategy/stages.h"
+#include "ddl/strategy/tasks.h"
 
 namespace ddl {
 namespace {
@@ -27,7 +28,8 @@ struct Options {
   bool recompute = false;
 };
 
-Options parse(const Spec& spec) {
+Options parse(const StrategyInput& input) {
+  const auto& spec = input.spec;
   Options options;
   options.level = whole_option(spec, "level", options.level, 1, 3);
   const auto belongs = [&](const char* key, bool fits, const char* levels) {
@@ -45,7 +47,7 @@ Options parse(const Spec& spec) {
   }
   options.prefetch = whole_option(spec, "prefetch", options.prefetch, 0, 64);
   options.reshard = switch_option(spec, "reshard", options.reshard);
-  options.recompute = switch_option(spec, "recompute", false);
+  options.recompute = switch_option(spec, "recompute", input.recompute);
   return options;
 }
 
@@ -61,6 +63,7 @@ class Writer {
       plan_.mesh.axes = {{"data", input_.workers / shards_}, {"sharded", shards_}};
       plan_.groups = {{"everyone", {{0}, {1}}}, {"shards", {{1}}}, {"replicas", {{0}}}};
       of_parts_ = 1;
+      of_replicas_ = 2;
     }
     role_ = &plan_.roles[0];
     role_->holds = in_buckets(input_, role_->holds);
@@ -73,24 +76,9 @@ class Writer {
   int count() const { return static_cast<int>(role_->tasks.size()); }
   int add(Task task) { return ddl::add(*role_, std::move(task)); }
 
-  Task collective(Goal goal, Cargo cargo, int bucket, std::string label) const {
-    Task task;
-    task.kind = TaskKind::collective;
-    task.stream = Stream::communication;
-    task.label = std::move(label);
-    task.goal = goal;
-    task.cargo = cargo;
-    task.group = cargo == Cargo::control ? 0 : of_parts_;
-    task.bucket = bucket;
-    if (bucket != kNone) task.bytes = role_->buckets[at(bucket)].bytes;
-    return task;
-  }
+  Task among_parts(Goal goal, Cargo cargo, int bucket, std::string label) const { return collective(goal, cargo, of_parts_, *role_, bucket, std::move(label)); }
 
-  /// The worker with the longest part.
-  std::int64_t part(std::int64_t bytes) const {
-    const auto elements = bytes / input_.element_bytes;
-    return (elements + shards_ - 1) / shards_ * input_.element_bytes;
-  }
+  std::int64_t part(std::int64_t bytes) const { return longest_part(input_, bytes, shards_); }
   std::int64_t parts() const {
     std::int64_t sum = 0;
     for (const auto& bucket : role_->buckets) sum += part(bucket.bytes);
@@ -98,7 +86,7 @@ class Writer {
   }
 
   void reduce_scatter(int bucket, int micro_batch, std::string label) {
-    auto task = collective(Goal::reduce_scatter, Cargo::gradients, bucket, std::move(label));
+    auto task = among_parts(Goal::reduce_scatter, Cargo::gradients, bucket, std::move(label));
     task.micro_batch = micro_batch;
     task.stage = std::max(0, role_->buckets[at(bucket)].stage);
     task.waits_for = bucket;
@@ -128,7 +116,7 @@ class Writer {
       }
     write_updates(backward.back());
     for (int b = 0; b < buckets; ++b) {
-      auto gather = collective(Goal::all_gather, Cargo::parameters, b, fmt::format("all-gather {}", b));
+      auto gather = among_parts(Goal::all_gather, Cargo::parameters, b, fmt::format("all-gather {}", b));
       gather.after = {updates_[at(b)]};
       add(std::move(gather));
     }
@@ -238,7 +226,7 @@ class Writer {
     // As many as are allowed; a unit that is still there is gathered again once it was dropped: there is one of each.
     const auto gather = [&] {
       for (auto number = gathers.size(); number < all.size() && number < drops.size() + allowed && !there[at(all[number].unit)]; ++number) {
-        auto task = collective(Goal::all_gather, Cargo::parameters, bucket_of_unit_[at(all[number].unit)], fmt::format("all-gather {} ({})", all[number].unit, number));
+        auto task = among_parts(Goal::all_gather, Cargo::parameters, bucket_of_unit_[at(all[number].unit)], fmt::format("all-gather {} ({})", all[number].unit, number));
         task.stage = all[number].unit;
         if (!drops.empty()) task.after = {drops.back()};
         gathers.push_back(add(std::move(task)));
@@ -247,7 +235,7 @@ class Writer {
       }
     };
     int tied_gather = kNone, last = 0, tied_last = kNone;
-    if (tied_ != kNone) tied_gather = add(collective(Goal::all_gather, Cargo::parameters, tied_, "all-gather tied"));
+    if (tied_ != kNone) tied_gather = add(among_parts(Goal::all_gather, Cargo::parameters, tied_, "all-gather tied"));
     gather();
     std::size_t stay = 0;  // the next that begins
     for (int p = 0; p < static_cast<int>(order.size()); ++p) {
@@ -317,8 +305,7 @@ class Writer {
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](int a, int b) { return scatters_[at(a)].back() < scatters_[at(b)].back(); });
     for (const int bucket : order) {
-      auto reduce = collective(Goal::all_reduce, Cargo::gradients, bucket, fmt::format("all-reduce {}", bucket));
-      reduce.group = 2;
+      auto reduce = collective(Goal::all_reduce, Cargo::gradients, of_replicas_, *role_, bucket, fmt::format("all-reduce {}", bucket));
       reduce.bytes = part(reduce.bytes);
       reduce.after = scatters_[at(bucket)];
       scatters_[at(bucket)] = {add(std::move(reduce))};
@@ -327,31 +314,23 @@ class Writer {
 
   /// What everybody must know of everybody, then each its own parts.
   void write_updates(int last_backward) {
-    if (of_parts_ != 0) sum_over_replicas();
+    if (of_replicas_ != kNone) sum_over_replicas();
     std::vector<int> all;
     for (const auto& each : scatters_) all.insert(all.end(), each.begin(), each.end());
     std::sort(all.begin(), all.end());
-    auto control = collective(Goal::all_reduce, Cargo::control, kNone, "control");
-    control.bytes = 3 * sizeof(double);
-    control.after = {last_backward};
-    if (input_.whole_gradient) control.after.insert(control.after.end(), all.begin(), all.end());
-    int judged = add(std::move(control));
+    int judged = add(control(input_, last_backward, all));
     if (input_.parameter_norms) {
-      auto norms = collective(Goal::all_reduce, Cargo::norms, kNone, "norms");
+      auto norms = collective(Goal::all_reduce, Cargo::norms, of_parts_, "norms");
       norms.bytes = static_cast<std::int64_t>(2 * bytes_.size() * sizeof(double));
       norms.after = all;
       norms.after.insert(norms.after.begin(), {last_backward, judged});
       judged = add(std::move(norms));
     }
     for (int b = 0; b < static_cast<int>(role_->buckets.size()); ++b) {
-      Task update;
-      update.kind = TaskKind::update;
-      update.label = fmt::format("update {}", b);
-      update.bucket = b;
-      update.after = {last_backward};
-      update.after.insert(update.after.end(), scatters_[at(b)].begin(), scatters_[at(b)].end());
-      if (input_.whole_gradient || input_.parameter_norms) update.after.push_back(judged);
-      updates_.push_back(add(std::move(update)));
+      std::vector<int> after{last_backward};
+      after.insert(after.end(), scatters_[at(b)].begin(), scatters_[at(b)].end());
+      if (input_.whole_gradient || input_.parameter_norms) after.push_back(judged);
+      updates_.push_back(add(update(b, std::move(after))));
     }
   }
 
@@ -359,6 +338,7 @@ class Writer {
   const Options& options_;
   int shards_;                             ///< workers that have parts of one and the same
   int of_parts_ = 0;                       ///< their group
+  int of_replicas_ = kNone;                ///< group of those who have the same part of different ones
   std::vector<std::int64_t> bytes_;        ///< by parameter
   Plan plan_;
   Role* role_ = nullptr;
@@ -389,7 +369,7 @@ Plan sharded(const StrategyInput& input) {
 }
 
 Plan sharded_plan(const StrategyInput& input, int shards) {
-  const auto options = parse(input.spec);
+  const auto options = parse(input);
   if (input.graph.parameter_specs().empty())
     throw Error(Code::invalid_argument, fmt::format("[{}] parameters are what is kept in parts; got {}, which has none, expected strategy data", input.spec.name, input.graph.name));
   // Nobody to share with: what is left is one worker's step.

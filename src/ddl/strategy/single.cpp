@@ -1,6 +1,7 @@
 #include "ddl/core/error.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/tasks.h"
 
 namespace ddl {
 
@@ -10,12 +11,8 @@ Plan single(const StrategyInput& input) {
   if (input.workers != 1)
     throw Error(Code::invalid_argument, fmt::format("[single] trains with one worker; got {}", input.workers));
   auto plan = replicas(input);
-  auto& tasks = plan.roles[0].tasks;
-  Task update;
-  update.kind = TaskKind::update;
-  update.label = "update";
-  update.after = {static_cast<int>(tasks.size()) - 1};
-  tasks.push_back(std::move(update));
+  auto& role = plan.roles[0];
+  add(role, update(kNone, {static_cast<int>(role.tasks.size()) - 1}));
   return plan;
 }
 

@@ -35,6 +35,7 @@ StrategyInput of_part(const StrategyInput& input, const ModelGraph& part) {
   of.whole_gradient = input.whole_gradient;
   of.channels_last = input.channels_last;
   of.parameter_norms = input.parameter_norms;
+  of.recompute = input.recompute;
   return of;
 }
 

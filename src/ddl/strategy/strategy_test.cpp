@@ -161,6 +161,37 @@ TEST(Pipeline, DividesTheWorkOfBackward) {
   }
 }
 
+// What a job asks of all strategies is what each has a word for, and that word wins.
+TEST(StrategyConformance, RecomputationIsEachStrategysOwnWord) {
+  const auto graph = model("resnet18");
+  const auto again = [&](const std::string& form, bool asked) {
+    const auto spec = parse_spec(form);
+    StrategyInput input{graph, 4, 16, 4, spec, {}};
+    input.recompute = asked;
+    std::vector<std::string> labels;
+    for (const auto& role : builtin_strategies().at(spec.name).make(input).roles)
+      for (const auto& task : role.tasks)
+        if (task.recompute) labels.push_back(fmt::format("{}: {}", role.name, task.label));
+    return labels;
+  };
+  struct Words {
+    const char *form, *on, *off;
+  };
+  for (const auto& words : std::vector<Words>{{"pipeline[schedule=1f1b{}]", ",recompute=always", ",recompute=never"},
+                                              {"model[balance=time{}]", ",recompute=always", ",recompute=never"},
+                                              {"tensor[split=channels{}]", ",recompute=always", ",recompute=never"},
+                                              {"hybrid[pipeline=2{}]", ",recompute=always", ",recompute=never"},
+                                              {"hybrid[sharded=2{}]", ",recompute=on", ",recompute=off"},
+                                              {"sharded[level=3{}]", ",recompute=on", ",recompute=off"},
+                                              {"data[in-process=parallel{}]", ",recompute=on", ",recompute=off"}}) {
+    const auto with = [&](const char* word) { return fmt::format(fmt::runtime(words.form), word); };
+    EXPECT_FALSE(again(with(words.on), false).empty()) << words.form;
+    EXPECT_EQ(again(with(""), true), again(with(words.on), false)) << words.form;
+    EXPECT_TRUE(again(with(""), false).empty()) << words.form;
+    EXPECT_TRUE(again(with(words.off), true).empty()) << words.form;
+  }
+}
+
 TEST(Single, RefusesMoreThanOneWorker) {
   const auto graph = model("lenet");
   EXPECT_THROW(single({graph, 2, 32, 4, {"single", {}}, {}}), Error);

@@ -4,7 +4,8 @@
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/pipeline/schedules.h"
-#include "ddl/strategy/pipeline_tasks.h"
+#include "ddl/strategy/pipeline_options.h"
+#include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
 #include "ddl/strategy/split_parts.h"
 
 namespace ddl {
@@ -17,18 +18,18 @@ namespace ddl {
 Plan tensor_parallel(const StrategyInput& input) {
   require_options(input.spec, {"split", "sequence", "recompute"});
   const auto options = split_by_options(input);
-  const auto recompute = word_option(input.spec, "recompute", {"never", "always"});
+  const auto recompute = recompute_option(input, {"never", "always"});
   if (input.workers == 1) return alone(input);
   require_whole_norms(input, input.workers);
   const auto part = split_graph(input.graph, options, 0, input.workers);
-  PipelinePlan plan;
-  plan.micro_batches = input.micro_batches;
-  plan.order = one_forward_one_backward().order({1, input.micro_batches});
-  plan.cuts = {0};
-  plan.recompute = recompute == "always" ? Recompute::always : Recompute::never;
-  plan.parts = input.workers;
-  plan.split = split_words(options);
-  return pipeline_plan(of_part(input, part), plan);
+  Pipeline form;
+  form.micro_batches = input.micro_batches;
+  form.order = one_forward_one_backward().order({1, input.micro_batches});
+  form.cuts = {0};
+  form.recompute = recompute;
+  form.parts = input.workers;
+  form.split = split_words(options);
+  return pipeline_plan(of_part(input, part), form);
 }
 
 }  // namespace ddl

@@ -8,17 +8,10 @@
 
 namespace ddl {
 
-namespace {
-
-/// The word of strategy `data`.
-std::string in_process(const Job& job) {
-  const auto found = job.strategy.options.find("in-process");
-  return job.strategy.name != "data" || found == job.strategy.options.end() ? "off" : found->second;
+bool is_in_process(const Job& job) {
+  const auto word = job.strategy.options.find("in-process");
+  return job.strategy.name == "data" && word != job.strategy.options.end() && word->second != "off";
 }
-
-}  // namespace
-
-bool is_in_process(const Job& job) { return in_process(job) != "off"; }
 
 Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient_order) {
   const auto workers = static_cast<int>(job.workers.size());
@@ -34,10 +27,7 @@ Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient
   recipe.precision = job.precision;
   recipe.clip = job.clip;
   input.whole_gradient = Executor::needs_whole_gradient(recipe);
-  // Strategies of stages say of each task whether it is to be computed again.
-  if (job.recompute && (job.strategy.name == "pipeline" || job.strategy.name == "model" || job.strategy.name == "tensor" || job.strategy.name == "hybrid")) input.spec.options.emplace("recompute", "always");
-  if (job.recompute && job.strategy.name == "sharded") input.spec.options.emplace("recompute", "on");
-  if (job.recompute && in_process(job) == "parallel") input.spec.options.emplace("recompute", "on");
+  input.recompute = job.recompute;
   return builtin_strategies().at(job.strategy.name).make(input);
 }
 

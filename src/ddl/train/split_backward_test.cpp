@@ -10,7 +10,7 @@
 
 #include "ddl/nn/network_testing.h"
 #include "ddl/strategy/pipeline/schedules.h"
-#include "ddl/strategy/pipeline_tasks.h"
+#include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
 #include "ddl/train/objective.h"
 #include "ddl/train/trial_testing.h"
 
@@ -245,10 +245,10 @@ TEST(SplitBackward, TrainsReplicatedStages) {
       trial.make = [&](const StrategyInput& input) {
         const PipelineSchedule schedule = builtin_pipeline_schedules().at(form).make;
         PipelineShape shape{2, 4, schedule.least_chunks};
-        PipelinePlan plan{schedule.order(shape), {}, shape.micro_batches, 2};
+        Pipeline pipeline{schedule.order(shape), {}, shape.micro_batches, 2};
         const int layers = static_cast<int>(input.graph.layers.size());
-        for (int stage = 0; stage < shape.stages(); ++stage) plan.cuts.push_back(stage * layers / shape.stages());
-        return pipeline_plan(input, plan);
+        for (int stage = 0; stage < shape.stages(); ++stage) pipeline.cuts.push_back(stage * layers / shape.stages());
+        return pipeline_plan(input, pipeline);
       };
       const auto outcomes = train(trial, 4);
       expect_equal(outcomes, reference, fmt::format("{} {}", model, form));

@@ -12,7 +12,7 @@ namespace ddl {
 enum class Recompute { never, always, except_last };
 
 /// A pipeline to be made a plan.
-struct PipelinePlan {
+struct Pipeline {
   PipelineOrder order;            ///< may have stages of several workers, which take micro-batches in turn
   std::vector<int> cuts;          ///< first layer of each stage
   int micro_batches = 1;
@@ -23,11 +23,12 @@ struct PipelinePlan {
   int shards = 1;                 ///< replicas, too, but of each parameter one keeps what the optimizer does: ZeRO 1
   int parts = 1;                  ///< workers that compute each stage together, on workers that stand together; StrategyInput::graph is then the first one's part
   std::string split = {};         ///< Plan's
-};
 
-/// As the options schedule, micro, chunks, stages, balance, recompute and batch-norm say, of so many places, at each of which the batch is divided among so many workers; its replicas are for the caller to fill in.
-/// Errors: invalid_argument and unsupported for numbers that do not go together, with those that would.
-PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int abreast);
+  bool asynchronous() const { return !staleness.empty(); }
+  bool recomputes(int micro_batch) const {
+    return recompute == Recompute::always || (recompute == Recompute::except_last && micro_batch + 1 < micro_batches);
+  }
+};
 
 /// The plan of one step. Axes "pipeline", with a role for each of its places, then "data", then "sharded" and "tensor", where there are shards and parts.
 ///
@@ -43,6 +44,7 @@ PipelinePlan pipeline_by_options(const StrategyInput& input, int places, int abr
 /// are updated. The same holds of the workers of a stage that has several (PipelineOrder::replicas): each is a role of its own, and sends a micro-batch
 /// to, and takes it from, whoever has it in the other stage. In asynchronous plans gradients are added up when a step's last backward is over, and weights may not be tied
 /// between stages, where they are of different ages. What everybody must know of everybody, `control`, is told in a collective of its own.
-Plan pipeline_plan(const StrategyInput& input, const PipelinePlan& pipeline);
+/// Errors: unsupported for an asynchronous order whose stages share a weight.
+Plan pipeline_plan(const StrategyInput& input, const Pipeline& pipeline);
 
 }  // namespace ddl
