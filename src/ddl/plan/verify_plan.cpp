@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <unordered_set>
 
 #include "ddl/core/error.h"
@@ -174,8 +175,9 @@ class Run {
         node_[offset_[r] + t] = first[number];
       }
     open_.resize(tasks_);
-    next_.resize(tasks_);
+    for (const auto& role : plan.roles) queues_.push_back(queues(role));
     for (std::size_t r = 0; r < plan.roles.size(); ++r) connect(r, numbers[r]);
+    sort_edges();
   }
 
   void go(Findings& findings) {
@@ -187,11 +189,11 @@ class Run {
       const auto n = ready.back();
       ready.pop_back();
       done[n] = true;
-      for (const auto other : next_[n])
-        if (--open_[other] == 0) ready.push_back(other);
+      for (std::size_t e = first_edge_[n]; e < first_edge_[n + 1]; ++e)
+        if (--open_[next_[e]] == 0) ready.push_back(next_[e]);
     }
     for (std::size_t r = 0; r < plan_.roles.size(); ++r)
-      for (const auto& queue : queues(plan_.roles[r]))
+      for (const auto& queue : queues_[r])
         for (const int t : queue)
           if (!done[node_[offset_[r] + at(t)]]) {
             const auto& task = plan_.roles[r].tasks[at(t)];
@@ -210,14 +212,25 @@ class Run {
   }
 
   void edge(std::size_t from, std::size_t to) {
-    next_[node_[from]].push_back(node_[to]);
+    edges_.emplace_back(node_[from], node_[to]);
     ++open_[node_[to]];
+  }
+
+  /// By where they begin, in one piece of memory: a vector for each of millions of tasks takes longer than all the rest.
+  void sort_edges() {
+    first_edge_.resize(tasks_ + 1);
+    for (const auto& [from, to] : edges_) ++first_edge_[from + 1];
+    std::partial_sum(first_edge_.begin(), first_edge_.end(), first_edge_.begin());
+    next_.resize(edges_.size());
+    auto place = first_edge_;
+    for (const auto& [from, to] : edges_) next_[place[from]++] = to;
+    edges_ = {};
   }
 
   void connect(std::size_t r, const std::vector<int>& numbers) {
     const auto& role = plan_.roles[r];
     const auto base = offset_[r];
-    for (const auto& queue : queues(role))
+    for (const auto& queue : queues_[r])
       for (std::size_t k = 1; k < queue.size(); ++k) edge(base + at(queue[k - 1]), base + at(queue[k]));
     // Backward raises its events while it runs: one counts once the last backward of its stage may have run.
     std::vector<int> last_backward(plan_.stages.size(), kNone);
@@ -250,7 +263,9 @@ class Run {
   std::vector<std::size_t> offset_;             ///< of each role's first task among all
   std::vector<std::size_t> node_;               ///< that stands for the task
   std::vector<int> open_;                       ///< by node: what must come before
-  std::vector<std::vector<std::size_t>> next_;  ///< by node
+  std::vector<std::vector<std::vector<int>>> queues_;         ///< by role
+  std::vector<std::pair<std::size_t, std::size_t>> edges_;    ///< between nodes, as they were found
+  std::vector<std::size_t> first_edge_, next_;                ///< by node; and where they lead
 };
 
 }  // namespace
@@ -265,7 +280,8 @@ std::vector<std::string> verify(const Plan& plan, int parameters, std::int64_t m
   if (findings.empty()) {
     int deepest = 0;
     for (const auto& role : plan.roles) deepest = std::max(deepest, depth(role));
-    const auto run = deepest > 0 ? unroll(plan, 2 * deepest + 1) : plan;
+    std::optional<Plan> unrolled;
+    const auto& run = deepest > 0 ? unrolled.emplace(unroll(plan, 2 * deepest + 1)) : plan;
     const auto numbers = meetings(run);
     check_meetings(run, numbers, findings);
     Run(run, numbers).go(findings);
