@@ -62,6 +62,8 @@ def once(*without):
 # channels-last, so PyTorch is told to). With other kernels two right answers of a deep network may be percents apart:
 # rounding lifts a value over ReLU's corner, the gradient changes as a step, and batch norm over few samples passes it on.
 TOLERANCE = {"fp64": 1e-10, "fp32": 1e-5}
+# 52 batch norms one after the other, the last over four numbers: 9.4e-10 on an Intel Xeon, where oneDNN has other kernels than on an AMD EPYC.
+LOOSER = {("mobilenetv2", "fp64"): 1e-8}
 
 # Eager PyTorch keeps input and output of ReLU6; the output alone is enough.
 PYTORCH_KEEPS_MORE = {"mobilenetv2": 0.69}
@@ -159,18 +161,18 @@ def say(*words):
 
 
 class Numerics(unittest.TestCase):
-    def compare(self, ours, theirs, kind):
+    def compare(self, ours, theirs, kind, network=""):
         """The name of what differs most, and by how much. NaN is further away than any number."""
         found = differences(ours, theirs)
         worst = max(found, key=lambda name: found[name] if math.isfinite(found[name]) else math.inf)
-        self.assertLess(found[worst], TOLERANCE[kind], worst)
+        self.assertLess(found[worst], LOOSER.get((network, kind), TOLERANCE[kind]), worst)
         return worst, found[worst]
 
     def hold(self, spec, shape, batch, kind, kernels):
         """Every element of every tensor; and what we say that backward keeps, as part of what it does."""
         ours = dump(spec, shape, batch, kind, kernels)
         theirs, kept = repeat(spec, shape, ours, kernels)
-        worst, difference = self.compare(ours, theirs, kind)
+        worst, difference = self.compare(ours, theirs, kind, spec.split("[")[0])
         part_kept = ours["kept_elements"].item() * batch * ours["logits"].element_size() / kept
         say(f"{spec}, {shape.channels}x{shape.height}, {kind} {kernels}: at most {difference:.1e} apart ({worst}), keeps {part_kept:.3f} of PyTorch's")
         return part_kept

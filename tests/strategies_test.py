@@ -54,6 +54,20 @@ class Strategies(Case):
                     ledger = rank["ledger_ms"]
                     self.assertLess(ledger["residual"], 0.5 * sum(ledger.values()), ledger)
 
+    def test_an_interrupt_ends_asynchronous_pipelines_at_once(self):
+        """Workers that are ahead of others stop after the same step."""
+        for form, workers in (("pipeline[schedule=pipedream]", 2), ("pipeline[schedule=pipedream-2bw,micro=4]", 3), ("pipeline[schedule=pipedream,replicas=2/1]", 3)):
+            with self.subTest(form):
+                process = subprocess.Popen([BINARY, "run", "--json", "--quiet", "--synthetic", "--model", "lenet", "--dataset", "fashion-mnist", "--train-samples", "20000", "--test-samples", "16",
+                                            "--batch", "48", "--epochs", "1000", "--no-evaluate", "--store", "none", "--workers", str(workers), "--strategy", form],
+                                           cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                time.sleep(4)
+                process.send_signal(signal.SIGINT)
+                begin = time.monotonic()
+                out, _ = process.communicate(timeout=60)
+                self.assertLess(time.monotonic() - begin, 15)  # 30 s is how long the coordinator has patience
+                self.assertEqual(json.loads(out)["state"], "stopped")
+
     def test_a_layer_that_takes_long_has_a_stage_of_its_own(self):
         """By FLOPs the linear layer is the network's all; by time the layer that waits is."""
         job = ["--model", "null[ms=15]", "--synthetic", "--train-samples", 64, "--test-samples", 32, "--batch", 16, "--workers", 2, "--steps", 4]

@@ -109,6 +109,26 @@ TEST(AsynchronousPipeline, OfReplicatedStagesRepeatsBitByBit) {
   EXPECT_TRUE(same_bits(whole(train(trial, 3), "first"), whole(train(trial, 3), "second")));
 }
 
+// Whoever asks, all stop after the same step, with nothing begun that is not ended: what they have is what so many steps give.
+TEST(AsynchronousPipeline, StopsTogetherAfterWhatWasBegun) {
+  const std::vector<std::pair<const char*, int>> forms{{"pipeline[schedule=pipedream]", 2},
+                                                       {"pipeline[schedule=pipedream]", 4},
+                                                       {"pipeline[schedule=pipedream-2bw,micro=4]", 3},
+                                                       {"pipeline[schedule=pipedream,replicas=2/1]", 3}};
+  for (const auto& [form, workers] : forms)
+    for (const int asks : {0, workers - 1}) {
+      Trial trial{"lenet", form, 6, 40};
+      trial.ask_at = 5;
+      trial.ask_rank = asks;
+      const auto outcomes = train(trial, workers);
+      for (const auto& outcome : outcomes) EXPECT_EQ(outcome.steps, outcomes[0].steps) << form << " " << asks;
+      EXPECT_GT(outcomes[0].steps, trial.ask_at);
+      ASSERT_LE(outcomes[0].steps, trial.ask_at + 1 + 2 * workers) << form << " " << asks;
+      trial.steps = outcomes[0].steps;
+      EXPECT_LT(relative_error(whole(outcomes, form), delayed(trial, plan_of(trial, workers))), 1e-12) << form << " " << asks;
+    }
+}
+
 // Old weights are not the newest ones: a pipeline that used those would end elsewhere.
 TEST(AsynchronousPipeline, IsNotTheSynchronousOne) {
   const Trial trial{"lenet", "pipeline[schedule=pipedream]", 6, 7};

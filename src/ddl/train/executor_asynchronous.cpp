@@ -24,6 +24,7 @@ Executor::Asynchronous::Asynchronous(const Plan& plan, int worker, Network& netw
     : depth(ddl::depth(plan.role_of(worker))),
       versions(network, optimizer, plan.role_of(worker).staleness, least_ahead(plan.role_of(worker))),
       lag(static_cast<std::size_t>(plan.workers())) {
+  for (const auto& role : plan.roles) deepest = std::max(deepest, ddl::depth(role));
   for (const auto& task : plan.role_of(worker).tasks) {
     shift.push_back(0);
     if (task.kind != TaskKind::send) continue;
@@ -36,6 +37,7 @@ Executor::Asynchronous::Asynchronous(const Plan& plan, int worker, Network& netw
 
 void Executor::load_ahead(Step& step, std::int64_t batch) {
   auto& state = *asynchronous_;
+  if (state.stops_after && batch > *state.stops_after) state.over = true;
   if (state.over) return;
   auto loaded = step.next_batch();
   if (loaded)
@@ -87,7 +89,8 @@ StepResult Executor::step_asynchronous(std::int64_t number, const NextBatch& nex
   }
   auto result = run_step(number, true);
   state.batches.erase(number);
-  const bool last = state.batches.empty();
+  // By the number: who is not ahead has no batches left after any step.
+  const bool last = number == state.stops_after.value_or(last_step_);
   settle_sent(last);
   const auto not_finite = [&](const std::string& got) { throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", number, got)); };
   if (!std::isfinite(result.loss)) not_finite(fmt::format("{}", result.loss));
@@ -100,11 +103,13 @@ StepResult Executor::step_asynchronous(std::int64_t number, const NextBatch& nex
     trace_.push_back(span(number, control_task_, Cause::wait, begin, now()));
     const double votes = control.values[0] + control.values[1];
     if (!std::isfinite(votes)) not_finite("that of another worker, some steps ago");
-    result.stop = result.stop || votes > 0;
+    if (votes > 0 && !state.stops_after) state.stops_after = last_step_ == kNone ? number + state.deepest : std::min(last_step_, number + state.deepest);
     state.controls.pop_front();
   }
-  // What is still on its way is for nobody then, but for those who wait to send it.
-  if (result.stop) settle_sent(true);
+  if (number == state.stops_after) {
+    settle_sent(true);
+    result.stop = true;
+  }
   ++updates_.updates;
   return result;
 }

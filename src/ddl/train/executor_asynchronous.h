@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ddl/train/executor.h"
@@ -21,6 +22,9 @@ struct Executor::Asynchronous {
   WeightVersions versions;
   bool began = false;
   bool over = false;             ///< there are no more batches to load
+  int deepest = 0;               ///< the most batches that any worker is ahead
+  /// The step after which all stop, once they know: what was begun is ended by everybody, so that no message is left that nobody takes.
+  std::optional<std::int64_t> stops_after = {};
   std::map<std::int64_t, std::shared_ptr<const Batch>> batches = {};
 
   /// A message that a step left on its way.
