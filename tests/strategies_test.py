@@ -66,7 +66,7 @@ class Strategies(Case):
                 begin = time.monotonic()
                 out, _ = process.communicate(timeout=60)
                 self.assertLess(time.monotonic() - begin, 15)  # 30 s is how long the coordinator has patience
-                self.assertEqual(json.loads(out)["state"], "stopped")
+                self.assertEqual(json.loads(out)["state"], "interrupted")
 
     def test_a_layer_that_takes_long_has_a_stage_of_its_own(self):
         """By FLOPs the linear layer is the network's all; by time the layer that waits is."""
