@@ -6,6 +6,7 @@ equal, in fp64 to 1e-10 and in fp32 within its rounding; then outputs in evaluat
 import collections
 import math
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -62,8 +63,8 @@ def once(*without):
 # channels-last, so PyTorch is told to). With other kernels two right answers of a deep network may be percents apart:
 # rounding lifts a value over ReLU's corner, the gradient changes as a step, and batch norm over few samples passes it on.
 TOLERANCE = {"fp64": 1e-10, "fp32": 1e-5}
-# 52 batch norms one after the other, the last over four numbers: 9.4e-10 on an Intel Xeon, where oneDNN has other kernels than on an AMD EPYC.
-LOOSER = {("mobilenetv2", "fp64"): 1e-8}
+# What no tensor here stays below but those that are zero in truth; vgg11's smallest gradient is 1.2e-5.
+ZERO = 1e-5
 
 # Eager PyTorch keeps input and output of ReLU6; the output alone is enough.
 PYTORCH_KEEPS_MORE = {"mobilenetv2": 0.69}
@@ -143,11 +144,14 @@ def results(tensors):
 
 
 def differences(ours, theirs):
-    """By name, the largest difference relative to the largest element of what PyTorch has. A gradient that is zero in truth
-    (of a bias before batch norm or softmax) is rounding of the others, and is held against the smallest that is not."""
+    """By name, the largest difference relative to the largest element of what PyTorch has. A gradient that is zero in truth (of
+    a bias before batch norm, as 17 of MobileNetV2's are, or softmax) is rounding of terms that cancel, which MKL's products do
+    otherwise where memory lies otherwise: it is held against the median of all tensors, as those terms are."""
     ours = results(ours)
     assert ours.keys() == theirs.keys(), f"on one side only: {sorted(ours.keys() ^ theirs.keys())}"
-    return {name: (tensor - theirs[name]).abs().max().item() / max(theirs[name].abs().max().item(), 1e-6) for name, tensor in ours.items()}
+    size = {name: theirs[name].abs().max().item() for name in ours}
+    typical = statistics.median(size.values())
+    return {name: (tensor - theirs[name]).abs().max().item() / (size[name] if size[name] >= ZERO else typical) for name, tensor in ours.items()}
 
 
 def dump(spec, shape, batch, kind, kernels):
@@ -161,18 +165,18 @@ def say(*words):
 
 
 class Numerics(unittest.TestCase):
-    def compare(self, ours, theirs, kind, network=""):
+    def compare(self, ours, theirs, kind):
         """The name of what differs most, and by how much. NaN is further away than any number."""
         found = differences(ours, theirs)
         worst = max(found, key=lambda name: found[name] if math.isfinite(found[name]) else math.inf)
-        self.assertLess(found[worst], LOOSER.get((network, kind), TOLERANCE[kind]), worst)
+        self.assertLess(found[worst], TOLERANCE[kind], worst)
         return worst, found[worst]
 
     def hold(self, spec, shape, batch, kind, kernels):
         """Every element of every tensor; and what we say that backward keeps, as part of what it does."""
         ours = dump(spec, shape, batch, kind, kernels)
         theirs, kept = repeat(spec, shape, ours, kernels)
-        worst, difference = self.compare(ours, theirs, kind, spec.split("[")[0])
+        worst, difference = self.compare(ours, theirs, kind)
         part_kept = ours["kept_elements"].item() * batch * ours["logits"].element_size() / kept
         say(f"{spec}, {shape.channels}x{shape.height}, {kind} {kernels}: at most {difference:.1e} apart ({worst}), keeps {part_kept:.3f} of PyTorch's")
         return part_kept
