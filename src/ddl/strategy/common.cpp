@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "ddl/core/error.h"
 #include "ddl/core/options.h"
 #include "ddl/core/text.h"
 #include "ddl/core/units.h"
+#include "ddl/strategy/pass_memory.h"
 #include "ddl/strategy/stages.h"
 #include "ddl/strategy/tasks.h"
 
@@ -33,11 +35,6 @@ std::vector<std::int64_t> bytes_in_the_making(const StrategyInput& input) {
     for (const auto& spec : layer.parameters)
       if (spec.trainable) bytes.push_back(spec.elements() * input.element_bytes * (input.channels_last && layer.kind == LayerKind::conv2d && spec.shape.size() > 1 ? 3 : 1));
   return bytes;
-}
-
-std::int64_t most_in_the_making(const StrategyInput& input) {
-  const auto bytes = bytes_in_the_making(input);
-  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
 }
 
 std::int64_t logits_bytes(const StrategyInput& input, std::int64_t samples) {
@@ -105,17 +102,19 @@ Plan replicas(const StrategyInput& input) {
 
 namespace {
 
-/// Of a replica when the backward of a micro-batch begins.
-std::int64_t activation_bytes(const StrategyInput& input) {
+/// Of a replica's backward.
+PassMemory passes_of_replica(const StrategyInput& input, const std::set<int>& in_bucket) {
   const std::int64_t samples = (local_batch(input, input.workers) + input.micro_batches - 1) / input.micro_batches;
-  return input.graph.kept_elements() * samples * input.element_bytes + 3 * logits_bytes(input, samples);
+  return NetworkMemory(input).passes(make_stages(input.graph, {0}), samples, in_bucket);
 }
 
 }  // namespace
 
 Holdings in_buckets(const StrategyInput& input, Holdings holds) {
-  holds.activations = activation_bytes(input);
-  holds.gradients = most_in_the_making(input);
+  std::set<int> all;
+  for (int parameter = 0; parameter < static_cast<int>(input.graph.parameter_specs().size()); ++parameter) all.insert(parameter);
+  holds.activations = passes_of_replica(input, all).later_peak;
+  holds.gradients = 0;
   return holds;
 }
 
@@ -125,13 +124,9 @@ Holdings holdings(const StrategyInput& input) {
   holds.parameters = parameters;
   holds.parameters += input.graph.frozen_parameters() * input.element_bytes;
   holds.optimizer = parameters * input.optimizer_tensors;
-  holds.activations = activation_bytes(input);
-  // When the last forward is done there are gradients of micro-batches before; when the last backward is done, all of them and nothing else.
-  holds.gradients = input.micro_batches > 1 ? parameters + most_in_the_making(input) : 0;
-  if (parameters > holds.gradients + holds.activations) {
-    holds.gradients = parameters;
-    holds.activations = 0;
-  }
+  const auto passes = passes_of_replica(input, {});
+  holds.gradients = passes.gradients;
+  holds.activations = input.micro_batches > 1 ? passes.later_peak : passes.first_peak - passes.gradients;
   return holds;
 }
 

@@ -27,8 +27,6 @@ std::vector<std::int64_t> parameter_bytes(const StrategyInput& input);
 /// Of each parameter that trains, what is there besides while its gradient comes to be, before it is where it belongs: autograd's own gradient and, of a convolution whose
 /// maps lie channels last, two copies in the order in which oneDNN computes.
 std::vector<std::int64_t> bytes_in_the_making(const StrategyInput& input);
-/// The most of these, or 0.
-std::int64_t most_in_the_making(const StrategyInput& input);
 /// Of the network's logits, of so many samples. The loss keeps as much until its backward, which makes as much twice: its own gradient and that of the logits.
 std::int64_t logits_bytes(const StrategyInput& input, std::int64_t samples);
 /// StrategyInput::gradient_order, or what is assumed where it is not known.

@@ -41,7 +41,7 @@ class Writer {
     samples_ = (input.batch + plan_.micro_batches - 1) / plan_.micro_batches;
     flops_ = static_cast<double>(input.graph.flops() * samples_);
     input_bytes_ = samples_ * input_bytes(input);
-    holds_ = holdings(input);
+    holds_ = in_buckets(input, holdings(input));
     for (const auto& crossing : crossings(input.graph, plan_.stages)) output_bytes_ += bytes_of(input.graph, crossing, samples_, input.element_bytes);
   }
 
@@ -159,7 +159,7 @@ class Writer {
   }
 
   void hold(Role& role, int worker) const {
-    role.holds = in_buckets(input_, holds_);
+    role.holds = holds_;
     for (const auto& bucket : buckets_) role.holds.buckets += bucket.bytes;
     // A worker that updates nothing keeps nothing for it; worker 0 has the outputs of all, and their gradients.
     if (worker > 0)

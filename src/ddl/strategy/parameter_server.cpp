@@ -114,13 +114,14 @@ Plan parameter_server(const StrategyInput& input) {
   plan.serving = {servers, !async && !bounded, stale};
   // Norms of whole parameters want whole sums.
   if (!input.parameter_norms) plan.serving.window = kWindow;
-  const auto whole = plan.roles[0];
+  auto whole = plan.roles[0];
+  whole.holds = in_buckets(input, whole.holds);
   const auto buckets = shards(input, servers);
   plan.roles.clear();
   for (int r = 0; r <= servers; ++r) {
     const bool serves = r < servers;
     if (!serves && input.workers == servers) break;
-    Role role{serves ? fmt::format("server {}", r) : "worker", r, serves ? 1 : input.workers - servers, {}, in_buckets(input, whole.holds), whole.stages, buckets};
+    Role role{serves ? fmt::format("server {}", r) : "worker", r, serves ? 1 : input.workers - servers, {}, whole.holds, whole.stages, buckets};
     write_worker(input, role);
     role.holds.optimizer = 0;
     for (const auto& each : buckets) role.holds.buckets += each.bytes;

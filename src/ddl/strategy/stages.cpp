@@ -12,17 +12,6 @@ namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-/// The number of each layer's first parameter among those that train.
-std::vector<int> first_parameters(const ModelGraph& graph) {
-  std::vector<int> first;
-  int next = 0;
-  for (const auto& layer : graph.layers) {
-    first.push_back(next);
-    for (const auto& spec : layer.parameters) next += spec.trainable ? 1 : 0;
-  }
-  return first;
-}
-
 std::vector<int> parameters_used(const ModelGraph& graph, const std::vector<int>& first, int begin, int end) {
   std::vector<int> used;
   const auto add = [&](int layer, int only) {
@@ -50,6 +39,16 @@ int stage_of(const std::vector<Stage>& stages, int layer) {
 }
 
 }  // namespace
+
+std::vector<int> first_parameters(const ModelGraph& graph) {
+  std::vector<int> first;
+  int next = 0;
+  for (const auto& layer : graph.layers) {
+    first.push_back(next);
+    for (const auto& spec : layer.parameters) next += spec.trainable ? 1 : 0;
+  }
+  return first;
+}
 
 std::vector<Stage> make_stages(const ModelGraph& graph, const std::vector<int>& cuts) {
   const int layers = static_cast<int>(graph.layers.size());

@@ -35,6 +35,9 @@ std::vector<int> inputs_of(const ModelGraph& graph, const Stage& stage);
 /// Whether a stage needs something of the batch: an input, or, being the last, what the answers are measured against.
 bool needs_batch(const ModelGraph& graph, const std::vector<Stage>& stages, int stage);
 
+/// The number of each layer's first parameter among those that train.
+std::vector<int> first_parameters(const ModelGraph& graph);
+
 /// Forward, one sample.
 std::int64_t flops_of(const ModelGraph& graph, const Stage& stage);
 std::int64_t kept_elements_of(const ModelGraph& graph, const Stage& stage);

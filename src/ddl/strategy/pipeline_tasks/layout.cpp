@@ -33,6 +33,7 @@ Crossing learning_part(const Crossing& crossing) {
 PipelineLayout::PipelineLayout(const StrategyInput& of, const Pipeline& form)
     : input(of),
       pipeline(form),
+      memory(of),
       samples((local_batch(of, form.replicas * form.shards) + form.micro_batches - 1) / form.micro_batches),
       segments(make_stages(of.graph, cuts_of_segments(of.graph, form.cuts))),
       segments_of_stage(form.cuts.size()),

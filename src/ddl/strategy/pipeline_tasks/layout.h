@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ddl/plan/plan.h"
+#include "ddl/strategy/pass_memory.h"
 #include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
 
 namespace ddl {
@@ -26,6 +27,7 @@ struct PipelineLayout {
 
   const StrategyInput& input;
   const Pipeline& pipeline;
+  NetworkMemory memory;
   std::int64_t samples;                             ///< of a micro-batch, at most
   std::vector<Stage> segments;
   std::vector<int> stage_of_segment;

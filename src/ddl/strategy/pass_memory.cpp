@@ -1,0 +1,175 @@
+#include "ddl/strategy/pass_memory.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ddl/nn/split/split.h"
+#include "ddl/strategy/common.h"
+#include "ddl/strategy/partition/crossing.h"
+#include "ddl/strategy/stages.h"
+
+namespace ddl {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+}  // namespace
+
+/// One stage. Values are called by the layers that made their memory.
+class Walk {
+ public:
+  Walk(const NetworkMemory& network, const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket)
+      : network_(network), input_(network.input_), layers_(input_.graph.layers), segments_(segments), samples_(samples), in_bucket_(in_bucket),
+        has_loss_(segments.back().last == static_cast<int>(layers_.size())) {
+    for (const auto& segment : segments_) find_kept(segment);
+    for (const auto& [value, until] : kept_until_) freed_[until] += bytes(value);
+  }
+
+  PassMemory result() {
+    PassMemory memory;
+    for (const auto& [value, until] : kept_until_) (mine(value) ? memory.made : memory.given) += bytes(value);
+    for (const auto& segment : segments_)
+      for (int i = segment.first; i < segment.last; ++i) memory.made += extra(i);
+    if (has_loss_) memory.made += logits();
+    memory.later_peak = go_back(memory.given + memory.made, false);
+    memory.first_peak = go_back(memory.given + memory.made, true);
+    memory.gradients = gradients_;
+    for (const auto& segment : segments_)
+      for (const int parameter : segment.parameters) memory.making = std::max(memory.making, network_.making_[at(parameter)]);
+    return memory;
+  }
+
+ private:
+  bool mine(int layer) const {
+    return std::any_of(segments_.begin(), segments_.end(), [&](const Stage& segment) { return layer >= segment.first && layer < segment.last; });
+  }
+  std::int64_t bytes(int layer) const { return elements_of(layers_[at(layer)].shape) * (is_per_batch(layers_[at(layer)]) ? 1 : samples_) * input_.element_bytes; }
+  std::int64_t extra(int layer) const { return network_.learns_[at(layer)] ? layers_[at(layer)].keeps.extra * samples_ * input_.element_bytes : 0; }
+  std::int64_t logits() const { return logits_bytes(input_, samples_); }
+
+  void keep(int value, int until) {
+    const auto [kept, fresh] = kept_until_.try_emplace(value, until);
+    if (!fresh) kept->second = std::min(kept->second, until);
+  }
+
+  void find_kept(const Stage& segment) {
+    // One without layers is the loss alone.
+    if (segment.first == segment.last) keep(network_.memory_.back(), segment.first);
+    for (int i = segment.first; i < segment.last; ++i) {
+      const auto& layer = layers_[at(i)];
+      const bool leads = i == segment.first && layer.kind == LayerKind::exchange;
+      // What a segment was given is a leaf of its graph, and is kept as long as that, whoever needs it. An exchange gives it what it made.
+      if (leads) keep(i, i);
+      for (const int read : layer.inputs) {
+        const int value = network_.memory_[at(read)];
+        if (!leads && value < segment.first && layers_[at(value)].kind != LayerKind::input) keep(value, segment.first);
+        if (network_.learns_[at(i)] && layer.keeps.inputs) keep(value, i);
+      }
+      if (network_.learns_[at(i)] && layer.keeps.output) keep(network_.memory_[at(i)], i);
+    }
+  }
+
+  /// Gradients of its inputs' values that a layer makes anew. Of a sum and of a view they are its output's own.
+  std::vector<int> made_gradients(int i) const {
+    std::vector<int> values;
+    for (const int read : layers_[at(i)].inputs) {
+      const int value = network_.memory_[at(read)];
+      if (network_.learns_[at(value)] && std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+    }
+    return values;
+  }
+
+  /// Numbers of the parameters that a layer computes gradients of.
+  std::vector<int> parameters_of(int i) const {
+    std::vector<int> numbers;
+    const auto add = [&](int layer, int only) {
+      int number = network_.first_parameter_[at(layer)];
+      const auto& specs = layers_[at(layer)].parameters;
+      for (std::size_t p = 0; p < specs.size(); ++p) {
+        if (!specs[p].trainable) continue;
+        if (only == kNone || only == static_cast<int>(p)) numbers.push_back(number);
+        ++number;
+      }
+    };
+    add(i, kNone);
+    for (const auto& [owner, parameter] : layers_[at(i)].borrowed) add(owner, parameter);
+    return numbers;
+  }
+
+  std::int64_t go_back(std::int64_t live, bool first) {
+    std::int64_t peak = live;
+    std::map<int, std::int64_t> flowing;
+    std::int64_t flows = 0;
+    std::set<int> there;
+    gradients_ = 0;
+    const auto flow = [&](int value) {
+      if (flowing.try_emplace(value, bytes(value)).second) flows += bytes(value);
+    };
+    if (has_loss_) {
+      // The loss's own gradient and the logits', with what the loss kept.
+      peak = std::max(peak, live + 2 * logits());
+      live -= logits();
+    }
+    // Gradients of what is read elsewhere are there before.
+    for (const auto& segment : segments_)
+      for (int i = segment.first; i < segment.last; ++i)
+        if (network_.learns_[at(i)] && network_.last_reader_[at(i)] >= segments_.back().last) flow(i);
+    for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment)
+      for (int i = segment->last; i-- > segment->first;) {
+        if (network_.learns_[at(i)] && !layers_[at(i)].keeps.view) {
+          // Its output's gradient is the sum's summand, and goes on as it is.
+          const bool hands_on = layers_[at(i)].kind == LayerKind::add;
+          if (hands_on) end_flow(flowing, flows, i);
+          for (const int value : made_gradients(i)) flow(value);
+          std::int64_t making = 0;
+          for (const int parameter : parameters_of(i)) making = std::max(making, network_.making_[at(parameter)]);
+          peak = std::max(peak, live + flows + gradients_ + making);
+          if (!hands_on) end_flow(flowing, flows, i);
+          if (first)
+            for (const int parameter : parameters_of(i))
+              if (!in_bucket_.contains(parameter) && there.insert(parameter).second) gradients_ += network_.parameter_bytes_[at(parameter)];
+        }
+        live -= extra(i);
+        if (const auto freed = freed_.find(i); freed != freed_.end()) live -= freed->second;
+        peak = std::max(peak, live + flows + gradients_);
+      }
+    return peak;
+  }
+
+  static void end_flow(std::map<int, std::int64_t>& flowing, std::int64_t& flows, int value) {
+    const auto found = flowing.find(value);
+    if (found == flowing.end()) return;
+    flows -= found->second;
+    flowing.erase(found);
+  }
+
+  const NetworkMemory& network_;
+  const StrategyInput& input_;
+  const std::vector<Layer>& layers_;
+  const std::vector<Stage>& segments_;
+  std::int64_t samples_;
+  const std::set<int>& in_bucket_;
+  bool has_loss_;
+  std::map<int, int> kept_until_;            ///< values, and the layer whose backward frees them
+  std::map<int, std::int64_t> freed_;        ///< by that layer
+  std::int64_t gradients_ = 0;               ///< of parameters, so far
+};
+
+NetworkMemory::NetworkMemory(const StrategyInput& input)
+    : input_(input), learns_(learning_layers(input.graph)), parameter_bytes_(parameter_bytes(input)), making_(bytes_in_the_making(input)), first_parameter_(first_parameters(input.graph)) {
+  const auto& layers = input.graph.layers;
+  const int count = static_cast<int>(layers.size());
+  last_reader_.assign(layers.size(), kNone);
+  for (int i = 0; i < count; ++i) {
+    memory_.push_back(layers[at(i)].keeps.view ? memory_[at(layers[at(i)].inputs[0])] : i);
+    for (const int read : layers[at(i)].inputs) last_reader_[at(memory_[at(read)])] = i;
+  }
+  for (const int output : {count - 1, input.graph.auxiliary})
+    if (output >= 0) last_reader_[at(memory_[at(output)])] = count;
+}
+
+PassMemory NetworkMemory::passes(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket) const {
+  return Walk(*this, segments, samples, in_bucket).result();
+}
+
+}  // namespace ddl
