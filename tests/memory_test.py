@@ -1,0 +1,60 @@
+"""What a plan says that each worker holds at its peak against what tensors and the transport's memory took, for every strategy.
+
+usage: memory_test.py PATH-OF-DDLBENCH [unittest arguments]
+"""
+import sys
+import unittest
+
+from strategies_test import FORMS, THREADS, workers_of
+from training_test import BINARY, Case
+
+PARTS = ("parameters", "gradients", "optimizer", "buckets", "activations")
+# Activations are most of it, parameters are, and both alike; deep enough for every form's stages.
+JOBS = {
+    "resnet18": ["--model", "resnet18", "--dataset", "cifar10", "--batch", 24],
+    "gpt": ["--model", "gpt[hidden=96,layers=6,heads=4,dropout=0]", "--dataset", "language[vocabulary=1000,length=65]", "--batch", 24],
+    "alexnet": ["--model", "alexnet[dropout=0]", "--dataset", "cifar10", "--batch", 24],
+}
+COMMON = ["--synthetic", "--train-samples", 96, "--test-samples", 16, "--no-evaluate", "--steps", 3, "--optimizer", "adam", "--trace", "recent"]
+WITHIN = 0.1
+
+
+def total(holds):
+    return sum(holds[part] for part in PARTS)
+
+
+def planned_of(record, rank):
+    for role in record["plan"]["roles"]:
+        if role["first"] <= rank < role["first"] + role["count"]:
+            return role["holds"]
+    raise KeyError(f"no role has worker {rank}")
+
+
+def shown(holds):
+    return " ".join(f"{part} {holds[part] / 1e6:.1f}" for part in PARTS)
+
+
+class Memory(Case):
+    def measure(self, form, job):
+        record = self.record("--strategy", form, "--workers", 1 if form == "single" else workers_of(form), *job, *COMMON)
+        pairs = [(planned_of(record, rank["rank"]), rank["memory_bytes"]) for rank in record["ranks"]]
+        # Whose tensors are whose cannot be told within a process: the first worker's are all.
+        if form in THREADS:
+            together = {part: sum(planned[part] for planned, _ in pairs) for part in PARTS}
+            pairs = [(together, {part: sum(took[part] for _, took in pairs) for part in PARTS})]
+        return pairs
+
+    def test_is_what_was_planned(self):
+        for name, job in JOBS.items():
+            for form in ["single", *FORMS, *THREADS]:
+                with self.subTest(network=name, strategy=form):
+                    pairs = self.measure(form, job)
+                    # Of workers that differ the one that holds the most counts.
+                    planned, took = max(total(each) for each, _ in pairs), max(total(each) for _, each in pairs)
+                    parts = "\n".join(f"planned {shown(plan)}\ntook    {shown(each)}" for plan, each in pairs)
+                    print(f"{100 * (planned / took - 1):+6.1f} % {name} {form}", flush=True)
+                    self.assertLess(abs(planned / took - 1), WITHIN, f"\n{parts}")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
