@@ -7,7 +7,7 @@
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/config_yaml.h"
 #include "ddl/train/plan_job.h"
-#include "ddl/train/worker.h"
+#include "ddl/train/check_job.h"
 
 namespace ddl {
 namespace {
@@ -108,7 +108,7 @@ Experiment experiment_from(const Json& config, const Json& provenance) {
 
 std::string identity(const Experiment& experiment, const std::string& build, const std::string& dataset_digest) {
   Json kept = experiment.config;
-  for (const auto* key : {"store", "repeat", "trace", "timeout", "collective_timeout"}) kept.erase(key);
+  for (const auto* key : {"store", "repeat", "trace", "timeout", "collective_timeout", "memory_limit"}) kept.erase(key);
   return digest(Json{{"config", kept}, {"build", build}, {"dataset", dataset_digest}}.dump());
 }
 

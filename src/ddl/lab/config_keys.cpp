@@ -61,6 +61,15 @@ Binding seconds(std::string name, std::string standard, std::string help, Second
           }};
 }
 
+Binding bytes(std::string name, std::string standard, std::string help, std::int64_t& (*field)(Experiment&)) {
+  return {{std::move(name), KeyType::bytes, std::move(standard), std::move(help), {}},
+          [field](Experiment& e, const std::string& value) -> Json {
+            const auto size = parse_bytes(parse_text(value)).value;
+            if (size < 0) throw Error(Code::invalid_argument, fmt::format("out of range; got {}, expected a size of 0 or more", in_quotes(value)));
+            return field(e) = size;
+          }};
+}
+
 Binding spec(std::string name, std::string standard, std::string help, Spec& (*field)(Experiment&)) {
   return {{std::move(name), KeyType::spec, std::move(standard), std::move(help), {}},
           [field](Experiment& e, const std::string& value) -> Json {
@@ -153,6 +162,8 @@ std::vector<Binding> make() {
               [](E& e) -> Seconds& { return e.job.timeout; }));
   add(seconds("collective_timeout", "60s", "A worker that does not come to a collective for so long is lost.",
               [](E& e) -> Seconds& { return e.job.collective_timeout; }));
+  add(bytes("memory_limit", "0B", "Most memory that a worker's plan may hold, as in 4GiB; a plan that holds more is refused. 0: all that its machine has.",
+            [](E& e) -> std::int64_t& { return e.job.memory_limit; }));
   add(text("subject", "ddlbench", "Package that is measured.", [](E& e) -> std::string& { return e.subject; }));
   add(text("store", "ddlbench.db", "Results store. none: keep nothing.", [](E& e) -> std::string& { return e.store; }));
   add(integer("repeat", "1", "Runs of the same experiment, one after the other.", 1, 10'000,

@@ -9,6 +9,7 @@
 #include "ddl/core/text.h"
 #include "ddl/lab/process_group.h"
 #include "ddl/measure/clock.h"
+#include "ddl/train/check_job.h"
 #include "ddl/train/failure.h"
 #include "ddl/train/measure_layers.h"
 #include "ddl/train/plan_job.h"
@@ -78,8 +79,10 @@ void follow_measured_layers(Experiment& experiment, const ModelGraph& graph, con
     const auto found = measure_apart(job, shape);
     job.forward_seconds = found.at("forward").get<std::vector<double>>();
     job.backward_seconds = found.at("backward").get<std::vector<double>>();
-    if (const auto findings = verify(plan_job(job, graph), static_cast<int>(graph.parameter_specs().size())); !findings.empty())
+    const auto plan = plan_job(job, graph);
+    if (const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size())); !findings.empty())
       throw Error(Code::invalid_argument, fmt::format("the plan is not sound: {}", join(findings, "; ")));
+    check_memory(job, graph, plan);
     record["measured_layers"] = layers_json(graph, found);
   } catch (const Error& error) {
     job.forward_seconds.clear();

@@ -28,6 +28,8 @@ KernelMemory kernel_memory() {
   return memory;
 }
 
+std::int64_t total_memory() { return static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE); }
+
 std::int64_t processes_killed_for_memory() {
   std::ifstream counters("/proc/vmstat");
   std::string name;

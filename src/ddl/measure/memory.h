@@ -14,6 +14,9 @@ struct KernelMemory {
 /// Errors: io where /proc cannot be read.
 KernelMemory kernel_memory();
 
+/// Bytes of memory that this machine has.
+std::int64_t total_memory();
+
 /// Sets the kernel's high-water mark back to now. False where the kernel does not allow it; the peak then
 /// includes start-up.
 bool reset_peak_resident();

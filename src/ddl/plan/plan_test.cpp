@@ -204,7 +204,7 @@ TEST(Meetings, AreTheSameNumberInAllRolesThatTakePart) {
 TEST(VerifyPlan, FindsTooMuchMemory) {
   auto plan = two_workers();
   plan.roles[0].holds.activations = 100;
-  expect_finding(plan, "holds 100 bytes; the limit is 99", 2, 99);
+  expect_finding(plan, "holds 100 B (parameters 0 B, gradients 0 B, optimizer 0 B, buckets 0 B, activations 100 B), more than the limit of 99 B", 2, 99);
 }
 
 // A role each, and sixteen messages: a minute's work where it grew with the square.

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "ddl/core/error.h"
+#include "ddl/core/units.h"
 #include "ddl/plan/meetings.h"
 
 namespace ddl {
@@ -288,7 +289,7 @@ std::vector<std::string> verify(const Plan& plan, int parameters, std::int64_t m
   }
   for (const auto& role : plan.roles)
     if (memory_limit > 0 && role.holds.total() > memory_limit)
-      findings.push_back(fmt::format("{} holds {} bytes; the limit is {}", role.name, role.holds.total(), memory_limit));
+      findings.push_back(fmt::format("{} holds {} ({}), more than the limit of {}", role.name, to_string(Bytes{role.holds.total()}), to_string(role.holds), to_string(Bytes{memory_limit})));
   return findings;
 }
 

@@ -160,7 +160,6 @@ Plan local_sgd(const StrategyInput& input) {
   plan.local_from = post;
   auto& role = plan.roles[0];
   role.buckets = network_buckets(input);
-  role.holds = in_buckets(input, role.holds);
   const auto count = static_cast<int>(role.buckets.size());
   const auto backward = static_cast<int>(role.tasks.size()) - 1;
   for (int b = 0; b < count; ++b) {

@@ -1,3 +1,5 @@
+#include "ddl/train/check_job.h"
+
 #include <algorithm>
 
 #include "ddl/collective/algorithms.h"
@@ -5,6 +7,8 @@
 #include "ddl/collective/native.h"
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
+#include "ddl/core/units.h"
+#include "ddl/measure/memory.h"
 #include "ddl/nn/model.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/train/device_list.h"
@@ -13,7 +17,6 @@
 #include "ddl/train/parameter_shards.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
-#include "ddl/train/worker.h"
 #include "ddl/transport/builtin.h"
 #include "ddl/transport/fabric_description.h"
 #include "ddl/transport/mpi/implementations.h"
@@ -86,6 +89,26 @@ void check_training(const Job& job) {
 
 }  // namespace
 
+void check_memory(const Job& job, const ModelGraph& graph, const Plan& plan) {
+  const bool on_host = parse_device(job.workers.front().device).kind == "cpu";
+  // A GPU's memory is not asked for here: that would make the coordinator a process that uses it.
+  const auto limit = job.memory_limit > 0 ? job.memory_limit : on_host ? total_memory() : 0;
+  // Plans do not know of the segments that a single stage is run again in: all that is certain then are the other parts.
+  const bool unknown = job.recompute && plan.stages.size() == 1;
+  auto sure = plan;
+  std::int64_t together = 0;
+  for (auto& role : sure.roles) {
+    if (unknown) role.holds.activations = 0;
+    together += role.count * role.holds.total();
+  }
+  const auto advice = "; a smaller batch, recompute, another strategy (sharded, tensor and pipelines hold parts) or fewer workers hold less";
+  if (const auto findings = verify(sure, static_cast<int>(graph.parameter_specs().size()), limit); !findings.empty())
+    refuse("memory_limit", fmt::format("the plan of '{}' does not fit: {}{}", job.strategy.name, join(findings, "; "), advice));
+  if (job.memory_limit == 0 && on_host && job.transport != "mpi" && together > limit)
+    refuse("memory_limit", fmt::format("the plan of '{}' does not fit: {} workers hold {} together, more than this machine's {}{}", job.strategy.name, job.workers.size(),
+                                       to_string(Bytes{together}), to_string(Bytes{limit}), advice));
+}
+
 void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
   const auto workers = static_cast<std::int64_t>(job.workers.size());
   of_key("strategy", [&] { return builtin_strategies().at(job.strategy.name); });
@@ -144,6 +167,7 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     refuse("workers", fmt::format("more workers than samples of a batch; got {} workers, expected at most {}, the batch", shares, job.batch));
   const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
   if (!findings.empty()) refuse("strategy", fmt::format("the plan of '{}' is not sound: {}", job.strategy.name, join(findings, "; ")));
+  check_memory(job, graph, plan);
 }
 
 }  // namespace ddl

@@ -76,6 +76,7 @@ struct Job {
   TraceMode trace = TraceMode::recent;
   Seconds timeout{0};              ///< of the whole run; 0: none
   Seconds collective_timeout{60};  ///< a peer that does not come to a collective for so long is lost
+  std::int64_t memory_limit = 0;   ///< bytes that a worker's plan may hold; 0: what its machine has
 };
 
 }  // namespace ddl

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "ddl/core/error.h"
+#include "ddl/data/dataset.h"
+#include "ddl/nn/graph.h"
+#include "ddl/plan/plan.h"
+#include "ddl/train/job.h"
+
+namespace ddl {
+
+/// What is wrong with a job, and which key of it says so.
+class JobFault : public Error {
+ public:
+  JobFault(std::string key, Code code, const std::string& message) : Error(code, message), key_(std::move(key)) {}
+  /// As experiments name it: "workers".
+  const std::string& key() const { return key_; }
+
+ private:
+  std::string key_;
+};
+
+/// Throws a JobFault, unsupported or invalid_argument, for anything in the job that this build cannot run, before any
+/// process is started: an unknown name or option, a device that is absent, more workers than samples, an unsound plan, or one that does not fit into memory.
+/// `shape` and `samples` are the training set's; samples 0: not known yet.
+void check_job(const Job& job, const SampleShape& shape, std::int64_t samples);
+
+/// Throws a JobFault where a worker's plan holds more than Job::memory_limit or, where none is given and workers are on the processor, one of them or all
+/// together hold more than this machine has. Of segments that a single stage is run again in plans know nothing: activations do not count there.
+void check_memory(const Job& job, const ModelGraph& graph, const Plan& plan);
+
+}  // namespace ddl
