@@ -24,6 +24,7 @@ struct Line {
   int most_workers = 0;
   bool by_share = false;   ///< weak scaling: the same batch per worker, not the same batch
   std::vector<const RunView*> points;
+  std::string way, way_alone;   ///< way_of() its points, with transports and without
 };
 
 bool of_transport(std::string_view key) { return key == "transport" || key == "collective" || key == "fabric"; }
@@ -85,10 +86,11 @@ void begin_lines(std::vector<Line>& lines, const Group& group) {
   for (std::size_t i = 0; i < group.runs.size(); ++i) {
     const auto& run = *group.runs[i];
     if (!is_plotted(run) || run.workers > 1) continue;
+    const auto way = way_of(run, false);
     bool used = false;
     for (auto& line : std::span(lines).first(static_cast<std::size_t>(several))) {
       const auto& first = *line.points.front();
-      if (way_of(first, false) != way_of(run, false) || !same_batch(first, run, line.by_share)) continue;
+      if (line.way_alone != way || !same_batch(first, run, line.by_share)) continue;
       add_point(line, run, i);
       used = true;
     }
@@ -115,12 +117,13 @@ std::vector<Line> scaling_lines(const Group& group) {
     if (!is_plotted(run) || run.workers == 1) continue;
     const auto way = way_of(run, true);
     auto line = std::find_if(lines.begin(), lines.end(), [&](const Line& other) {
-      const auto& first = *other.points.front();
-      return way_of(first, true) == way && same_batch(first, run, other.by_share);
+      return other.way == way && same_batch(*other.points.front(), run, other.by_share);
     });
     if (line == lines.end()) {
       line = lines.emplace(lines.end());
       line->by_share = weak.contains(way);
+      line->way = way;
+      line->way_alone = way_of(run, false);
     }
     add_point(*line, run, i);
   }
