@@ -234,6 +234,16 @@ class Data(CommandLine):
         self.assertEqual(len(names), 6)
 
 
+    def test_sweep_compares_at_one_global_batch(self):
+        study = self.write("unequal.yaml", "matrix:\n  - - {strategy: data, workers: 2, batch: 64}\n    - {strategy: model, workers: 4, batch: 128}\n")
+        self.refused(["sweep", study], 2, "unequal.yaml:3:44: batch: what is compared has the same global batch",
+                     "got 64 for data with cpu:2 and 128 for model with cpu:4", "--unequal-batch")
+        cases = [experiment["case"] for experiment in self.document("sweep", study, "--unequal-batch", "--dry-run", "--json")["experiments"]]
+        self.assertEqual(cases, ["lenet, 2 workers, data, batch 64", "lenet, 4 workers, model, batch 128"])
+        equal = self.document("sweep", study, "--batch", "64", "--dry-run", "--json")["experiments"]
+        self.assertEqual([experiment["case"] for experiment in equal], ["lenet, 2 workers, data", "lenet, 4 workers, model"])
+
+
 class Terminals(CommandLine):
     def test_completions_can_be_sourced(self):
         script = self.run_it("completion", "bash").stdout

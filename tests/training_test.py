@@ -520,6 +520,24 @@ class Results(Case):
         self.assertEqual(rows["counts"], {"ok": 2})
         self.assertEqual(len(rows["runs"]), 2)
 
+    def test_unequal_batches_are_compared_only_where_asked_for(self):
+        study = pathlib.Path(self.folder) / "weak.yaml"
+        study.write_text("base: {synthetic: true, train_samples: 256, test_samples: 64, steps: 3}\n"
+                         "experiments:\n  - {strategy: single, workers: 1, batch: 16}\n  - {strategy: data, workers: 2, batch: 32}\n")
+        refused = run("sweep", study, cwd=self.folder)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("got 16 for single with cpu:1 and 32 for data with cpu:2", refused.stderr)
+        self.assertFalse((pathlib.Path(self.folder) / "ddlbench.db").exists())
+        asked = run("sweep", study, "--unequal-batch", "--report", "together.html", cwd=self.folder)
+        self.assertEqual(asked.returncode, 0, asked.stderr)
+        self.assertIn("stand together, as was asked for", asked.stderr)
+        for arguments, said, line in (((), "Global batches differ", False), (("--unequal-batch",), "as was asked for", True)):
+            self.assertEqual(run("report", "-o", "page.html", *arguments, cwd=self.folder).returncode, 0)
+            page = (pathlib.Path(self.folder) / "page.html").read_text()
+            self.assertIn(said, page)
+            self.assertEqual("data over shm, 16 samples a worker" in page, line)
+            self.assertEqual("lenet on fashion-mnist, batch 16</th>" in page, not line)
+
     def sweep_of(self, experiments):
         study = pathlib.Path(self.folder) / "small.yaml"
         study.write_text("study: small\nbase: {train_samples: 256, test_samples: 64, batch: 32, steps: 3}\n"

@@ -11,6 +11,7 @@ struct Options {
   Output output;
   std::vector<std::string> runs;
   std::string study, store = "ddlbench.db", file = "report.html";
+  bool unequal_batch = false;
 };
 
 std::vector<Json> chosen(const Options& options) {
@@ -30,7 +31,7 @@ Exit act(const Options& options) {
   if (options.output.json && options.file == "-")
     throw Error(Code::invalid_argument, "--output: standard output cannot hold a page and be one JSON document; got -, expected a file");
   const auto records = chosen(options);
-  const auto page = render_report(records);
+  const auto page = render_report(records, options.unequal_batch ? Batches::together : Batches::apart);
   if (options.file == "-") {
     options.output.data(page);
     return Exit::ok;
@@ -52,6 +53,7 @@ Command add_report(CLI::App& root) {
   app->add_option("--study", options->study, "All runs of a study.")->type_name("STUDY");
   app->add_option("--store", options->store, "Results store.")->type_name("FILE")->capture_default_str();
   app->add_option("-o,--output", options->file, "File to write; - for standard output.")->type_name("FILE")->capture_default_str();
+  app->add_flag("--unequal-batch", options->unequal_batch, "Put runs of different global batches into the same tables and figures.");
   return {app, [options] { return act(*options); }};
 }
 

@@ -14,7 +14,7 @@ namespace {
 struct Options {
   Output output;
   std::string study, store = "ddlbench.db", report;
-  bool allow_build_change = false;
+  bool allow_build_change = false, unequal_batch = false;
 };
 
 std::string newest_study(const Store& store) {
@@ -68,7 +68,7 @@ Exit act(const Options& options, AgentHub* launched) {
   }
   auto plan = plan_runs(unfinished, &store, false);
   plan.done.insert(plan.done.begin(), done.begin(), done.end());
-  return run_study(study, "", plan, recorder, options.report, options.output, launched);
+  return run_study(study, "", plan, recorder, {options.report, options.unequal_batch ? Batches::together : Batches::apart}, options.output, launched);
 }
 
 }  // namespace
@@ -80,6 +80,7 @@ Command add_resume(CLI::App& root, AgentHub* launched) {
   app->add_option("study", options->study, "Name of the study. Without one, the newest in the store.")->type_name("STUDY");
   app->add_option("--store", options->store, "Results store.")->type_name("FILE")->capture_default_str();
   app->add_option("--report", options->report, "Write an offline HTML page about the study.")->type_name("FILE");
+  app->add_flag("--unequal-batch", options->unequal_batch, "Compare runs although their global batches differ.");
   app->add_flag("--allow-build-change", options->allow_build_change, "Go on with another build than the study began with.");
   return {app, [options, launched] { return act(*options, launched); }};
 }

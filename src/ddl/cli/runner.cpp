@@ -5,7 +5,6 @@
 
 #include "ddl/core/error.h"
 #include "ddl/lab/signals.h"
-#include "ddl/report/report.h"
 
 namespace ddl {
 namespace {
@@ -84,9 +83,9 @@ Outcome run_all(const std::vector<Pending>& pending, Recorder& recorder, const O
   return outcome;
 }
 
-void say_results(const std::vector<Json>& records, const Output& output) {
+void say_results(const std::vector<Json>& records, const Output& output, Batches batches) {
   if (records.empty()) return;
-  output.say("\n" + render_table(records));
+  output.say("\n" + render_table(records, batches));
   output.say(render_where_time_went(records));
   if (const auto beside_fp32 = render_precisions(records); !beside_fp32.empty()) output.say(beside_fp32);
 }

@@ -7,6 +7,7 @@
 #include "ddl/cli/progress.h"
 #include "ddl/cli/recorder.h"
 #include "ddl/lab/config.h"
+#include "ddl/report/report.h"
 
 namespace ddl {
 
@@ -30,7 +31,7 @@ struct Outcome {
 Outcome run_all(const std::vector<Pending>& pending, Recorder& recorder, const Output& output, AgentHub* launched);
 
 /// For people, on standard error: the table of `records` and where the time went.
-void say_results(const std::vector<Json>& records, const Output& output);
+void say_results(const std::vector<Json>& records, const Output& output, Batches batches = Batches::apart);
 
 /// `case: state: reason` of each run that is not ok.
 void say_failures(const std::vector<Json>& records, const Output& output);

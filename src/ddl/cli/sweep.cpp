@@ -8,7 +8,6 @@
 #include "ddl/core/error.h"
 #include "ddl/lab/comparable.h"
 #include "ddl/lab/signals.h"
-#include "ddl/report/report.h"
 
 namespace ddl {
 namespace {
@@ -58,8 +57,8 @@ Exit act(const Options& options, AgentHub* launched) {
   }
   if (options.dry) return dry_run(study, options.output);
   Recorder recorder(store, options.output);
-  return run_study(study.name, study.digest, plan_runs(study.experiments, recorder.store(), options.fresh), recorder, options.report,
-                   options.output, launched);
+  return run_study(study.name, study.digest, plan_runs(study.experiments, recorder.store(), options.fresh), recorder,
+                   {options.report, options.unequal_batch ? Batches::together : Batches::apart}, options.output, launched);
 }
 
 Json line_of(const Json& record) {
@@ -71,7 +70,7 @@ Json line_of(const Json& record) {
 }  // namespace
 
 Exit run_study(const std::string& name, const std::string& digest, const RunPlan& plan, Recorder& recorder,
-               const std::string& report, const Output& output, AgentHub* launched) {
+               const StudyReport& report, const Output& output, AgentHub* launched) {
   for (const auto& pending : plan.pending) recorder.keep(pending.record);
   if (!plan.done.empty())
     output.say(fmt::format("{} of {} runs are done already (--fresh runs them again)", plan.done.size(),
@@ -80,10 +79,10 @@ Exit run_study(const std::string& name, const std::string& digest, const RunPlan
   auto records = plan.done;
   records.insert(records.end(), outcome.records.begin(), outcome.records.end());
 
-  if (!report.empty()) {
+  if (!report.file.empty()) {
     try {
-      write_file(report, render_report(records));
-      output.say("report: " + report);
+      write_file(report.file, render_report(records, report.batches));
+      output.say("report: " + report.file);
     } catch (const Error& error) {
       print_error(error.what());
       if (outcome.exit == Exit::ok) outcome.exit = Exit::failure;
@@ -97,9 +96,9 @@ Exit run_study(const std::string& name, const std::string& digest, const RunPlan
     for (const auto& record : records) lines.push_back(line_of(record));
     output.document({{"schema", "ddlbench.sweep/1"}, {"study", name}, {"digest", digest}, {"executed", outcome.records.size()},
                      {"done_before", plan.done.size()}, {"left", left},
-                     {"report", report.empty() ? Json() : Json(report)}, {"runs", lines}});
+                     {"report", report.file.empty() ? Json() : Json(report.file)}, {"runs", lines}});
   } else {
-    say_results(records, output);
+    say_results(records, output, report.batches);
   }
   say_failures(outcome.records, output);
   if (plan.pending.empty())
@@ -117,7 +116,7 @@ Command add_sweep(CLI::App& root, AgentHub* launched) {
   app->add_option("study", options->file, "Study in YAML, or the name of one that ships with ddlbench.")->type_name("STUDY")->required();
   app->add_flag("--fresh", options->fresh, "Run everything again, whatever the store holds.");
   app->add_option("--report", options->report, "Write an offline HTML page about the study.")->type_name("FILE");
-  app->add_flag("--unequal-batch", options->unequal_batch, "Compare strategies and packages although their global batches differ.");
+  app->add_flag("--unequal-batch", options->unequal_batch, "Compare although global batches differ, as weak scaling does; in the report, too.");
   app->add_option("--jobs", options->jobs, "Where to run.")->type_name("local|slurm")->default_str("local");
   app->add_flag("--predict-only", options->predict_only, "Predict and run nothing (not in this version).");
   app->add_flag("--dry-run", options->dry, "Print the experiments; run nothing.");

@@ -5,6 +5,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
+#include "ddl/lab/comparable.h"
 
 namespace ddl {
 namespace {
@@ -41,13 +42,27 @@ std::string words(const Experiment& experiment, const std::string& key) {
 }
 
 bool matters(const Experiment& experiment, const std::string& key) {
-  return experiment.job.workers.size() > 1 || (key != "transport" && key != "collective" && key != "collective_timeout");
+  return experiment.job.workers.size() > 1 || (key != "transport" && key != "collective" && key != "fabric" && key != "collective_timeout");
+}
+
+bool is_among(const std::vector<std::string>& keys, const std::string& key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
+
+/// Said of every experiment where they differ in them, even where other words tell these apart already: a reader compares by them.
+const std::vector<std::string>& said_keys() {
+  static const std::vector<std::string> keys = [] {
+    std::vector<std::string> all = compared_keys();
+    all.insert(all.begin() + 1, "dataset");
+    all.push_back("batch");
+    return all;
+  }();
+  return keys;
 }
 
 std::vector<std::string> naming_order() {
-  std::vector<std::string> order{"model", "workers", "subject", "dataset", "strategy", "transport", "collective", "batch"};
+  std::vector<std::string> order{"model", "workers"};
+  order.insert(order.end(), said_keys().begin(), said_keys().end());
   for (const auto& key : experiment_keys())
-    if (std::find(order.begin(), order.end(), key.name) == order.end()) order.push_back(key.name);
+    if (!is_among(order, key.name)) order.push_back(key.name);
   return order;
 }
 
@@ -63,7 +78,7 @@ void lengthen(std::vector<Words>& names, const std::vector<Experiment>& experime
   for (std::size_t i = 0; i < experiments.size(); ++i)
     if (all || matters(experiments[i], key))
       if (const auto word = words(experiments[i], key); !word.empty()) longer[i].push_back(word);
-  if (always || distinct(longer) > distinct(names)) names = std::move(longer);
+  if (always || (!all && is_among(said_keys(), key)) || distinct(longer) > distinct(names)) names = std::move(longer);
 }
 
 }  // namespace

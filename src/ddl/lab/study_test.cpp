@@ -80,6 +80,11 @@ TEST_F(StudyFile, NamesWhatVaries) {
             (std::vector<std::string>{"lenet, 1 worker, shm", "lenet, 1 worker, tcp"}));
 }
 
+TEST_F(StudyFile, NamesWhatIsComparedEvenWhereWorkersTellApart) {
+  EXPECT_EQ(names(read("matrix: [[{strategy: single}, {strategy: data, workers: 2}, {strategy: model, workers: 4, batch: 128}]]")),
+            (std::vector<std::string>{"lenet, 1 worker, single, batch 64", "lenet, 2 workers, data, batch 64", "lenet, 4 workers, model, batch 128"}));
+}
+
 TEST_F(StudyFile, OverridesWinAndChangeTheDigest) {
   Settings overrides;
   set(overrides, "batch", "32", "--batch");

@@ -3,15 +3,20 @@
 #include <string>
 #include <vector>
 
+#include "ddl/report/report.h"
 #include "ddl/report/run_view.h"
 
 namespace ddl {
 
-/// Runs that can be compared: the same study, model, data set and global batch.
+/// Runs that can be compared: the same study, model and data set, and the same global batch unless others were asked for.
 struct Group {
-  std::string study, model, dataset, batch;
+  std::string study, model, dataset;
+  std::string batch;         ///< several, where they stand together: "64 and 128"
   std::vector<const RunView*> runs;
   std::string short_title;   ///< the model where that tells it from the other groups, else title()
+  bool several_batches = false;      ///< in this group
+  bool other_batches = false;        ///< in other groups, of the same model and data set
+  bool several_strategies = false;
 
   /// `lenet on fashion-mnist, batch 64`
   std::string title() const;
@@ -22,10 +27,21 @@ struct Group {
 };
 
 /// Sets speed-up and efficiency of every run against the one-worker run of the same subject, model, data set and global
-/// batch: of its own study where there is one, else of another.
-void compare(std::vector<RunView>& views);
+/// batch: of its own study where there is one, else of another. Where batches stand together one of the same batch per worker will do.
+void compare(std::vector<RunView>& views, Batches batches = Batches::apart);
 
 /// In the order in which the views come.
-std::vector<Group> group_runs(const std::vector<RunView>& views);
+std::vector<Group> group_runs(const std::vector<RunView>& views, Batches batches = Batches::apart);
+
+/// Rows of a table under one heading.
+struct Section {
+  std::string heading;   ///< empty where there is one section alone
+  std::vector<const RunView*> runs;
+};
+/// Studies one after the other; within them, where runs of one model and data set have different batches, group after group.
+std::vector<Section> sections(const std::vector<Group>& groups);
+
+/// What a reader must know where global batches differ; empty where they do not.
+std::string batches_note(const std::vector<Group>& groups);
 
 }  // namespace ddl

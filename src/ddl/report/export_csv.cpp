@@ -63,6 +63,8 @@ std::string export_csv_summary(const Json& record) {
       {"dataset", cell(run.dataset)},
       {"batch", cell(run.batch)},
       {"workers", run.workers > 0 ? std::to_string(run.workers) : ""},
+      {"strategy", cell(text_at(record, {"config", "strategy"}))},
+      {"precision", cell(text_at(record, {"config", "precision"}))},
       {"transport", cell(run.transport)},
       {"started", cell(run.started)},
       {"samples_per_s", cell(number_at(record, {"throughput", "median"}))},

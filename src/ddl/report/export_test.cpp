@@ -55,6 +55,8 @@ TEST(Export, CsvSummaryIsOneLineOfAsManyCells) {
   const auto lines = split(export_csv_summary(record), '\n');
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(split(lines[0], ',').size(), split(lines[1], ',').size());
+  EXPECT_NE(lines[0].find(",batch,workers,strategy,precision,transport,"), std::string::npos) << lines[0];
+  EXPECT_NE(lines[1].find(",64,2,data,fp32,shm,"), std::string::npos) << lines[1];
   const auto empty = split(export_csv_summary(Json::object()), '\n');
   EXPECT_EQ(split(empty[0], ',').size(), split(empty[1], ',').size()) << empty[1];
 }

@@ -64,11 +64,11 @@ std::string page_html(const std::string& header, const std::vector<PagePart>& pa
   return out;
 }
 
-std::string render_report(const std::vector<Json>& records) {
+std::string render_report(const std::vector<Json>& records, Batches batches) {
   PageContent content;
   content.views = view_runs(records);
-  compare(content.views);
-  content.groups = group_runs(content.views);
+  compare(content.views, batches);
+  content.groups = group_runs(content.views, batches);
 
   Specifications plots;
   const std::vector<PagePart> parts{

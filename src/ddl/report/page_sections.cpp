@@ -1,7 +1,9 @@
 // The parts of the page that show results: the table and the plots.
-#include <set>
+#include <algorithm>
 
 #include <fmt/format.h>
+
+#include "ddl/core/text.h"
 
 #include "ddl/report/escape.h"
 #include "ddl/report/format.h"
@@ -11,6 +13,9 @@
 
 namespace ddl {
 namespace {
+
+/// Of a run, in characters, for a figure that is half as wide as the page.
+constexpr std::size_t kShortName = 30;
 
 std::string glyph(const std::string& shape) {
   if (shape == "square") return "■";
@@ -45,6 +50,21 @@ std::string cell_html(const RunView& run, std::size_t column, const std::string&
                      interval.empty() ? "" : "<div class=\"interval\">" + html(interval) + "</div>");
 }
 
+std::string heading_row(const std::string& heading, std::size_t columns) {
+  if (heading.empty()) return "";
+  return fmt::format("<tr class=\"heading\"><th scope=\"rowgroup\" colspan=\"{}\">{}</th></tr>\n", columns, html(heading));
+}
+
+std::string row_html(const RunView& run) {
+  const auto texts = cells(run);
+  std::string out = fmt::format("<tr class=\"run{}\">", run.ok() ? "" : " failed");
+  for (std::size_t c = 0; c < kColumns; ++c) out += cell_html(run, c, texts[c]);
+  out += "</tr>\n";
+  if (!run.ok() && !run.reason.empty())
+    out += fmt::format("<tr class=\"reason\"><td colspan=\"{}\">{}: {}</td></tr>\n", kColumns, html(texts.back()), html(run.reason));
+  return out;
+}
+
 std::string ledger_legend(const PageContent& content) {
   std::string out = "<ul class=\"legend causes\">";
   for (const auto cause : causes_present(content.groups))
@@ -64,14 +84,16 @@ std::string ledger_table(const PageContent& content) {
   out +=
       "<th scope=\"col\" class=\"number\">step</th><th scope=\"col\" class=\"number\">hidden "
       "communication</th></tr></thead><tbody>\n";
-  for (const auto& view : content.views) {
-    if (!view.has_ledger()) continue;
-    for (const auto& rank : view.ranks) {
-      out += fmt::format("<tr><th scope=\"row\">{}, rank {}</th>", html(view.label), rank.rank);
-      for (const auto cause : causes) out += fmt::format("<td class=\"number\">{}</td>", in_figures(rank[cause]));
-      out += fmt::format("<td class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n", in_figures(rank.total_ms()),
-                         rank.overlapped_ms ? in_figures(*rank.overlapped_ms) : "-");
-    }
+  for (const auto& [heading, runs] : sections(content.groups)) {
+    out += heading_row(heading, causes.size() + 3);
+    for (const auto* run : runs)
+      if (run->has_ledger())
+        for (const auto& rank : run->ranks) {
+          out += fmt::format("<tr><th scope=\"row\">{}, rank {}</th>", html(run->label), rank.rank);
+          for (const auto cause : causes) out += fmt::format("<td class=\"number\">{}</td>", in_figures(rank[cause]));
+          out += fmt::format("<td class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n", in_figures(rank.total_ms()),
+                             rank.overlapped_ms ? in_figures(*rank.overlapped_ms) : "-");
+        }
   }
   return out + "</tbody></table></div></details>\n";
 }
@@ -83,7 +105,9 @@ std::string figures(const PageContent& content, Specifications& plots, const std
     for (std::size_t m = 0; m < makers.size(); ++m)
       if (const Plot plot = makers[m](content.groups[g]); plot.present())
         out += figure_html(plot, fmt::format("{}-{}-{}", kind, g, m), plots);
-  return out.empty() ? "" : "<div class=\"figures\">\n" + out + "</div>\n";
+  // Beside each other, figures would have no room for long names of rows.
+  const bool wide = std::any_of(content.views.begin(), content.views.end(), [](const RunView& view) { return display_width(view.series) > kShortName; });
+  return out.empty() ? "" : fmt::format("<div class=\"figures{}\">\n{}</div>\n", wide ? " wide" : "", out);
 }
 
 }  // namespace
@@ -116,24 +140,11 @@ std::string results_html(const PageContent& content) {
     out += fmt::format("<th scope=\"col\"{}>{}{}</th>", column.is_number ? " class=\"number\"" : "", column.title,
                        column.unit.empty() ? "" : fmt::format("<div class=\"unit\">{}</div>", column.unit));
   out += "</tr></thead>\n<tbody>\n";
-  std::set<std::string> studies;
-  for (const auto& view : content.views) studies.insert(view.study);
-  const std::string* study = nullptr;
-  for (const auto& view : content.views) {
-    if (studies.size() > 1 && (!study || *study != view.study)) {
-      study = &view.study;
-      out += fmt::format("<tr class=\"study\"><th scope=\"rowgroup\" colspan=\"{}\">{}</th></tr>\n", kColumns,
-                         view.study.empty() ? "outside a study" : "study " + html(view.study));
-    }
-    const auto texts = cells(view);
-    out += fmt::format("<tr class=\"run{}\">", view.ok() ? "" : " failed");
-    for (std::size_t c = 0; c < kColumns; ++c) out += cell_html(view, c, texts[c]);
-    out += "</tr>\n";
-    if (!view.ok() && !view.reason.empty())
-      out += fmt::format("<tr class=\"reason\"><td colspan=\"{}\">{}: {}</td></tr>\n", kColumns, html(texts.back()),
-                         html(view.reason));
+  for (const auto& [heading, runs] : sections(content.groups)) {
+    out += heading_row(heading, kColumns);
+    for (const auto* run : runs) out += row_html(*run);
   }
-  return section_html("results", "Results", "", out + "</tbody></table></div>\n");
+  return section_html("results", "Results", batches_note(content.groups), out + "</tbody></table></div>\n");
 }
 
 std::string scaling_html(const PageContent& content, Specifications& plots) {

@@ -72,6 +72,20 @@ TEST(Page, NeverThrowsOverMissingFields) {
     }
 }
 
+TEST(Page, SetsUnequalBatchesApart) {
+  std::vector<Json> records = synthetic_study();
+  for (const int workers : {1, 2}) records.push_back(synthetic_record({.workers = workers, .number = 20 + workers, .batch = 128}));
+  const auto page = render_report(records);
+  EXPECT_EQ(count(page, "<tr class=\"heading\""), 2 * 3u) << "of the results, and of the ledger";
+  EXPECT_EQ(count(page, "Global batches differ"), 1u);
+  EXPECT_EQ(count(page, "<tr class=\"run"), 8u);
+  EXPECT_NE(page.find("lenet on fashion-mnist, batch 128: throughput against workers"), std::string::npos);
+  const auto together = render_report(records, Batches::together);
+  EXPECT_EQ(count(together, "<tr class=\"heading\""), 0u);
+  EXPECT_EQ(count(together, "as was asked for"), 1u);
+  EXPECT_NE(together.find("data over shm, batch 128"), std::string::npos);
+}
+
 TEST(Page, ShowsFailuresAndPeers) {
   auto records = synthetic_study();
   records[2] = failed_record({.workers = 2, .transport = "tcp", .number = 2}, "rank 1 ended by signal 9");

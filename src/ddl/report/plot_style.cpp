@@ -25,11 +25,13 @@ Json scale_over(const std::vector<LegendEntry>& legend, std::string LegendEntry:
 }  // namespace
 
 std::string series_colour(std::size_t place) { return fmt::format("var(--series-{})", place % kShapes.size() + 1); }
-std::string series_shape(std::size_t place) { return kShapes[place % kShapes.size()]; }
+std::string series_shape(std::size_t place) { return kShapes[(place + place / kShapes.size()) % kShapes.size()]; }
 
 LegendEntry series_entry(const RunView& run, std::size_t place) {
   return {run.series, series_colour(place), series_shape(place)};
 }
+
+Json name_axis() { return {{"labelLimit", {{"expr", "max(160, 0.5 * containerSize()[0])"}}}, {"ticks", false}, {"domain", false}}; }
 
 std::size_t height_of_rows(std::size_t rows) { return 12 + (rows > 12 ? 20 : 30) * rows; }
 

@@ -4,7 +4,10 @@
 
 namespace ddl {
 
-/// The runs of a group keep their colour and shape in all its plots; both repeat after six.
+/// The axis of plots with a named row for each run: a name may take half of the plot, since its end is what tells rows apart.
+Json name_axis();
+
+/// The runs of a group keep their colour and shape in all its plots. Either repeats after six, both together after 36.
 std::string series_colour(std::size_t place);
 std::string series_shape(std::size_t place);
 LegendEntry series_entry(const RunView& run, std::size_t place);

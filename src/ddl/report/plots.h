@@ -23,7 +23,7 @@ struct Plot {
   bool present() const { return !specification.is_null(); }
 };
 
-/// Throughput over workers, with 95 % intervals and the line of perfect scaling.
+/// Throughput over workers, with 95 % intervals and the line of perfect scaling. A line joins runs that differ in their number of workers alone.
 Plot scaling_plot(const Group& group);
 /// ms per step by cause, a stacked bar per worker.
 Plot ledger_plot(const Group& group);
@@ -34,7 +34,7 @@ Plot step_series_plot(const Group& group);
 Plot step_distribution_plot(const Group& group);
 
 /// One step of one run, the traced one of middle length: a row for each worker, what it did from left to right, cut as the ledger is, and below it
-/// when its bytes moved. Numbers in the rectangles are micro-batches.
+/// when its bytes moved; a row for each server. Numbers in the rectangles are micro-batches.
 Plot timeline_plot(const RunView& run);
 /// Of a pipeline, its schedule's ideal bubble beside the one measured; else empty.
 std::string bubble_words(const RunView& run);

@@ -208,7 +208,7 @@ Plot step_distribution_plot(const Group& group) {
   plot.note = "The line spans the 1st to the 99th percentile, the box the middle half; the tick is the median.";
   Json y = channel("series", "nominal");
   y["sort"] = nullptr;
-  y["axis"] = {{"labelLimit", 220}, {"ticks", false}, {"domain", false}};
+  y["axis"] = name_axis();
   const auto x = [](const std::string& field) {
     Json made = channel(field, "quantitative", "ms per step");
     // The spread is the point here; the other plots begin at nothing.

@@ -1,6 +1,5 @@
 // What each worker did in one step: where a pipeline, and its bubbles, can be seen.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -10,109 +9,37 @@
 #include "ddl/report/format.h"
 #include "ddl/report/plot_data.h"
 #include "ddl/report/plot_style.h"
-#include "ddl/report/trace_view.h"
+#include "ddl/report/timeline_drawing.h"
 
 namespace ddl {
 namespace {
 
-/// More rows of one run than this are not read one by one.
-constexpr std::size_t kRows = 16;
-/// Rectangles of one run: a page of many runs stays one that opens.
-constexpr std::size_t kRectangles = 4000;
-/// Of the plot's width: a two-digit number fits from here on.
-constexpr double kRoomForNumber = 0.016;
-// Of a worker's row, which is 1 high: compute, and below it, thin, communication.
-constexpr double kComputeHeight = 0.66, kCommunicationTop = 0.7, kCommunicationHeight = 0.14;
-
-/// What rectangles are coloured by, in the order of the legend.
-struct Shade {
-  const char* word;
-  const char* colour;
-};
-constexpr std::array kShades{Shade{"load", "var(--cause-load)"},           Shade{"copy", "var(--cause-copy)"},
-                             Shade{"forward", "var(--cause-forward)"},     Shade{"backward", "var(--cause-backward)"},
-                             Shade{"weight gradient", "var(--cause-weight)"}, Shade{"update", "var(--cause-update)"},
-                             Shade{"communication", "var(--cause-communication)"}, Shade{"wait", "var(--cause-wait)"},
-                             Shade{"bubble", "var(--cause-bubble)"},       Shade{"harness", "var(--cause-harness)"}};
-
-std::string shade_of(const Span& piece, const TaskView& task) {
-  return task.kind == "backward_weight" ? "weight gradient" : std::string(name(piece.cause));
-}
-
 /// The step of the middle length among those measured, or among all where none was; and how many there are.
 std::pair<int, std::size_t> typical_step(const TraceView& view, double warm_up) {
-  std::map<int, Period> lasted;
+  // By the worker that takes longest: where nobody waits for the others a step begins on each at another time.
+  std::map<int, Nanoseconds> lasted;
   for (const auto& [key, period] : view.steps) {
-    const auto [place, fresh] = lasted.try_emplace(key.first, period);
-    place->second = {std::min(place->second.begin, period.begin), std::max(place->second.end, period.end)};
+    auto& longest = lasted[key.first];
+    longest = std::max(longest, period.end - period.begin);
   }
   std::set<int> told;
   for (const auto& each : view.spans) told.insert(each.span.step);
   std::vector<std::pair<Nanoseconds, int>> lengths;
   for (const bool measured : {true, false}) {
-    for (const auto& [step, period] : lasted)
-      if (told.contains(step) && (!measured || step >= warm_up)) lengths.emplace_back(period.end - period.begin, step);
+    for (const auto& [step, length] : lasted)
+      if (told.contains(step) && (!measured || step >= warm_up)) lengths.emplace_back(length, step);
     if (!lengths.empty()) break;
   }
+  // Of a record whose steps are not those of its spans nothing is known.
+  if (lengths.empty()) return {*told.begin(), 1};
   std::sort(lengths.begin(), lengths.end());
   return {lengths[(lengths.size() - 1) / 2].second, lengths.size()};
 }
 
-struct Drawing {
-  Nanoseconds begin = 0, end = 0;  ///< of the step, over all workers
-  Json rectangles = Json::array();
-  Json numbers = Json::array();
-  std::set<std::string> shades;
-
-  double ms(Nanoseconds time) const { return static_cast<double>(time - begin) * 1e-6; }
-
-  void add(const Period& when, double top, double height, const std::string& shade, const std::string& task, const std::string& worker, double opacity) {
-    if (rectangles.size() >= kRectangles) return;
-    shades.insert(shade);
-    rectangles.push_back({{"from", ms(when.begin)}, {"to", ms(when.end)}, {"top", top}, {"bottom", top + height}, {"kind", shade}, {"task", task},
-                          {"worker", worker}, {"opacity", opacity}, {"said", in_ms(static_cast<double>(when.end - when.begin) * 1e-6)}});
-  }
-};
-
-/// A worker's further stages are drawn paler: its chunks are told apart by that.
-double opacity_of(const std::vector<int>& stages, int stage) {
-  const auto place = std::find(stages.begin(), stages.end(), stage);
-  if (place == stages.end() || stages.size() < 2) return 1;
-  return 1 - 0.45 * static_cast<double>(place - stages.begin()) / static_cast<double>(stages.size() - 1);
-}
-
-void draw_worker(Drawing& drawing, const TraceView& view, const Trace& spans, const Arrivals& arrivals, int step, int rank, std::size_t row, bool numbered) {
-  std::map<int, const TracedSpan*> tasks;
-  std::set<int> seen;
-  for (const auto& each : view.spans)
-    if (each.span.step == step && each.span.worker == rank && each.span.task >= 0) {
-      tasks[each.span.task] = &each;
-      if (computes(each.span.cause) && each.task.micro_batch >= 0) seen.insert(each.task.stage);
-    }
-  const std::vector<int> stages{seen.begin(), seen.end()};
-  const auto worker = fmt::format("rank {}", rank);
-  const auto top = static_cast<double>(row);
-  static const TaskView kNothing;
-  const auto task_of = [&](const Span& span) { return tasks.contains(span.task) ? tasks.at(span.task) : nullptr; };
-  for (const auto& piece : flatten(spans, rank, drawing.begin, drawing.end, arrivals)) {
-    const auto* of = task_of(piece);
-    const auto& task = of ? of->task : kNothing;
-    const auto shade = shade_of(piece, task);
-    const double opacity = computes(piece.cause) ? opacity_of(stages, task.stage) : 1;
-    drawing.add({piece.begin, piece.end}, top, kComputeHeight, shade, of ? of->name : shade, worker, opacity);
-    const bool room = static_cast<double>(piece.end - piece.begin) >= kRoomForNumber * static_cast<double>(drawing.end - drawing.begin);
-    // Through what is pale the page shows, light or dark: the page's own ink can be read on it.
-    if (numbered && room && computes(piece.cause) && task.micro_batch >= 0)
-      drawing.numbers.push_back({{"at", (drawing.ms(piece.begin) + drawing.ms(piece.end)) / 2}, {"y", top + kComputeHeight / 2}, {"number", std::to_string(task.micro_batch)},
-                                 {"ink", opacity < 0.8 ? "var(--text)" : piece.cause == Cause::forward ? "var(--on-light)" : "var(--on-dark)"}});
-  }
-  for (const auto& span : spans) {
-    if (span.worker != rank || span.stream != Stream::communication) continue;
-    const Period when{std::max({span.begin, arrivals.of(span).value_or(span.begin), drawing.begin}), std::min(span.end, drawing.end)};
-    const auto* of = task_of(span);
-    if (when.begin < when.end)
-      drawing.add(when, top + kCommunicationTop, kCommunicationHeight, "communication", of ? of->name : std::string(name(span.cause)), worker, 1);
-  }
+std::vector<std::string> labels_of(const std::vector<Row>& rows) {
+  std::vector<std::string> labels;
+  for (const auto& row : rows) labels.push_back(row.label());
+  return labels;
 }
 
 std::string expression_of_labels(const std::vector<std::string>& labels) {
@@ -129,7 +56,7 @@ Json specification_of(const Drawing& drawing, const std::vector<std::string>& la
     range.push_back(colour);
   }
   for (std::size_t row = 0; row < labels.size(); ++row) ticks.push_back(static_cast<double>(row) + kComputeHeight / 2);
-  Json x = channel("from", "quantitative", "ms since the step began");
+  Json x = channel("from", "quantitative", "ms");
   x["scale"] = {{"domain", {0, drawing.ms(drawing.end)}}, {"nice", false}};
   x["axis"] = {{"grid", false}};
   Json y = channel("top", "quantitative");
@@ -146,7 +73,7 @@ Json specification_of(const Drawing& drawing, const std::vector<std::string>& la
                       {"y2", {{"field", "bottom"}}},
                       {"color", {{"field", "kind"}, {"type", "nominal"}, {"scale", {{"domain", domain}, {"range", range}}}, {"legend", nullptr}}},
                       {"fillOpacity", {{"field", "opacity"}, {"type", "quantitative"}, {"scale", nullptr}}},
-                      {"tooltip", tooltip({{"worker", "worker"}, {"kind", "kind"}, {"task", "task"}, {"said", "time"}})}}}});
+                      {"tooltip", tooltip({{"worker", "worker"}, {"step", "step"}, {"kind", "kind"}, {"task", "task"}, {"said", "time"}})}}}});
   if (!drawing.numbers.empty()) {
     Json at = x, row = y;
     at["field"] = "at";
@@ -155,6 +82,13 @@ Json specification_of(const Drawing& drawing, const std::vector<std::string>& la
                       {"mark", {{"type", "text"}, {"fontSize", 11}, {"fontWeight", "bold"}, {"baseline", "middle"}}},
                       {"encoding",
                        {{"x", at}, {"y", row}, {"text", {{"field", "number"}, {"type", "nominal"}}}, {"color", {{"field", "ink"}, {"type", "nominal"}, {"scale", nullptr}, {"legend", nullptr}}}}}});
+  }
+  if (!drawing.borders.empty()) {
+    Json at = x;
+    at["field"] = "at";
+    layers.push_back({{"data", {{"values", drawing.borders}}},
+                      {"mark", {{"type", "rule"}, {"strokeWidth", 2.5}, {"color", "var(--text)"}}},
+                      {"encoding", {{"x", at}, {"y", y}, {"y2", {{"field", "bottom"}}}, {"tooltip", tooltip({{"said", "border"}})}}}});
   }
   out["layer"] = layers;
   return out;
@@ -165,29 +99,14 @@ Json specification_of(const Drawing& drawing, const std::vector<std::string>& la
 Plot timeline_plot(const RunView& run) {
   Plot plot;
   if (!run.ok() || !run.record) return plot;
-  const auto view = view_trace(*run.record);
-  if (view.empty()) return plot;
-  const auto warm_up = number_at(*run.record, {"samples", "warmup_steps"}).value_or(0);
-  const auto [step, steps] = typical_step(view, warm_up);
-  const auto spans = view.trace(step);
-  const Arrivals arrivals(spans);
-  const auto ranks = view.ranks();
-
-  Drawing drawing;
-  bool any = false;
-  for (const auto& [key, period] : view.steps) {
-    if (key.first != step) continue;
-    drawing.begin = any ? std::min(drawing.begin, period.begin) : period.begin;
-    drawing.end = any ? std::max(drawing.end, period.end) : period.end;
-    any = true;
-  }
-  const std::size_t stride = (ranks.size() + kRows - 1) / kRows;
+  const auto whole = view_trace(*run.record);
+  if (whole.empty()) return plot;
+  const auto [step, steps] = typical_step(whole, number_at(*run.record, {"samples", "warmup_steps"}).value_or(0));
+  const auto window = window_of(whole, step);
+  const auto view = within(whole, window);
   const bool numbered = number_at(*run.record, {"plan", "micro_batches"}).value_or(1) > 1;
-  std::vector<std::string> labels;
-  for (std::size_t i = 0; i < ranks.size(); i += stride) {
-    draw_worker(drawing, view, spans, arrivals, step, ranks[i], labels.size(), numbered);
-    labels.push_back(fmt::format("rank {}", ranks[i]));
-  }
+  const auto rows = rows_of(view);
+  const auto drawing = draw(view, window, rows.shown, numbered);
   if (drawing.rectangles.empty()) return plot;
 
   // Runs outside of a study are called alike, whatever their strategy.
@@ -195,13 +114,19 @@ Plot timeline_plot(const RunView& run) {
   plot.title = fmt::format("{}{}: a step, worker by worker", run.label, strategy.empty() || run.label.find(strategy) != std::string::npos ? "" : ", " + strategy);
   for (const auto& [word, colour] : kShades)
     if (drawing.shades.contains(word)) plot.legend.push_back({word, colour, "square"});
-  plot.note = fmt::format("Step {}{}.{} What is blank is the ledger's residual.{}", step, steps > 1 ? fmt::format(", the one of middle length among the {} that were traced", steps) : "",
-                          ranks.size() > 1 ? " Above, what a worker computed; the thin row below, when its bytes moved." : "",
-                          numbered ? " Numbers are micro-batches; a worker's further stages are paler." : "");
-  if (stride > 1) plot.note += fmt::format(" Of {} workers {} are shown, evenly picked.", ranks.size(), labels.size());
+  plot.note = fmt::format("Step {}{}.", step, steps > 1 ? fmt::format(", the one of middle length among the {} that were traced", steps) : "");
+  if (window.rank >= 0) plot.note += fmt::format(" Workers were at it at different times: shown is rank {}'s time of it, and what the others did meanwhile.", window.rank);
+  if (!drawing.borders.empty()) plot.note += " A dark line is where a worker's step begins; before it stands the end of its last.";
+  const auto ranks = view.ranks().size();
+  const bool served = std::any_of(rows.shown.begin(), rows.shown.end(), [](const Row& row) { return row.serves; });
+  if (ranks > 1) plot.note += " Above, what a worker computed; the thin row below, when its bytes moved.";
+  if (served) plot.note += " A server has a row of its own: above its updates, below its bytes.";
+  plot.note += fmt::format(" What is blank is {}.{}", served ? "the ledger's residual, or a server without work" : "the ledger's residual",
+                           numbered ? " Numbers are micro-batches; a worker's further stages are paler." : "");
+  if (rows.stride > 1) plot.note += fmt::format(" Of {} workers {} are shown, evenly picked.", ranks, (ranks + rows.stride - 1) / rows.stride);
   if (drawing.rectangles.size() >= kRectangles) plot.note += fmt::format(" Only the first {} pieces are drawn; an export has all.", kRectangles);
   plot.description = fmt::format("{}. {} {}", plot.title, plot.note, bubble_words(run));
-  plot.specification = specification_of(drawing, labels, plot.description);
+  plot.specification = specification_of(drawing, labels_of(rows.shown), plot.description);
   return plot;
 }
 

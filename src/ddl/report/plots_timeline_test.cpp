@@ -1,3 +1,5 @@
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include "ddl/report/plots.h"
@@ -62,6 +64,9 @@ TEST(TimelinePlot, IsLeftOutWithoutATrace) {
   auto record = synthetic_pipeline();
   record["trace"] = Json::array();
   EXPECT_FALSE(Shown(record).plot().present());
+  auto other_steps = synthetic_pipeline();
+  for (auto& entry : other_steps["trace_steps"]) entry["step"] = 99;
+  EXPECT_FALSE(Shown(other_steps).plot().present());
   EXPECT_FALSE(Shown(failed_record({}, "x")).plot().present());
 }
 
@@ -72,6 +77,52 @@ TEST(TimelinePlot, OldRecordsAreDrawnWithoutNumbers) {
   const auto plot = Shown(record).plot();
   ASSERT_TRUE(plot.present());
   EXPECT_EQ(plot.specification["layer"].size(), 1U);
+}
+
+/// Times of each row and kind, in ms.
+std::map<std::string, double> drawn(const Plot& plot) {
+  std::map<std::string, double> ms;
+  for (const auto& rectangle : layer(plot, 0))
+    ms[rectangle["worker"].get<std::string>() + " " + rectangle["kind"].get<std::string>()] += rectangle["to"].get<double>() - rectangle["from"].get<double>();
+  return ms;
+}
+
+Json traced(int rank, int step, const char* stream, const char* cause, double begin_us, double end_us) {
+  return {{"rank", rank}, {"step", step}, {"task", -1}, {"stream", stream}, {"cause", cause}, {"name", cause}, {"begin_us", begin_us}, {"end_us", end_us}};
+}
+
+TEST(TimelinePlot, ServersHaveALane) {
+  auto record = synthetic_record({.workers = 2, .strategy = "parameter-server"});
+  record["trace"] = {traced(0, 12, "compute", "forward", 0, 900), traced(1, 12, "compute", "forward", 0, 900), traced(0, 12, "server", "communication", 100, 300),
+                     traced(0, 12, "server", "update", 300, 700)};
+  const auto plot = Shown(record).plot();
+  const auto ms = drawn(plot);
+  EXPECT_NEAR(ms.at("server on rank 0 update"), 0.4, 1e-9);
+  EXPECT_NEAR(ms.at("server on rank 0 communication"), 0.2, 1e-9);
+  EXPECT_EQ(ms.count("server on rank 1 update"), 0U);
+  EXPECT_EQ(plot.specification["layer"][0]["encoding"]["y"]["axis"]["labelExpr"], "['rank 0','server on rank 0','rank 1'][floor(datum.value)]");
+  EXPECT_NE(plot.note.find("A server has a row of its own"), std::string::npos) << plot.note;
+}
+
+/// Rank 1 is three steps of 1 ms behind; each worker computes all the time.
+TEST(TimelinePlot, ShowsOneWorkersStepWhereTheyAreAtItAtDifferentTimes) {
+  auto record = synthetic_record({.workers = 2});
+  record["trace"] = Json::array();
+  record["trace_steps"] = Json::array();
+  for (int step = 10; step < 20; ++step)
+    for (const int rank : {0, 1}) {
+      const double begin = 1000.0 * step + 3400.0 * rank, end = begin + 1000;
+      record["trace"].push_back(traced(rank, step, "compute", "forward", begin, end));
+      record["trace_steps"].push_back({{"rank", rank}, {"step", step}, {"begin_us", begin}, {"end_us", end}});
+    }
+  const auto plot = Shown(record).plot();
+  EXPECT_EQ(plot.specification["layer"][0]["encoding"]["x"]["scale"]["domain"][1], 1.0);
+  const auto ms = drawn(plot);
+  EXPECT_NEAR(ms.at("rank 0 forward"), 1, 1e-9);
+  EXPECT_NEAR(ms.at("rank 1 forward"), 1, 1e-9) << "of two steps";
+  ASSERT_EQ(layer(plot, 1).size(), 1U) << "where rank 1's next step begins";
+  EXPECT_NEAR(layer(plot, 1)[0]["at"].get<double>(), 0.4, 1e-9);
+  EXPECT_NE(plot.note.find("Workers were at it at different times: shown is rank 0's time"), std::string::npos) << plot.note;
 }
 
 TEST(BubbleWords, SetTheIdealBesideTheMeasured) {

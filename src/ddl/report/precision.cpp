@@ -21,7 +21,7 @@ std::map<std::string, Reached> by_precision(const Group& group) {
     const auto precision = text_at(*run->record, {"config", "precision"});
     if (!run->ok() || !run->accuracy || precision.empty()) continue;
     const auto* seed = find_at(*run->record, {"config", "seed"});
-    all[precision][fmt::format("{} {} {}", run->subject, run->workers, seed ? seed->dump() : "")] = 100 * *run->accuracy;
+    all[precision][fmt::format("{} {} {} {}", run->subject, run->workers, run->batch, seed ? seed->dump() : "")] = 100 * *run->accuracy;
   }
   return all;
 }

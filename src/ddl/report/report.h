@@ -7,15 +7,20 @@
 
 namespace ddl {
 
+/// Whether runs at different global batches are compared with one another. A larger batch does more work in a step, and learns differently:
+/// they stand apart, in tables and figures, unless that was asked for.
+enum class Batches { apart, together };
+
 /// One offline HTML page over run records (docs/record.md), newest study first: the table, the scaling plot, the
 /// ledger as stacked bars per worker, loss and accuracy curves, step times, the environment, every record for download.
 /// It makes no network request: Vega-Lite is embedded.
-std::string render_report(const std::vector<Json>& records);
+std::string render_report(const std::vector<Json>& records, Batches batches = Batches::apart);
 
 /// The same table as plain text for a terminal: a row per record, fixed columns: case, workers, samples/s with
 /// interval, speed-up and efficiency (against the one-worker record of the same model, data set and global batch),
-/// exposed communication (communication + wait, share of the step), peak memory per worker, accuracy, state.
-std::string render_table(const std::vector<Json>& records);
+/// exposed communication (communication + wait, share of the step), peak memory per worker, accuracy, state. Where global batches differ, a
+/// heading over those of each, and a sentence.
+std::string render_table(const std::vector<Json>& records, Batches batches = Batches::apart);
 
 /// Where the time went, a line per record, in words with percentages: what dominates each worker's ledger, and what
 /// the communication costs.

@@ -12,6 +12,7 @@
 #include "ddl/core/spec.h"
 #include "ddl/report/escape.h"
 #include "ddl/report/format.h"
+#include "ddl/report/traits.h"
 
 namespace ddl {
 namespace {
@@ -86,6 +87,7 @@ RunView view_run(const Json& record) {
   if (const auto* ranks = find_at(record, {"ranks"}); ranks && ranks->is_array())
     for (const auto& rank : *ranks) view.ranks.push_back(rank_view(rank, static_cast<int>(view.ranks.size())));
   view.workers = std::max(static_cast<int>(view.ranks.size()), workers_of(record.value("config", Json::object())));
+  if (const auto samples = number_at(record, {"config", "batch"}); samples && view.workers > 0) view.batch_per_worker = *samples / view.workers;
   view.throughput = interval_at(record, "throughput");
   view.accuracy = number_at(record, {"accuracy", "top1"});
   if (!view.accuracy) view.accuracy = number_at(record, {"accuracy", "tokens"});
@@ -94,24 +96,8 @@ RunView view_run(const Json& record) {
 
   view.name = text_at(record, {"case"});
   if (view.name.empty()) view.name = composed_name(view);
-  view.label = view.name;
-  const bool peer = !view.subject.empty() && view.subject != "ddlbench";
-  if (peer && view.label.find(view.subject) == std::string::npos) view.label += ", " + view.subject;
-  const std::string prefix = view.model + ", ";
-  view.series = view.label.starts_with(prefix) ? view.label.substr(prefix.size()) : view.label;
+  view.traits = traits_of(record, view.workers);
   return view;
-}
-
-/// Runs of the same case (repeats, or of several studies) are told apart by number.
-void make_labels_unique(std::vector<RunView>& views) {
-  std::map<std::string, int> total, seen;
-  for (const auto& view : views) ++total[view.label];
-  for (auto& view : views) {
-    if (total[view.label] < 2) continue;
-    const std::string number = " #" + std::to_string(++seen[view.label]);
-    view.label += number;
-    view.series += number;
-  }
 }
 
 }  // namespace
@@ -214,7 +200,7 @@ std::vector<RunView> view_runs(const std::vector<Json>& records) {
     if (a.study != b.study) return std::pair(newest[b.study], b.study) < std::pair(newest[a.study], a.study);
     return a.started < b.started;
   });
-  make_labels_unique(views);
+  label_runs(views);
   return views;
 }
 

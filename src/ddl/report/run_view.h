@@ -36,21 +36,30 @@ struct RankView {
   double total_ms() const;
 };
 
+/// Something by which runs differ, and how it is said: {"strategy", "pipeline[micro=4]"}, {"batch", "batch 64"}.
+struct Trait {
+  std::string key, words;
+};
+
 /// One record, as far as tables, words and plots need it.
 struct RunView {
   const Json* record = nullptr;   ///< must outlive the view
   std::string id, state, reason, subject, study, name, model, dataset, batch, transport, started;
   std::string likeness;  ///< what else must be equal for two runs to have done the same work: precision, kernels, …
   int workers = 0;                ///< 0 where it is not known
+  std::optional<double> batch_per_worker;
   std::optional<Interval> throughput;
   std::optional<double> accuracy, step_ms;  ///< accuracy: of samples, or of words
   std::optional<double> bleu;            ///< 0 … 100
   std::vector<RankView> ranks;
 
-  std::string label;              ///< the case with the subject where that is a peer; unique among the views
+  std::vector<Trait> traits;
+  std::string label;              ///< the case, with what else tells it from the other views; unique among them
   std::string series;             ///< the label without the model, for plots of one model
 
-  std::optional<double> speedup, speedup_low, speedup_high, efficiency;   ///< set by compare()
+  // Set by compare(), which keeps no view that moves afterwards.
+  const RunView* baseline = nullptr;   ///< the one-worker run that the speed-up is over
+  std::optional<double> speedup, speedup_low, speedup_high, efficiency;
 
   bool ok() const { return state == "ok"; }
   bool has_ledger() const;

@@ -20,6 +20,8 @@ struct Synthetic {
   std::string subject = "ddlbench";
   std::string study = "first";
   int number = 0;               ///< orders the records in time
+  std::string strategy = "data";
+  int batch = 64;
 };
 
 /// A complete `ddlbench.run/1` record; the same for the same input.
@@ -29,7 +31,7 @@ inline Json synthetic_record(const Synthetic& made) {
   const double compute = made.step_ms / made.workers;
   const double exposed = made.workers > 1 ? made.exposed_ms : 0;
   const double wall = compute + 1.5 * exposed;
-  const int batch = 64;
+  const int batch = made.batch;
   Json samples = Json::array();
   for (std::size_t i = 0; i < made.steps; ++i)
     samples.push_back(wall * (1 + 0.06 * noise() + (noise() < 0.01 ? 0.8 : 0) + (i < 3 ? 6.0 : 0)));
@@ -106,7 +108,7 @@ inline Json synthetic_record(const Synthetic& made) {
       {"config",
        {{"model", made.model},
         {"dataset", "fashion-mnist"},
-        {"strategy", "data"},
+        {"strategy", made.strategy},
         {"workers", "cpu:" + std::to_string(made.workers)},
         {"batch", batch},
         {"precision", "fp32"},

@@ -26,6 +26,25 @@ std::string trimmed(std::string line) {
   return line + "\n";
 }
 
+using Cells = std::array<std::string, kColumns>;
+
+struct Row {
+  Cells cells{};
+  std::string heading, reason;  ///< a heading has no cells; a reason stands below them
+};
+
+Cells titles(std::string_view Column::*part) {
+  Cells all;
+  for (std::size_t c = 0; c < kColumns; ++c) all[c] = columns()[c].*part;
+  return all;
+}
+
+std::string aligned(const Cells& cells, const std::array<std::size_t, kColumns>& widths) {
+  std::string line;
+  for (std::size_t c = 0; c < kColumns; ++c) line += (c > 0 ? "  " : "") + padded(cells[c], widths[c], columns()[c].is_number);
+  return trimmed(line);
+}
+
 std::string accuracy_text(const RunView& run) {
   if (!run.accuracy) return kUnknown;
   return fmt::format("{:.1f} %", 100 * *run.accuracy) + (run.bleu ? fmt::format(", BLEU {:.1f}", *run.bleu) : "");
@@ -65,38 +84,34 @@ std::array<std::string, kColumns> cells(const RunView& run) {
           run.state.empty() ? "unknown" : run.state};
 }
 
-std::string render_table(const std::vector<Json>& records) {
+std::string render_table(const std::vector<Json>& records, Batches batches) {
   auto views = view_runs(records);
-  compare(views);
+  compare(views, batches);
   if (views.empty()) return "no runs\n";
-  std::vector<std::array<std::string, kColumns>> lines(2);
-  for (std::size_t c = 0; c < kColumns; ++c) {
-    lines[0][c] = columns()[c].title;
-    lines[1][c] = columns()[c].unit;
-  }
-  for (const auto& view : views) {
-    lines.push_back(cells(view));
-    // Brackets keep the interval apart from its neighbours where a terminal has no rules between columns.
-    if (const auto interval = interval_text(view); !interval.empty()) lines.back()[2] += " [" + interval + "]";
+  const auto groups = group_runs(views, batches);
+  std::vector<Row> rows{{titles(&Column::title)}, {titles(&Column::unit)}};
+  for (const auto& [heading, runs] : sections(groups)) {
+    if (!heading.empty()) rows.push_back({{}, heading});
+    for (const auto* run : runs) {
+      rows.push_back({cells(*run), "", run->ok() ? "" : run->reason});
+      // Brackets keep the interval apart from its neighbours where a terminal has no rules between columns.
+      if (const auto interval = interval_text(*run); !interval.empty()) rows.back().cells[2] += " [" + interval + "]";
+    }
   }
   std::array<std::size_t, kColumns> widths{};
-  for (const auto& line : lines)
-    for (std::size_t c = 0; c < kColumns; ++c) widths[c] = std::max(widths[c], display_width(line[c]));
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < kColumns; ++c) widths[c] = std::max(widths[c], display_width(row.cells[c]));
+  std::size_t width = 2 * (kColumns - 1);
+  for (const auto w : widths) width += w;
 
   std::string out;
-  for (std::size_t l = 0; l < lines.size(); ++l) {
-    std::string line;
-    for (std::size_t c = 0; c < kColumns; ++c)
-      line += (c > 0 ? "  " : "") + padded(lines[l][c], widths[c], columns()[c].is_number);
-    out += trimmed(line);
-    if (l == 1) {
-      std::size_t width = 2 * (kColumns - 1);
-      for (const auto w : widths) width += w;
-      out += std::string(width, '-') + "\n";
-    }
-    if (l >= 2 && !views[l - 2].ok() && !views[l - 2].reason.empty()) out += "    " + views[l - 2].reason + "\n";
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    out += rows[r].heading.empty() ? aligned(rows[r].cells, widths) : rows[r].heading + ":\n";
+    if (r == 1) out += std::string(width, '-') + "\n";
+    if (!rows[r].reason.empty()) out += "    " + rows[r].reason + "\n";
   }
-  return out;
+  const auto note = batches_note(groups);
+  return out + (note.empty() ? "" : note + "\n");
 }
 
 std::string render_where_time_went(const std::vector<Json>& records) {

@@ -42,6 +42,20 @@ TEST(Table, AlignsTextThatIsNotAscii) {
   EXPECT_EQ(display_width(lines[3]), display_width(lines[4]));
 }
 
+TEST(Table, SetsUnequalBatchesApart) {
+  const std::vector<Json> records{synthetic_record({}), synthetic_record({.workers = 2, .number = 1, .batch = 128}), synthetic_record({.workers = 2, .number = 2})};
+  const auto lines = split(render_table(records), '\n');
+  ASSERT_EQ(lines.size(), 3u + 2u + 3u + 1u + 1u);
+  EXPECT_EQ(lines[3], "lenet on fashion-mnist, batch 64:");
+  EXPECT_TRUE(lines[4].starts_with("lenet, 1 worker, batch 64"));
+  EXPECT_TRUE(lines[5].starts_with("lenet, 2 workers, shm, batch 64"));
+  EXPECT_EQ(lines[6], "lenet on fashion-mnist, batch 128:");
+  EXPECT_TRUE(lines[8].starts_with("Global batches differ: only runs of the same one are compared"));
+  const auto together = split(render_table(records, Batches::together), '\n');
+  EXPECT_EQ(together.size(), 3u + 3u + 1u + 1u);
+  EXPECT_NE(together[6].find("as was asked for"), std::string::npos);
+}
+
 TEST(Table, OfNothing) { EXPECT_EQ(render_table({}), "no runs\n"); }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "ddl/core/text.h"
 #include "ddl/report/format.h"
+#include "ddl/report/traits.h"
 
 namespace ddl {
 namespace {
@@ -18,21 +19,29 @@ constexpr double kWorthNaming = 0.01;
 /// From this difference in waiting on, one worker is named as the one the others wait for.
 constexpr double kWaitsForOne = 0.05;
 
-std::string over(const RunView& run) { return run.transport.empty() ? "" : " over " + run.transport; }
-
-std::string speed_clause(const RunView& run) {
-  const std::string who = capitalised(in_words(run.workers)) + " workers" + over(run);
-  const std::string ratio = in_times(*run.speedup);
-  if (*run.speedup_low > 1) return fmt::format("{} train {} {} as fast as one", who, run.model, ratio);
-  if (*run.speedup_high < 1)
-    return fmt::format("{} train {} more slowly than one ({} its speed)", who, run.model, ratio);
-  return fmt::format("{} train {} no faster than one ({}, within the noise)", who, run.model, ratio);
+/// Who trains, by which strategy where the group has several.
+std::string who(const Group& group, const RunView& run) {
+  std::string words = capitalised(in_words(run.workers)) + (run.workers == 1 ? " worker" : " workers");
+  if (group.several_strategies) words += " with strategy " + said(run, "strategy");
+  return words + (run.workers > 1 && !run.transport.empty() ? " over " + run.transport : "");
 }
 
-std::string rate_clause(const RunView& run) {
-  return fmt::format("{} worker{}{} train{} {} at {} samples/s", capitalised(in_words(run.workers)),
-                     run.workers == 1 ? "" : "s", run.workers > 1 ? over(run) : "", run.workers == 1 ? "s" : "",
-                     run.model, in_figures(run.throughput->median));
+/// What is trained, at which batch where there are several.
+std::string what(const Group& group, const RunView& run) {
+  return run.model + (group.several_batches || group.other_batches ? " at batch " + run.batch : "");
+}
+
+std::string speed_clause(const Group& group, const RunView& run) {
+  const auto trains = fmt::format("{} train {}", who(group, run), what(group, run));
+  const std::string ratio = in_times(*run.speedup);
+  const auto one = run.baseline != nullptr && run.baseline->batch != run.batch ? "one at batch " + run.baseline->batch : "one";
+  if (*run.speedup_low > 1) return fmt::format("{} {} as fast as {}", trains, ratio, one);
+  if (*run.speedup_high < 1) return fmt::format("{} more slowly than {} ({} its speed)", trains, one, ratio);
+  return fmt::format("{} no faster than {} ({}, within the noise)", trains, one, ratio);
+}
+
+std::string rate_clause(const Group& group, const RunView& run) {
+  return fmt::format("{} {} {} at {} samples/s", who(group, run), run.workers == 1 ? "trains" : "train", what(group, run), in_figures(run.throughput->median));
 }
 
 std::string_view in_a_step(Cause cause) {
@@ -82,7 +91,7 @@ std::string communication_sentence(const RunView& run) {
 std::string finding(const Group& group) {
   const RunView* best = group.best();
   if (!best || best->workers < 1) return "";
-  std::string sentence = best->workers > 1 && best->speedup ? speed_clause(*best) : rate_clause(*best);
+  std::string sentence = best->workers > 1 && best->speedup ? speed_clause(group, *best) : rate_clause(group, *best);
   if (best->workers > 1)
     if (const auto exposed = best->exposed_share())
       sentence += fmt::format("; {} of each step is exposed communication", in_percent(*exposed));
