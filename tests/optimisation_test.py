@@ -4,6 +4,7 @@ usage: optimisation_test.py PATH-OF-DDLBENCH [unittest arguments]
 """
 import math
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -139,7 +140,7 @@ class BadEnds(Case):
     def test_too_little_memory_for_a_worker_to_begin_with_ends_the_run_with_the_planned_ledger(self):
         def limited():
             resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
-        words = ["--synthetic", "--train-samples", 40, "--test-samples", 10, "--model", "mlp[hidden=30000,layers=3]", "--batch", 4, "--steps", 1]
+        words = ["--synthetic", "--train-samples", 40, "--test-samples", 10, "--model", "mlp[hidden=30000,layers=3]", "--batch", 4, "--steps", 1, "--memory-limit", "1000GB"]
         done = subprocess.run([BINARY, "run", "--json", *map(str, words)], cwd=self.folder, capture_output=True, text=True, timeout=600, preexec_fn=limited,
                               env=os.environ)
         self.assertEqual(done.returncode, 1, done.stderr)
@@ -150,6 +151,25 @@ class BadEnds(Case):
             self.assertIn(word, record["reason"])
         self.assertEqual(record["ranks"][0]["memory_bytes"]["parameters"], parameters)
         self.assertEqual(record["ranks"][0]["memory_bytes"]["optimizer"], parameters)
+
+    def test_a_plan_that_does_not_fit_is_refused_before_it_runs(self):
+        words = ["--synthetic", "--train-samples", 1000, "--test-samples", 10, "--model", "resnet18", "--dataset", "cifar10", "--steps", 1, "--no-evaluate"]
+        # The same job, within its limit by a strategy that holds less.
+        for strategy, code in [("data", 2), ("pipeline[schedule=1f1b,micro=8]", 0)]:
+            done = run("run", "--json", *words, "--batch", 64, "--workers", 2, "--strategy", strategy, "--optimizer", "adam", "--memory-limit", "280MB", cwd=self.folder)
+            self.assertEqual(done.returncode, code, done.stderr)
+        done = run("run", *words, "--batch", 64, "--workers", 2, "--memory-limit", "64MiB", cwd=self.folder)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        for word in ("memory-limit", "worker holds ", "parameters 42.6 MiB", "buckets", "activations", "more than the limit of 64 MiB", "a smaller batch"):
+            self.assertIn(word, done.stderr)
+        # What the machine has is the limit of those that say none: of one worker, and of all together.
+        total = 1024 * int(re.search(r"MemTotal: *(\d+)", pathlib.Path("/proc/meminfo").read_text()).group(1))
+        each = total * 6 // 10 // (4 * (3 * 1024 + 2)) // 4  # hidden units of an MLP whose worker holds about six tenths: parameters, momentum, gradients' buckets and one in the making
+        for hidden, workers, word in [(5 * each, 1, "more than the limit of"), (each, 2, "2 workers hold ")]:
+            done = run("run", "--dataset", "cifar10", "--synthetic", "--train-samples", 40, "--test-samples", 10, "--model", f"mlp[hidden={hidden},layers=1]", "--batch", 4, "--steps", 1,
+                       "--workers", workers, cwd=self.folder)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(word, done.stderr)
 
     def test_a_loss_that_is_not_finite_on_the_test_set_ends_the_run(self):
         record = self.record(*QUICK, "--steps", 2, "--learning-rate", 1e5, code=1)
