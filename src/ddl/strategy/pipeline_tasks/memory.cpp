@@ -21,8 +21,7 @@ struct StageBytes {
   std::int64_t making = 0;             ///< of a gradient while it is added to what is there, or goes to a bucket: bytes_in_the_making()
 };
 
-/// `each`, `making`: parameter_bytes() and bytes_in_the_making().
-StageBytes bytes_of_stage(const PipelineLayout& layout, int stage, const std::vector<std::int64_t>& each, const std::vector<std::int64_t>& making, const std::set<int>& in_bucket) {
+StageBytes bytes_of_stage(const PipelineLayout& layout, int stage, const std::set<int>& in_bucket) {
   StageBytes bytes;
   if (stage + 1 == layout.pipeline.order.stages()) {
     bytes.made = logits_bytes(layout.input, layout.samples);
@@ -35,8 +34,8 @@ StageBytes bytes_of_stage(const PipelineLayout& layout, int stage, const std::ve
     for (const int crossing : layout.into[at(number)])
       if (layout.stage_of_segment[at(layout.crossings[at(crossing)].from)] != stage) bytes.given += layout.crossings[at(crossing)].bytes;
     for (const int parameter : segment.parameters) {
-      bytes.making = std::max(bytes.making, making[at(parameter)]);
-      if (in_bucket.count(parameter) == 0) bytes.gradients += each[at(parameter)];
+      bytes.making = std::max(bytes.making, layout.bytes_in_the_making[at(parameter)]);
+      if (in_bucket.count(parameter) == 0) bytes.gradients += layout.parameter_bytes[at(parameter)];
     }
   }
   return bytes;
@@ -94,9 +93,8 @@ void hold_worst(const Pipeline& pipeline, int place, const std::map<int, StageBy
 Holdings holdings_at(const PipelineLayout& layout, int place, const Role& role) {
   const auto& input = layout.input;
   const auto& pipeline = layout.pipeline;
-  const auto each = parameter_bytes(input), making = bytes_in_the_making(input);
   std::int64_t trains = 0, frozen = 0, updates = 0;
-  for (const int parameter : layout.parameters_at(place)) trains += each[at(parameter)];
+  for (const int parameter : layout.parameters_at(place)) trains += layout.parameter_bytes[at(parameter)];
   for (const int segment : layout.segments_at(place)) frozen += frozen_parameters_of(input.graph, layout.segments[at(segment)]) * input.element_bytes;
   std::set<int> in_bucket;
   for (const auto& bucket : role.buckets) {
@@ -108,7 +106,7 @@ Holdings holdings_at(const PipelineLayout& layout, int place, const Role& role) 
   // With shards everything is in a bucket.
   holds.optimizer = (pipeline.shards > 1 ? updates : trains) * input.optimizer_tensors;
   std::map<int, StageBytes> stages;
-  for (const int stage : layout.stages_at(place)) stages[stage] = bytes_of_stage(layout, stage, each, making, in_bucket);
+  for (const int stage : layout.stages_at(place)) stages[stage] = bytes_of_stage(layout, stage, in_bucket);
   hold_worst(pipeline, place, stages, holds);
   return holds;
 }
