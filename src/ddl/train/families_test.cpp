@@ -1,7 +1,9 @@
-#include "ddl/train/narrow_networks_testing.h"
-#include "ddl/train/trial_testing.h"
+#include <map>
+#include <utility>
 
 #include "ddl/core/error.h"
+#include "ddl/train/narrow_networks_testing.h"
+#include "ddl/train/trial_testing.h"
 
 // Every synchronous strategy on networks of every family: what parts of the network ask of it (shortcuts, branches, an auxiliary head, grouped convolutions, frozen layers,
 // recurrence, tied words) comes together here.
