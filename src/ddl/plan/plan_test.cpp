@@ -1,10 +1,11 @@
 #include "ddl/plan/plan.h"
 
+#include <ctime>
+
 #include <gtest/gtest.h>
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
-#include "ddl/measure/clock.h"
 
 namespace ddl {
 namespace {
@@ -238,9 +239,9 @@ TEST(VerifyPlan, IsQuickForThousandsOfWorkers) {
     }
     plan.roles.push_back(std::move(role));
   }
-  const auto begin = now();
+  const auto begin = std::clock();  // of the processor, which others use, too
   EXPECT_TRUE(verify(plan, 0).empty());
-  EXPECT_LT(seconds(now() - begin), 10);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 1.0);
 }
 
 }  // namespace

@@ -73,16 +73,17 @@ void check_tasks(const Plan& plan, const Role& role, Findings& findings) {
 
 /// Every parameter is used in some stage, every stage held by some role, and every role updates each of its parameters once.
 void check_parameters(const Plan& plan, int parameters, Findings& findings) {
-  std::vector<bool> used(at(parameters));
+  std::vector<bool> used(at(parameters)), held(plan.stages.size());
+  for (const auto& role : plan.roles)
+    for (const int stage : role.stages)
+      if (stage >= 0 && at(stage) < held.size()) held[at(stage)] = true;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     for (const int parameter : plan.stages[s].parameters)
       if (parameter < 0 || parameter >= parameters)
         findings.push_back(fmt::format("stage {} uses parameter {}; there are {}", s, parameter, parameters));
       else
         used[at(parameter)] = true;
-    if (std::none_of(plan.roles.begin(), plan.roles.end(),
-                     [&](const Role& role) { return std::find(role.stages.begin(), role.stages.end(), static_cast<int>(s)) != role.stages.end(); }))
-      findings.push_back(fmt::format("stage {} is held by nobody", s));
+    if (!held[s]) findings.push_back(fmt::format("stage {} is held by nobody", s));
   }
   for (int i = 0; i < parameters; ++i)
     if (!used[at(i)]) findings.push_back(fmt::format("parameter {} is in no stage", i));
@@ -165,7 +166,7 @@ class Run {
       tasks_ += role.tasks.size();
     }
     node_.resize(tasks_);
-    std::iota(node_.begin(), node_.end(), 0);
+    std::iota(node_.begin(), node_.end(), Node{0});
     std::vector<std::size_t> first;
     for (std::size_t r = 0; r < plan.roles.size(); ++r)
       for (std::size_t t = 0; t < numbers[r].size(); ++t) {
@@ -173,7 +174,7 @@ class Run {
         const auto number = at(numbers[r][t]);
         if (first.size() <= number) first.resize(number + 1, tasks_);
         if (first[number] == tasks_) first[number] = offset_[r] + t;
-        node_[offset_[r] + t] = first[number];
+        node_[offset_[r] + t] = static_cast<Node>(first[number]);
       }
     open_.resize(tasks_);
     for (const auto& role : plan.roles) queues_.push_back(queues(role));
@@ -204,6 +205,9 @@ class Run {
   }
 
  private:
+  /// A number of a task among all: of half the memory, which is what takes the time.
+  using Node = std::uint32_t;
+
   static std::vector<std::vector<int>> queues(const Role& role) {
     std::vector<std::vector<int>> all(2);  // computation, and what a server does of that
     for (std::size_t t = 0; t < role.tasks.size(); ++t)
@@ -262,11 +266,12 @@ class Run {
   const Plan& plan_;
   std::size_t tasks_ = 0;
   std::vector<std::size_t> offset_;             ///< of each role's first task among all
-  std::vector<std::size_t> node_;               ///< that stands for the task
+  std::vector<Node> node_;                      ///< that stands for the task
   std::vector<int> open_;                       ///< by node: what must come before
   std::vector<std::vector<std::vector<int>>> queues_;         ///< by role
-  std::vector<std::pair<std::size_t, std::size_t>> edges_;    ///< between nodes, as they were found
-  std::vector<std::size_t> first_edge_, next_;                ///< by node; and where they lead
+  std::vector<std::pair<Node, Node>> edges_;                  ///< between nodes, as they were found
+  std::vector<std::size_t> first_edge_;                       ///< by node
+  std::vector<Node> next_;                                    ///< where they lead
 };
 
 }  // namespace

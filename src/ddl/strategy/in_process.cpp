@@ -121,10 +121,11 @@ class Writer {
     ready.push_back(0);
     gathered.push_back(add(role, compute(TaskKind::forward, "forward", 0, micro(pass, 0), ready)));
     for (int w = 1; w < input_.workers; ++w) gathered.push_back(add(role, message(TaskKind::receive, "gather", Cargo::activations, micro(pass, w), w, {0})));
-    for (int w = 0; w < input_.workers; ++w) add(role, compute(TaskKind::forward, "loss", 1, micro(pass, w), gathered));
-    int last = kNone;
+    // The first loss waits for all outputs, each other for the one before: as many waits as workers, not as many as their square.
+    int last = add(role, compute(TaskKind::forward, "loss", 1, micro(pass, 0), std::move(gathered)));
+    for (int w = 1; w < input_.workers; ++w) last = add(role, compute(TaskKind::forward, "loss", 1, micro(pass, w), {last}));
     for (int w = 0; w < input_.workers; ++w) {
-      last = add(role, compute(TaskKind::backward, "loss backward", 1, micro(pass, w), {static_cast<int>(role.tasks.size()) - 1}));
+      last = add(role, compute(TaskKind::backward, "loss backward", 1, micro(pass, w), {last}));
       if (w > 0) add(role, message(TaskKind::send, "scatter gradient", Cargo::activation_gradients, micro(pass, w), w, {last}));
     }
     return add(role, compute(TaskKind::backward, "backward", 0, micro(pass, 0), {last}));

@@ -1,6 +1,7 @@
 #include "ddl/strategy/split_parts.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
@@ -19,11 +20,34 @@ std::int64_t largest(const std::vector<Ranges>& parts) {
   return most;
 }
 
+/// One range of a part.
+struct Piece {
+  std::int64_t begin = 0, end = 0;
+  std::size_t part = 0;
+};
+
+/// Of all parts, by where they begin.
+std::vector<Piece> pieces_of(const std::vector<Ranges>& parts) {
+  std::vector<Piece> pieces;
+  for (std::size_t part = 0; part < parts.size(); ++part)
+    for (const auto& [begin, end] : parts[part]) pieces.push_back({begin, end, part});
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+  return pieces;
+}
+
+/// Of a part of `from` with another of `to`. Looks at neighbours alone: all pairs of thousands of parts take seconds.
 std::int64_t largest_overlap(const std::vector<Ranges>& from, const std::vector<Ranges>& to) {
-  std::int64_t most = 0;
-  for (std::size_t a = 0; a < from.size(); ++a)
-    for (std::size_t b = 0; b < to.size(); ++b)
-      if (a != b) most = std::max(most, overlap(from[a], to[b]));
+  const auto theirs = pieces_of(to);
+  std::int64_t longest = 0, most = 0;
+  for (const auto& piece : theirs) longest = std::max(longest, piece.end - piece.begin);
+  for (std::size_t part = 0; part < from.size(); ++part) {
+    std::map<std::size_t, std::int64_t> shared;  // by part of `to`
+    for (const auto& [begin, end] : from[part]) {
+      const auto first = std::partition_point(theirs.begin(), theirs.end(), [&, begin = begin](const Piece& piece) { return piece.begin + longest <= begin; });
+      for (auto piece = first; piece != theirs.end() && piece->begin < end; ++piece)
+        if (piece->part != part) most = std::max(most, shared[piece->part] += std::max<std::int64_t>(0, std::min(end, piece->end) - std::max(begin, piece->begin)));
+    }
+  }
   return most;
 }
 

@@ -33,8 +33,8 @@ std::vector<int> parameters_used(const ModelGraph& graph, const std::vector<int>
 }
 
 int stage_of(const std::vector<Stage>& stages, int layer) {
-  const auto found = std::find_if(stages.begin(), stages.end(), [&](const Stage& stage) { return layer >= stage.first && layer < stage.last; });
-  invariant(found != stages.end(), "every layer is in a stage");
+  const auto found = std::partition_point(stages.begin(), stages.end(), [&](const Stage& stage) { return stage.last <= layer; });
+  invariant(found != stages.end() && layer >= found->first, "every layer is in a stage");
   return static_cast<int>(found - stages.begin());
 }
 

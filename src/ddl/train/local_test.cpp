@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include <c10/core/GradMode.h>
 
@@ -119,11 +121,27 @@ std::vector<double> exponential(int exchange, int i, int workers) {
   return row;
 }
 
+/// How far workers are from their mean, all of them together: the root of the sum of squared distances. And how far they went since the exchange before, so added up over steps.
+struct Exchange {
+  double before = 0, after = 0;
+  double went = 0;
+};
+
 struct Simulated {
   std::vector<Tensors> parameters;  ///< by worker
   double largest_drift = 0;         ///< over all workers, before averagings over all
   double bound = 0;                 ///< on it, from the longest step
+  double size = 0;                  ///< of the last mean
+  double longest = 0;               ///< step of any worker
+  std::vector<Exchange> exchanges;  ///< of gossip; the last is none: what was gone since, and where that led
 };
+
+double spread(const std::vector<Tensors>& all) {
+  const auto mean = mix(all, std::vector<double>(all.size(), 1.0 / static_cast<double>(all.size())));
+  double squares = 0;
+  for (const auto& each : all) squares += std::pow(Alone::distance(each, mean), 2);
+  return std::sqrt(squares);
+}
 
 /// So many single workers; after every `every` steps their parameters are averaged: over all by samples, or as `mixing` says.
 Simulated simulate(const Trial& trial, int workers, int every, const Mixing& mixing = {}, bool momenta = false) {
@@ -131,33 +149,41 @@ Simulated simulate(const Trial& trial, int workers, int every, const Mixing& mix
   std::vector<std::unique_ptr<Alone>> all;
   for (int w = 0; w < workers; ++w) all.push_back(std::make_unique<Alone>(trial, *data, w, workers));
   Simulated result;
-  double longest = 0;
+  double longest = 0, went = 0;
   int exchange = 0;
-  const auto average = [&](const std::vector<double>& weights, bool measured) {
+  const auto average = [&](const std::vector<double>& weights) {
     std::vector<Tensors> before;
     for (const auto& each : all) before.push_back(each->parameters());
     const auto mean = mix(before, weights);
-    const double size = Alone::distance(mean, mix(before, std::vector<double>(before.size())));
-    for (const auto& each : before)
-      if (measured) result.largest_drift = std::max(result.largest_drift, Alone::distance(each, mean) / size);
-    if (measured) result.bound = std::max(result.bound, 2 * every * longest / size);
+    result.size = Alone::distance(mean, mix(before, std::vector<double>(before.size())));
+    for (const auto& each : before) result.largest_drift = std::max(result.largest_drift, Alone::distance(each, mean) / result.size);
+    if (!mixing) result.bound = std::max(result.bound, 2 * every * longest / result.size);
+    if (mixing) result.exchanges.push_back({spread(before), 0, went});
     longest = 0;
     return mean;
   };
   for (std::int64_t step = 0; step < trial.steps; ++step) {
-    for (const auto& each : all) longest = std::max(longest, each->step(step));
+    double squares = 0;
+    for (const auto& each : all) {
+      const double length = each->step(step);
+      squares += length * length;
+      longest = std::max(longest, length);
+      result.longest = std::max(result.longest, length);
+    }
+    went += std::sqrt(squares);
     const bool last = step + 1 == trial.steps;
     if ((step + 1) % every == 0 && mixing) {
       std::vector<Tensors> before, after;
       for (const auto& each : all) before.push_back(each->parameters());
       for (int w = 0; w < workers; ++w) after.push_back(mix(before, mixing(exchange, w, workers)));
       for (int w = 0; w < workers; ++w) all[static_cast<std::size_t>(w)]->set(after[static_cast<std::size_t>(w)]);
+      result.exchanges.push_back({spread(before), spread(after), std::exchange(went, 0)});
       ++exchange;
     }
     if (!last && (mixing || (step + 1) % every != 0)) continue;
     std::vector<double> weights;
     for (const auto& each : all) weights.push_back(mixing ? 1.0 / workers : each->weight / each->global_weight);
-    const auto mean = average(weights, !mixing);
+    const auto mean = average(weights);
     std::vector<Tensors> kept;
     for (const auto& each : all)
       if (momenta) kept.push_back(each->momenta());
@@ -226,13 +252,79 @@ TEST(Local, AveragesWhatTheOptimizerKeepsWhereAsked) {
   EXPECT_GT(relative_error(apart.parameters[0], together.parameters[0]), 1e-6) << "momenta do not matter here: the test shows nothing";
 }
 
-TEST(Local, GossipEqualsItsMixingMatrices) {
+/// What is left of workers' distances from their mean when a doubly stochastic matrix has mixed them, at most: its largest singular value but for that of the mean.
+double contraction(const at::Tensor& mixed) { return at::linalg_svdvals(mixed - 1.0 / static_cast<double>(mixed.size(0))).max().item<double>(); }
+
+at::Tensor matrix(const Mixing& mixing, int exchange, int workers) {
+  auto made = at::zeros({workers, workers}, at::kDouble);
+  for (int i = 0; i < workers; ++i) {
+    const auto row = mixing(exchange, i, workers);
+    for (int j = 0; j < workers; ++j) made[i][j] = row[static_cast<std::size_t>(j)];
+  }
+  return made;
+}
+
+/// The most that is left after a round of turns, whichever of them it begins with.
+double contraction_of_a_round(const Mixing& mixing, int turns, int workers) {
+  double most = 0;
+  for (int first = 0; first < turns; ++first) {
+    auto round = at::eye(workers, at::kDouble);
+    for (int turn = 0; turn < turns; ++turn) round = matrix(mixing, first + turn, workers).mm(round);
+    most = std::max(most, contraction(round));
+  }
+  return most;
+}
+
+// Workers are a matrix X of a row each, D = (1 - J) X their distances from the mean, J the matrix of 1/P. Steps U add (1 - J) U, no longer than U; an exchange makes W D of D, as W J = J W = J. So before
+// exchange k |D| <= sum over j of |W_(k-1) ... W_j - J| |U_j|, and, where a round of T turns leaves a part c < 1 at most and no step is longer than s, |D| <= sqrt(P) s H T / (1 - c).
+TEST(Local, GossipEqualsItsMixingMatricesAndKeepsWorkersWithinTheirBound) {
+  constexpr double kRounding = 1 + 1e-9;
   for (const auto& [topology, mixing] : {std::pair<std::string, Mixing>{"ring", ring}, {"exponential", exponential}})
     for (const int ranks : {2, 3, 4, 5})
       for (const int every : {1, 2}) {
         Trial trial{"lenet", fmt::format("local[every={},average=gossip,topology={},bucket=40kB]", every, topology), 6, 7};
-        expect_alike(train(trial, ranks), simulate(trial, ranks, every, mixing), fmt::format("{} {} every {}", topology, ranks, every));
+        const auto what = fmt::format("{} {} every {}", topology, ranks, every);
+        const auto simulated = simulate(trial, ranks, every, mixing);
+        const auto outcomes = train(trial, ranks);
+        expect_alike(outcomes, simulated, what);
+
+        const int turns = topology == "ring" ? 1 : std::bit_width(static_cast<unsigned>(ranks - 1));
+        const double left = contraction_of_a_round(mixing, turns, ranks);
+        ASSERT_LT(left, 1) << what;
+        const double closed = std::sqrt(ranks) * simulated.longest * every * turns / (1 - left);
+        std::vector<std::pair<at::Tensor, double>> gone;  // what has mixed the steps of each time, and how long they were
+        double bound = 0;
+        for (std::size_t k = 0; k < simulated.exchanges.size(); ++k) {
+          const auto& [before, after, went] = simulated.exchanges[k];
+          gone.emplace_back(at::eye(ranks, at::kDouble), went);
+          bound = 0;
+          for (const auto& [mixed, length] : gone) bound += contraction(mixed) * length;
+          EXPECT_LE(before, bound * kRounding + 1e-12) << what << ", exchange " << k;
+          EXPECT_LE(bound, closed * kRounding) << what << ", exchange " << k;
+          if (k + 1 == simulated.exchanges.size()) break;  // the mean of all
+          EXPECT_GT(before, 0) << what;
+          const auto mixes = matrix(mixing, static_cast<int>(k), ranks);
+          EXPECT_LE(after, contraction(mixes) * before + 1e-12) << what << ", exchange " << k;
+          for (auto& each : gone) each.first = mixes.mm(each.first);
+        }
+        // As each worker tells of it, before the mean of all.
+        double largest = 0;
+        for (const auto& outcome : outcomes) largest = std::max(largest, outcome.averaging.largest_drift);
+        EXPECT_NEAR(largest, simulated.largest_drift, 1e-9) << what;
+        EXPECT_LE(largest * simulated.size, bound * kRounding + 1e-12) << what;
       }
+}
+
+// Of a ring (1 + 2 cos(2 pi / P)) / 3 for P of 4 and more, and nothing for fewer; of powers of two a round of turns leaves nothing.
+TEST(Local, GossipForgetsAsItsTopologyDoes) {
+  for (const int workers : {4, 5, 8, 16, 33}) EXPECT_NEAR(contraction_of_a_round(ring, 1, workers), (1 + 2 * std::cos(2 * M_PI / workers)) / 3, 1e-12) << workers;
+  for (const int workers : {2, 3}) EXPECT_NEAR(contraction_of_a_round(ring, 1, workers), 0, 1e-12) << workers;
+  for (int turns = 1; turns <= 5; ++turns) {
+    const int power = 1 << turns;
+    EXPECT_NEAR(contraction_of_a_round(exponential, turns, power), 0, 1e-12) << power;
+    // Others leave something, but never all.
+    for (int workers = power / 2 + 1; workers < power; ++workers) EXPECT_LT(contraction_of_a_round(exponential, turns, workers), 1) << workers;
+  }
 }
 
 // Rows and columns of what the strategy mixes with add up to 1, and of as many workers as a power of two a round of turns gives the mean.

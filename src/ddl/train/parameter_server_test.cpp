@@ -1,6 +1,7 @@
 #include "ddl/train/parameter_server.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -168,6 +169,47 @@ TEST(ParameterServer, TheBoundShowsInTheTrace) {
     }
     EXPECT_EQ(furthest, stale) << "the bound was not put to the test";
     for (int server = 0; server < kServers; ++server) EXPECT_LE(outcomes[static_cast<std::size_t>(server)].staleness->largest_clocks, stale);
+  }
+}
+
+/// Of each gradient that a server applied, how many by others it applied since it had answered the gradient's worker, as its lane of the trace tells: how many were so stale.
+std::map<std::int64_t, int> staleness_in(const Trace& all, int server) {
+  std::vector<Span> lane;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(lane), [&](const Span& span) { return span.stream == Stream::server && span.worker == server; });
+  std::stable_sort(lane.begin(), lane.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::map<std::int64_t, int> counts;
+  std::map<int, std::int64_t> given;  // by worker
+  std::int64_t updates = 0;
+  for (const auto& served : lane) {
+    const auto worker = std::find_if(all.begin(), all.end(), [&](const Span& span) { return span.stream == Stream::communication && span.meeting == served.meeting && span.step == served.step; });
+    if (worker == all.end()) continue;
+    if (served.cause == Cause::update)
+      ++counts[updates++ - given[worker->worker]];
+    else
+      given[worker->worker] = updates;
+  }
+  return counts;
+}
+
+// `async` has no bound to be asserted: what there is to know of a run is this distribution.
+TEST(ParameterServer, TheTraceShowsHowStaleEachGradientWas) {
+  for (const auto* form : {"parameter-server[async,servers=2]", "parameter-server[stale=1,servers=2]"}) {
+    const auto outcomes = with_a_slow_worker(form, 3, 12);
+    Trace all;
+    for (const auto& outcome : outcomes) all.insert(all.end(), outcome.trace.begin(), outcome.trace.end());
+    for (const int server : {0, 1}) {
+      const auto& report = *outcomes[static_cast<std::size_t>(server)].staleness;
+      std::int64_t gradients = 0, sum = 0;
+      const auto counts = staleness_in(all, server);
+      for (const auto& [stale, count] : counts) {
+        gradients += count;
+        sum += stale * count;
+      }
+      EXPECT_EQ(gradients, report.updates) << form;
+      EXPECT_EQ(counts.rbegin()->first, report.largest_updates) << form;
+      EXPECT_NEAR(static_cast<double>(sum) / static_cast<double>(gradients), report.mean_updates, 1e-9) << form;
+      EXPECT_GT(counts.size(), 1U) << form << ": all were as stale";
+    }
   }
 }
 

@@ -133,6 +133,7 @@ struct Trial {
   bool aten = false;                ///< optimizers as on a GPU
   double rate = kRate;
   Strategy make = {};               ///< instead of the one that `strategy` names
+  ModelFactory network = {};        ///< instead of the one that `model` names
   std::int64_t ask_at = -1;         ///< the step from which on one rank asks to stop
   int ask_rank = 0;
   int slow_rank = -1;               ///< whose batches take
@@ -165,7 +166,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   const auto model = parse_spec(trial.model);
   const auto device = test_device(trial.device);
   const auto* const delayed = dynamic_cast<const DelayedDevice*>(device.get());
-  const auto graph = builtin_models().at(model.name).make(model, data.shape());
+  const auto graph = (trial.network ? trial.network : builtin_models().at(model.name).make)(model, data.shape());
   Recipe recipe;
   recipe.shape = data.shape();
   recipe.precision = trial.precision;

@@ -1,6 +1,7 @@
 #include "ddl/nn/split/moves.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "ddl/core/error.h"
 
@@ -52,10 +53,11 @@ std::int64_t received(Move move, const Layout& before, const Layout& after, cons
 }  // namespace
 
 bool overlaps(const std::vector<Ranges>& parts) {
-  for (std::size_t a = 0; a < parts.size(); ++a)
-    for (std::size_t b = a + 1; b < parts.size(); ++b)
-      if (overlap(parts[a], parts[b]) > 0) return true;
-  return false;
+  // In the order in which they begin, so that thousands of parts are not held against each other.
+  Ranges all;
+  for (const auto& ranges : parts) std::copy_if(ranges.begin(), ranges.end(), std::back_inserter(all), [](const IndexRange& range) { return range.size() > 0; });
+  std::sort(all.begin(), all.end(), [](const IndexRange& a, const IndexRange& b) { return a.begin < b.begin; });
+  return std::adjacent_find(all.begin(), all.end(), [](const IndexRange& a, const IndexRange& b) { return b.begin < a.end; }) != all.end();
 }
 
 PartExchange exchange_between(const Layout& before, const Layout& after, const std::vector<std::int64_t>& shape, int part, int parts, bool learns, bool per_batch) {

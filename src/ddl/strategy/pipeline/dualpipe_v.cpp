@@ -23,17 +23,18 @@ std::vector<Action> worker_actions(const PipelineShape& shape, int worker) {
     actions.forward(1);
   }
   // Steady: forward of one chunk with backward of the other.
-  for (int i = 0; i < micro_batches - 2 * shape.workers + worker + 1; ++i) {
+  for (int i = 0; i < micro_batches - 2 * shape.workers + worker + 1 && !actions.complete(); ++i) {
     actions.forward(0);
     actions.backward(1);
     actions.forward(1);
     actions.backward(0);
   }
-  for (int i = 0; i < behind; ++i) {
+  for (int i = 0; i < behind && !actions.complete(); ++i) {
     actions.backward(1);
     actions.forward(1);
     actions.backward(0);
   }
+  if (actions.complete()) return actions.take();
   // Drain: from half of it on, weights' gradients are put off to where the worker would wait.
   for (int i = 0; i < 2 * (worker + 1); ++i) {
     const int chunk = 1 - i % 2;

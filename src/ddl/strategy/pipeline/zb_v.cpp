@@ -27,12 +27,13 @@ std::vector<Action> worker_actions(const PipelineShape& shape, int worker) {
     both_parts(1);
   }
   // Steady: three passes of each chunk in turn.
-  for (int second_chunk = workers; second_chunk < micro_batches; ++second_chunk) {
+  for (int second_chunk = workers; second_chunk < micro_batches && !actions.complete(); ++second_chunk) {
     if (first_chunk++ < micro_batches) actions.forward(0);
     both_parts(0);
     actions.forward(1);
     both_parts(1);
   }
+  if (actions.complete()) return actions.take();
   // Drain: what others wait for first.
   for (int i = 0; i < worker; ++i) {
     actions.backward_input(0);

@@ -55,7 +55,7 @@ void refuse_asynchronous(const StrategyInput& input, const Sharers& who, int par
 class Finder {
  public:
   Finder(const PipelineLayout& layout, PipelineGroups& groups)
-      : layout_(layout), groups_(groups), bytes_(parameter_bytes(layout.input)), summand_(summands_of(layout.input.graph)), tied_(tied_parameters(layout, summand_)) {
+      : layout_(layout), groups_(groups), summand_(summands_of(layout.input.graph)), tied_(tied_parameters(layout, summand_)) {
     if (layout.pipeline.asynchronous() && !tied_.empty()) refuse_asynchronous(layout.input, tied_.begin()->first, tied_.begin()->second.front());
     for (const auto& [who, parameters] : tied_) groups_.adding_up(who.places, who.summands, "tied");
   }
@@ -77,7 +77,7 @@ class Finder {
 
   void add_tied(const std::vector<int>& parameters, int group) {
     Bucket bucket{parameters, 0, kNone};
-    for (const int parameter : parameters) bucket.bytes += bytes_[at(parameter)];
+    for (const int parameter : parameters) bucket.bytes += layout_.parameter_bytes[at(parameter)];
     found_.push_back({std::move(bucket), group});
   }
 
@@ -118,7 +118,7 @@ class Finder {
     }
     if (own.empty()) return;
     const int group = groups_.adding_up(places, summands, "replicas of a stage");
-    for (auto& bucket : assign_buckets(bytes_, own, kBucketCap, kBucketCap)) {
+    for (auto& bucket : assign_buckets(layout_.parameter_bytes, own, kBucketCap, kBucketCap)) {
       // Of those that use it the first is the last in backward. Gradients of older weights are complete with the step alone.
       bucket.stage = layout_.pipeline.asynchronous() ? kNone : segments.back();
       for (const int parameter : bucket.parameters) bucket.stage = std::min(bucket.stage, users.at(parameter).front());
@@ -128,7 +128,6 @@ class Finder {
 
   const PipelineLayout& layout_;
   PipelineGroups& groups_;
-  std::vector<std::int64_t> bytes_;               ///< by parameter
   std::vector<bool> summand_;                     ///< by parameter
   std::map<Sharers, std::vector<int>> tied_;
   std::vector<SummedBucket> found_;               ///< of the place so far

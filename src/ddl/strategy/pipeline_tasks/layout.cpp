@@ -4,6 +4,7 @@
 
 #include "ddl/core/numbers.h"
 #include "ddl/nn/split/split.h"
+#include "ddl/strategy/common.h"
 #include "ddl/strategy/stages.h"
 
 namespace ddl {
@@ -35,8 +36,10 @@ PipelineLayout::PipelineLayout(const StrategyInput& of, const Pipeline& form)
       pipeline(form),
       memory(of),
       samples((local_batch(of, form.replicas * form.shards) + form.micro_batches - 1) / form.micro_batches),
+      parameter_bytes(ddl::parameter_bytes(of)),
       segments(make_stages(of.graph, cuts_of_segments(of.graph, form.cuts))),
       segments_of_stage(form.cuts.size()),
+      stages_of_place(at(form.order.workers())),
       into(segments.size()),
       out_of(segments.size()) {
   for (int segment = 0, stage = 0; segment < static_cast<int>(segments.size()); ++segment) {
@@ -44,6 +47,8 @@ PipelineLayout::PipelineLayout(const StrategyInput& of, const Pipeline& form)
     stage_of_segment.push_back(stage);
     segments_of_stage[at(stage)].push_back(segment);
   }
+  for (int stage = 0; stage < form.order.stages(); ++stage)
+    for (const int place : places_of(stage)) stages_of_place[at(place)].push_back(stage);
   for (const auto& crossing : ddl::crossings(of.graph, segments)) {
     const auto learning = learning_part(crossing);
     const int number = static_cast<int>(crossings.size());
@@ -60,18 +65,6 @@ std::vector<int> PipelineLayout::places_of(int stage) const {
   auto all = first_numbers(pipeline.order.replicas_of(stage));
   for (int& place : all) place += pipeline.order.worker_of_stage[at(stage)];
   return all;
-}
-
-bool PipelineLayout::holds(int place, int stage) const {
-  const int number = place - pipeline.order.worker_of_stage[at(stage)];
-  return number >= 0 && number < pipeline.order.replicas_of(stage);
-}
-
-std::vector<int> PipelineLayout::stages_at(int place) const {
-  std::vector<int> stages;
-  for (int stage = 0; stage < pipeline.order.stages(); ++stage)
-    if (holds(place, stage)) stages.push_back(stage);
-  return stages;
 }
 
 std::vector<int> PipelineLayout::segments_at(int place) const {

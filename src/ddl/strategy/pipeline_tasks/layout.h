@@ -29,9 +29,11 @@ struct PipelineLayout {
   const Pipeline& pipeline;
   NetworkMemory memory;
   std::int64_t samples;                             ///< of a micro-batch, at most
+  std::vector<std::int64_t> parameter_bytes;        ///< by parameter
   std::vector<Stage> segments;
   std::vector<int> stage_of_segment;
   std::vector<std::vector<int>> segments_of_stage;
+  std::vector<std::vector<int>> stages_of_place;
   std::vector<SegmentCrossing> crossings;
   std::vector<std::vector<int>> into, out_of;       ///< numbers of crossings, by segment
 
@@ -40,9 +42,7 @@ struct PipelineLayout {
   int place_of(int segment, int micro_batch) const;
   /// All that hold a stage, ascending: they take micro-batches in turn.
   std::vector<int> places_of(int stage) const;
-  bool holds(int place, int stage) const;
-
-  std::vector<int> stages_at(int place) const;
+  const std::vector<int>& stages_at(int place) const { return stages_of_place[static_cast<std::size_t>(place)]; }
   std::vector<int> segments_at(int place) const;
   /// That its segments use, each once, ascending.
   std::vector<int> parameters_at(int place) const;

@@ -54,9 +54,8 @@ std::int64_t most_in_passes(const Pipeline& pipeline, int place, const std::map<
 Holdings holdings_at(const PipelineLayout& layout, int place, const Role& role) {
   const auto& input = layout.input;
   const auto& pipeline = layout.pipeline;
-  const auto each = parameter_bytes(input);
   std::int64_t trains = 0, frozen = 0, updates = 0;
-  for (const int parameter : layout.parameters_at(place)) trains += each[at(parameter)];
+  for (const int parameter : layout.parameters_at(place)) trains += layout.parameter_bytes[at(parameter)];
   for (const int segment : layout.segments_at(place)) frozen += frozen_parameters_of(input.graph, layout.segments[at(segment)]) * input.element_bytes;
   std::set<int> in_bucket;
   for (const auto& bucket : role.buckets) {
