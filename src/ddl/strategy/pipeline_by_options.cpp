@@ -60,6 +60,9 @@ Pipeline pipeline_by_options(const StrategyInput& input, int places, int abreast
   };
   const int usual = usual_micro_batches(input, places, local);
   shape.micro_batches = whole_option(input.spec, "micro", finds ? usual : settle(usual), 1, 1 << 20);
+  if (is_told && input.micro_batches > 1 && input.micro_batches != shape.micro_batches)
+    throw Error(Code::invalid_argument, fmt::format("[{}] micro and accumulate both say how many micro-batches there are; got micro={} with accumulate {}, expected one of them", input.spec.name,
+                                                    shape.micro_batches, input.micro_batches));
   shape.chunks = whole_option(input.spec, "chunks", schedule.least_chunks, 1, 1 << 10);
   if (shape.micro_batches > local)
     throw Error(Code::invalid_argument, fmt::format("[{}] micro-batches have a sample or more; got micro={} of a batch of {}, expected at most {}", input.spec.name, shape.micro_batches,

@@ -175,6 +175,18 @@ TEST(Refusals, OptionsThatDoNotGoTogetherSayWhichDo) {
              {"parameter-server[sync=off]", 2, "neither async nor stale", "one of them"}});
 }
 
+TEST(Refusals, MicroBatchesAreToldOnce) {
+  const auto graph = lenet();
+  for (const auto* form : {"pipeline[micro=2]", "hybrid[pipeline=2,micro=2]"}) {
+    StrategyInput input{graph, 2, 64, 4, parse_spec(form), {}};
+    input.micro_batches = 4;
+    const auto said = answer(input);
+    EXPECT_NE(said.find("got micro=2 with accumulate 4, expected one of them"), std::string::npos) << said;
+    input.micro_batches = 2;
+    EXPECT_EQ(answer(input), "it is planned");
+  }
+}
+
 // Beside stages that is what axis sharded does.
 TEST(Refusals, LevelOneBesideStagesIsPlanned) {
   const auto graph = lenet();

@@ -194,6 +194,7 @@ void Worker::flush() noexcept {
 
 bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated) {
   bool stopped = false;
+  death_.at("epoch");
   executor_.converge();
   tell(true);
   memory_.note_training();
