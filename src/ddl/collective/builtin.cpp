@@ -89,8 +89,12 @@ ChosenAlgorithm choose_algorithm(Goal goal, std::string_view text) {
   static const auto registry = builtin_collectives();
   const Spec spec = parse_spec(text);
   const auto words = words_of(registry, goal);
-  if (std::find(words.begin(), words.end(), spec.name) == words.end())
-    throw Error(Code::not_found, fmt::format("[collective] unknown algorithm of {}; got '{}'{}, expected auto or one of: {}", name(goal), spec.name, did_you_mean(spec.name, words), join(words, " ")));
+  if (std::find(words.begin(), words.end(), spec.name) == words.end()) {
+    const auto all = registry.names();
+    const bool of_another = std::find(all.begin(), all.end(), spec.name) != all.end();
+    throw Error(of_another ? Code::invalid_argument : Code::not_found,
+                fmt::format("[collective] no algorithm of {}; got '{}'{}, expected auto or one of: {}", name(goal), spec.name, did_you_mean(spec.name, words), join(words, " ")));
+  }
   const auto& entry = registry.at(full_name(goal, spec.name));
   require_options(spec, entry.make.options);
   ChosenAlgorithm chosen;
