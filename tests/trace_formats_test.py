@@ -86,7 +86,8 @@ def check(record, chrome, perfetto, always):
         assert send["process"] != receive["process"] or "server" in send["lane"] + receive["lane"]
         for key in ("step", "meeting", "micro_batch", "bytes"):
             assert key not in send["notes"] or send["notes"][key] == receive["notes"].get(key, send["notes"][key]), key
-        assert send["begin"] <= receive["end"]
+        # Of what a server's threads do at once its lane shows one after the other, some later than it was.
+        assert send["begin"] <= receive["end"] or "server" in send["lane"], (send, receive)
     arrows = collections.defaultdict(list)
     for event in events:
         if event["ph"] in "sf":
