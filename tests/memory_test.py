@@ -5,7 +5,7 @@ usage: memory_test.py PATH-OF-DDLBENCH [unittest arguments]
 import sys
 import unittest
 
-from strategies_test import FORMS, THREADS, workers_of
+from strategy_forms import FORMS, in_process
 from training_test import BINARY, Case
 
 PARTS = ("parameters", "gradients", "optimizer", "buckets", "activations")
@@ -36,17 +36,16 @@ def shown(holds):
 
 class Memory(Case):
     def measure(self, form, job):
-        record = self.record("--strategy", form, "--workers", 1 if form == "single" else workers_of(form), *job, *COMMON)
+        record = self.record("--strategy", form, "--workers", FORMS[form], *job, *COMMON)
         pairs = [(planned_of(record, rank["rank"]), rank["memory_bytes"]) for rank in record["ranks"]]
         # Whose tensors are whose cannot be told within a process: the first worker's are all.
-        if form in THREADS:
+        if in_process(form):
             together = {part: sum(planned[part] for planned, _ in pairs) for part in PARTS}
             pairs = [(together, {part: sum(took[part] for _, took in pairs) for part in PARTS})]
         return pairs
 
     def test_is_what_was_planned(self):
-        forms = ["single", *FORMS, *THREADS]
-        for number, form in enumerate(forms):
+        for number, form in enumerate(FORMS):
             # Strategies in turn over networks; what a GPT cannot have (tied weights at two stages of an asynchronous pipeline, heads in three parts) is measured of AlexNet.
             name = list(JOBS)[number % len(JOBS)]
             if name == "gpt" and ("pipedream" in form or form.startswith("tensor")):
@@ -59,7 +58,7 @@ class Memory(Case):
                 print(f"{100 * (planned / took - 1):+6.1f} % {name} {form}", flush=True)
                 self.assertLess(took / planned - 1, WITHIN, f"\n{parts}")
                 # Threads that compute side by side need not be at their peaks at once.
-                self.assertLess(planned / took - 1, 3 * WITHIN if form in THREADS else WITHIN, f"\n{parts}")
+                self.assertLess(planned / took - 1, 3 * WITHIN if in_process(form) else WITHIN, f"\n{parts}")
 
 
 if __name__ == "__main__":

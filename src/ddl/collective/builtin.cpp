@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include "ddl/core/error.h"
 #include "ddl/collective/algorithms.h"
 #include "ddl/collective/algorithms/algorithms.h"
+#include "ddl/core/text.h"
 #include "ddl/core/units.h"
 
 namespace ddl {
@@ -74,12 +77,25 @@ static int digest_of(std::string_view text) {
   return static_cast<int>((hash ^ hash >> 12 ^ hash >> 24) % 4095 + 1);
 }
 
+/// What a user may call the algorithms of one goal.
+static std::vector<std::string> words_of(const Registry<CollectiveAlgorithm>& registry, Goal goal) {
+  std::vector<std::string> words;
+  for (const auto& entry : registry.entries())
+    if (entry.make.goal == goal) words.push_back(entry.name.substr(full_name(goal, "").size()));
+  return words;
+}
+
 ChosenAlgorithm choose_algorithm(Goal goal, std::string_view text) {
   static const auto registry = builtin_collectives();
   const Spec spec = parse_spec(text);
+  const auto words = words_of(registry, goal);
+  if (std::find(words.begin(), words.end(), spec.name) == words.end()) {
+    const auto all = registry.names();
+    const bool of_another = std::find(all.begin(), all.end(), spec.name) != all.end();
+    throw Error(of_another ? Code::invalid_argument : Code::not_found,
+                fmt::format("[collective] no algorithm of {}; got '{}'{}, expected auto or one of: {}", name(goal), spec.name, did_you_mean(spec.name, words), join(words, " ")));
+  }
   const auto& entry = registry.at(full_name(goal, spec.name));
-  if (entry.make.goal != goal)
-    throw Error(Code::invalid_argument, fmt::format("[collective] '{}' is no {}; it is: {}", spec.name, name(goal), entry.summary));
   require_options(spec, entry.make.options);
   ChosenAlgorithm chosen;
   chosen.index = static_cast<int>(&entry - registry.entries().data());

@@ -52,7 +52,7 @@ std::string scaled(double value, std::span<const Unit> descending) {
 Bytes parse_bytes(std::string_view text) {
   const double value = parse(text, kByteUnits, "size");
   if (value < 0 || value > 9e18)
-    throw Error(Code::invalid_argument, fmt::format("[units] size out of range; got '{}'", text));
+    throw Error(Code::invalid_argument, fmt::format("[units] size out of range; got '{}', expected 0 B to 9 EB", text));
   return {static_cast<std::int64_t>(std::llround(value))};
 }
 Seconds parse_seconds(std::string_view text) { return {parse(text, kTimeUnits, "time")}; }

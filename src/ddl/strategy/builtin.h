@@ -30,6 +30,9 @@ struct StrategyInput {
   /// What a strategy takes where its option `recompute` is not told: whether activations are computed again. Those without the option plan nothing of it: their
   /// one stage is run again in segments (Recipe::recompute).
   bool recompute = false;
+  // In the user's words, for errors: what asks for `whole_gradient` ("clip 1", "precision fp16"), and which optimizer it is.
+  std::string whole_gradient_word = "clipping or fp16";
+  std::string optimizer_word = "such an optimizer";
 };
 
 /// A pure function to a Plan. Errors: invalid_argument for unknown options and impossible numbers of workers.

@@ -18,8 +18,8 @@ namespace ddl {
 std::int64_t size_option(const Spec& spec, const std::string& key, std::int64_t standard) {
   const auto found = spec.options.find(key);
   if (found == spec.options.end()) return standard;
-  const auto size = parse_bytes(found->second).value;
-  if (size <= 0) throw Error(Code::invalid_argument, fmt::format("[{}] {} must be positive; got '{}'", spec.name, key, found->second));
+  const auto size = unit_option(spec, key, found->second, parse_bytes).value;
+  if (size <= 0) throw Error(Code::invalid_argument, fmt::format("[{}] {} is more than nothing; got '{}', expected a size, as 25MiB", spec.name, key, found->second));
   return size;
 }
 

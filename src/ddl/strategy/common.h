@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "ddl/core/error.h"
 #include "ddl/plan/plan.h"
 #include "ddl/strategy/builtin.h"
 
@@ -40,6 +41,15 @@ Holdings in_buckets(const StrategyInput& input, Holdings holds);
 
 /// An option that is a whole number. Errors: invalid_argument unless it is one from `low` to `high`.
 int whole_option(const Spec& spec, const std::string& name, int otherwise, int low, int high = 1'000'000'000);
+/// What `parse` makes of an option's text, whose errors then say which option it is.
+template <typename Parse>
+auto unit_option(const Spec& spec, const std::string& name, const std::string& text, const Parse& parse) {
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("[{}] {}: {}", spec.name, name, error.what()));
+  }
+}
 /// An option that is a number of bytes. Errors: invalid_argument unless it is positive, and says its unit.
 std::int64_t size_option(const Spec& spec, const std::string& name, std::int64_t otherwise);
 /// An option that is one of some words, the first where it is not given. Errors: invalid_argument.

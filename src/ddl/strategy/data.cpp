@@ -2,6 +2,7 @@
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/in_process.h"
+#include "ddl/strategy/own_options.h"
 #include "ddl/strategy/tasks.h"
 
 namespace ddl {
@@ -31,9 +32,11 @@ std::vector<Bucket> assign_buckets(const std::vector<std::int64_t>& bytes, const
 Plan data_parallel(const StrategyInput& input) {
   const auto threads = word_option(input.spec, "in-process", {"off", "mirrored", "parallel"});
   if (threads == "parallel")
-    require_options(input.spec, {"in-process", "bucket", "first-bucket", "overlap", "recompute"});
+    require_own_options(input.spec, {"in-process", "bucket", "first-bucket", "overlap", "recompute"},
+                        {{"compress", {"threads of one process share memory, and nothing is sent that could be compressed", "no compress, or data without in-process=parallel"}},
+                         {"collective", {"with in-process=parallel gradients go to worker 0, and there is no way to choose", "no collective, or in-process=mirrored, whose workers all-reduce"}}});
   else
-    require_options(input.spec, {"in-process", "bucket", "first-bucket", "overlap", "collective", "compress"});
+    require_own_options(input.spec, {"in-process", "bucket", "first-bucket", "overlap", "collective", "compress"});
   const bool overlap = switch_option(input.spec, "overlap", threads == "off");
   // Nobody to exchange gradients with: what is left is one worker's step.
   if (input.workers == 1) return alone(input);

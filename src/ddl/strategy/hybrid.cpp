@@ -1,9 +1,13 @@
 #include <utility>
+#include <vector>
+
+#include <fmt/ranges.h>
 
 #include "ddl/core/error.h"
 #include "ddl/core/options.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/own_options.h"
 #include "ddl/strategy/pipeline/schedules.h"
 #include "ddl/strategy/pipeline_by_options.h"
 #include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
@@ -19,6 +23,13 @@ struct Sizes {
   std::int64_t workers() const { return static_cast<std::int64_t>(data) * pipeline * tensor * sharded; }
 };
 
+std::vector<int> divisors(int number) {
+  std::vector<int> all;
+  for (int each = 1; each <= number; ++each)
+    if (number % each == 0) all.push_back(each);
+  return all;
+}
+
 /// What is not told of `data` is what the others leave.
 Sizes sizes_of(const StrategyInput& input) {
   const auto size = [&](const char* axis) { return whole_option(input.spec, axis, 1, 1, 1 << 20); };
@@ -27,29 +38,63 @@ Sizes sizes_of(const StrategyInput& input) {
   const bool told = input.spec.options.count("data") > 0;
   sizes.data = told ? size("data") : others <= input.workers ? static_cast<int>(input.workers / others) : 1;
   if (sizes.workers() != input.workers) {
-    const auto fitting = input.workers % others == 0 ? fmt::format("data={}", input.workers / others) : fmt::format("pipeline x tensor x sharded that divides {}", input.workers);
+    const auto fitting = input.workers % others == 0 ? fmt::format("data={}", input.workers / others)
+                                                     : fmt::format("pipeline x tensor x sharded that divides {}: {}", input.workers, fmt::join(divisors(input.workers), ", "));
     throw Error(Code::invalid_argument, fmt::format("[hybrid] a mesh has as many places as there are workers; got data={} x pipeline={} x tensor={} x sharded={} = {} for {} workers, "
                                                     "expected {}", sizes.data, sizes.pipeline, sizes.tensor, sizes.sharded, sizes.workers(), input.workers, fitting));
   }
   return sizes;
 }
 
+/// Of a mesh of replicas alone.
+WhyNot without_stages() {
+  WhyNot why;
+  for (const auto* option : {"schedule", "micro", "chunks", "stages", "balance", "batch-norm"}) why[option] = {fmt::format("{} is an option of axis pipeline, which this mesh does not have", option), "pipeline=2 or more besides"};
+  for (const auto* option : {"split", "sequence"}) why[option] = {fmt::format("{} is an option of axis tensor, which this mesh does not have", option), "tensor=2 or more besides"};
+  return why;
+}
+
+/// Of one with stages or parts of layers.
+WhyNot with_stages(const StrategyInput& input) {
+  WhyNot why{{"replicas", {"the mesh has as many workers for each stage, data x sharded", "no replicas, or strategy pipeline"}}};
+  for (const auto* option : {"bandwidth", "machines"})
+    why[option] = {fmt::format("{} is for balance=pipedream, which finds stages, and here the mesh says them", option), "strategy pipeline[balance=pipedream]"};
+  if (input.spec.options.contains("pipeline") || input.spec.options.contains("tensor"))
+    for (const auto* option : {"overlap", "bucket", "unit", "prefetch", "reshard"})
+      why[option] = {fmt::format("{} is an option of a mesh of axes data and sharded alone", option), fmt::format("no {}, or neither pipeline nor tensor: hybrid[data=2,sharded=2]", option)};
+  return why;
+}
+
+/// What replicas of stages, or of parts of layers, share is what the optimizer keeps.
+void require_level(const Spec& spec, const Sizes& sizes) {
+  const auto level = spec.options.find("level");
+  if (level == spec.options.end()) return;
+  if (sizes.sharded == 1)
+    throw Error(Code::invalid_argument, fmt::format("[hybrid] level is an option of axis sharded; got level={} with sharded=1, expected sharded=2 or more, or no level", level->second));
+  if (whole_option(spec, "level", 1, 1, 3) != 1)
+    throw Error(Code::invalid_argument, fmt::format("[hybrid] beside axes pipeline and tensor, axis sharded divides what the optimizer keeps, and neither gradients nor parameters; got level={} with "
+                                                    "pipeline={},tensor={},sharded={}, expected level=1 or none, or a mesh of data and sharded alone: hybrid[sharded={},level={}]", level->second,
+                                                    sizes.pipeline, sizes.tensor, sizes.sharded, sizes.sharded, level->second));
+}
+
 }  // namespace
 
 /// A mesh: stages over axis "pipeline", each stage replicated over "data" and "sharded", and its layers split over "tensor", whose places stand together.
 /// Over "sharded" replicas share what the optimizer keeps, as `sharded[level=1]` does; with neither stages nor split layers all that `sharded` does, level 3 unless told.
-/// Options: data, pipeline, tensor, sharded (sizes, 1 unless told; data is what the others leave); those of `pipeline`; split, sequence of `tensor`; or those of `sharded`.
+/// Options: data, pipeline, tensor, sharded (sizes, 1 unless told; data is what the others leave); those of `pipeline`; split, sequence of `tensor`; level=1; or those of `sharded`.
 /// Errors: invalid_argument for a mesh that does not match the workers, and those of the strategies that it is made of, with numbers that would do.
 /// Source: Narayanan et al., Megatron-LM on GPU clusters, SC21; Zhao et al., PyTorch FSDP, VLDB 2023.
 Plan hybrid(const StrategyInput& input) {
   const bool mesh_of_replicas = input.spec.options.count("pipeline") == 0 && input.spec.options.count("tensor") == 0 && input.spec.options.count("sharded") > 0;
   if (mesh_of_replicas)
-    require_options(input.spec, {"data", "sharded", "level", "overlap", "bucket", "unit", "prefetch", "reshard", "recompute", "collective"});
+    require_own_options(input.spec, {"data", "sharded", "level", "overlap", "bucket", "unit", "prefetch", "reshard", "recompute", "collective"}, without_stages());
   else
-    require_options(input.spec, {"data", "pipeline", "tensor", "sharded", "schedule", "micro", "chunks", "stages", "balance", "recompute", "batch-norm", "split", "sequence"});
+    require_own_options(input.spec, {"data", "pipeline", "tensor", "sharded", "level", "schedule", "micro", "chunks", "stages", "balance", "recompute", "batch-norm", "split", "sequence"},
+                        with_stages(input));
   const auto sizes = sizes_of(input);
   if (input.workers == 1) return alone(input);
   if (mesh_of_replicas && sizes.sharded > 1) return sharded_plan(input, sizes.sharded);
+  require_level(input.spec, sizes);
   require_whole_norms(input, sizes.sharded);
   if (const auto balance = input.spec.options.find("balance"); balance != input.spec.options.end() && balance->second.starts_with("pipedream"))
     throw Error(Code::invalid_argument, fmt::format("[hybrid] the mesh says how many stages there are, and replicas of each; got balance={}, expected time, flops, count or memory",
@@ -68,7 +113,8 @@ Plan hybrid(const StrategyInput& input) {
   if (sizes.tensor == 1) {
     for (const auto* word : {"split", "sequence"})
       if (input.spec.options.count(word) > 0)
-        throw Error(Code::invalid_argument, fmt::format("[hybrid] {} is an option of a mesh with axis tensor; got it with tensor=1", word));
+        throw Error(Code::invalid_argument, fmt::format("[hybrid] {} is an option of axis tensor; got {}={} with tensor=1, expected tensor=2 or more, or no {}", word, word,
+                                                        input.spec.options.at(word), word));
     return pipeline_plan(input, form(input));
   }
   require_whole_norms(input, sizes.tensor);

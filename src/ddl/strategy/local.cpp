@@ -6,6 +6,7 @@
 #include "ddl/core/options.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/own_options.h"
 #include "ddl/strategy/tasks.h"
 
 namespace ddl {
@@ -146,7 +147,7 @@ class Averaging {
 /// Source:  McMahan et al., Communication-Efficient Learning of Deep Networks from Decentralized Data, AISTATS 2017, algorithm 1; Stich, Local SGD Converges Fast and
 ///          Communicates Little, ICLR 2019, algorithm 1; post: Lin et al., Don't Use Large Mini-Batches, Use Local SGD, ICLR 2020, algorithm 2.
 Plan local_sgd(const StrategyInput& input) {
-  require_options(input.spec, {"every", "post", "average", "topology", "momentum", "bucket", "first-bucket", "collective"});
+  require_own_options(input.spec, {"every", "post", "average", "topology", "momentum", "bucket", "first-bucket", "collective"});
   const int every = whole_option(input.spec, "every", 8, 1), post = whole_option(input.spec, "post", 0, 0);
   const bool gossip = word_option(input.spec, "average", {"all", "gossip"}) == "gossip";
   const auto topology = word_option(input.spec, "topology", {"ring", "exponential"});

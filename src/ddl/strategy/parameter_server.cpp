@@ -3,8 +3,10 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/options.h"
+#include "ddl/core/text.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/own_options.h"
 #include "ddl/strategy/tasks.h"
 
 namespace ddl {
@@ -84,6 +86,19 @@ void write_server(Plan& plan, int server) {
   }
 }
 
+/// Of when gradients are applied.
+void require_one_rule(const Spec& spec, bool bounded, bool async) {
+  std::vector<std::string> told;
+  if (switch_option(spec, "sync", false)) told.emplace_back("sync");
+  if (async) told.emplace_back("async");
+  if (bounded) told.emplace_back(fmt::format("stale={}", spec.options.at("stale")));
+  if (told.size() > 1)
+    throw Error(Code::invalid_argument, fmt::format("[parameter-server] gradients are applied by one rule; got {}, expected one of them: sync, async, or stale=STEPS, which is async with a bound",
+                                                    join(told, " and ")));
+  if (told.empty() && spec.options.contains("sync"))
+    throw Error(Code::invalid_argument, "[parameter-server] sync=off does not say what else; got neither async nor stale, expected one of them, or no sync=off");
+}
+
 }  // namespace
 
 /// Parameters live with servers, threads in the processes of workers 0 to servers - 1, divided by bytes. Every worker has the whole network and a part of the batch, pushes its gradients
@@ -96,18 +111,18 @@ void write_server(Plan& plan, int server) {
 /// Source:  Dean et al., Large Scale Distributed Deep Networks, NIPS 2012; Li et al., Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014;
 ///          stale: Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, NIPS 2013.
 Plan parameter_server(const StrategyInput& input) {
-  require_options(input.spec, {"sync", "async", "stale", "servers"});
+  require_own_options(input.spec, {"sync", "async", "stale", "servers"}, {{"collective", {"workers and servers exchange messages, and no collective", "no collective, or strategy data"}}});
   const int servers = whole_option(input.spec, "servers", 1, 1);
   const bool bounded = input.spec.options.contains("stale"), async = switch_option(input.spec, "async", false);
-  if (static_cast<int>(bounded) + static_cast<int>(async) + static_cast<int>(switch_option(input.spec, "sync", false)) > 1)
-    throw Error(Code::invalid_argument, "[parameter-server] got several of sync, async and stale, expected one");
+  require_one_rule(input.spec, bounded, async);
   const int stale = whole_option(input.spec, "stale", kNone, 0);
   const auto most = std::min<std::size_t>(static_cast<std::size_t>(input.workers), input.graph.parameter_specs().size());
   if (static_cast<std::size_t>(servers) > most)
     throw Error(Code::invalid_argument, fmt::format("[parameter-server] a server lives with a worker and has parameters; got {} servers, {} workers and {} parameters, expected at most {}", servers,
                                                     input.workers, input.graph.parameter_specs().size(), most));
   if (input.whole_gradient)
-    throw Error(Code::unsupported, "[parameter-server] unsupported: clipping and fp16 depend on the whole gradient, of which a server has a part; got one of them, expected clip 0 and fp32, bf16 or tf32");
+    throw Error(Code::unsupported, fmt::format("[parameter-server] unsupported: clipping and fp16 depend on the whole gradient, of which a server has a part; got {}, expected clip 0 and fp32, bf16 or "
+                                               "tf32, or strategy data", input.whole_gradient_word));
   if (input.workers == 1) return alone(input);
 
   auto plan = replicas(input);

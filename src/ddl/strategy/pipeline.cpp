@@ -1,5 +1,6 @@
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/own_options.h"
 #include "ddl/strategy/pipeline/schedules.h"
 #include "ddl/strategy/pipeline_by_options.h"
 #include "ddl/strategy/pipeline_options.h"
@@ -15,14 +16,15 @@ namespace ddl {
 /// Errors: invalid_argument for numbers that do not go together, with those that would.
 /// Source:  of each order, strategy/pipeline/.
 Plan pipeline(const StrategyInput& input) {
-  require_options(input.spec, {"schedule", "micro", "chunks", "replicas", "stages", "balance", "bandwidth", "machines", "recompute", "batch-norm"});
+  require_own_options(input.spec, {"schedule", "micro", "chunks", "replicas", "stages", "balance", "bandwidth", "machines", "recompute", "batch-norm"});
   return pipeline_plan(input, pipeline_by_options(input, input.workers, 1));
 }
 
 /// Layers over workers, the whole batch through one after the other: whoever does not compute waits.
 /// Options: stages=3/5/2 or balance=time|flops|count|memory, recompute=never|always.
 Plan model_parallel(const StrategyInput& input) {
-  require_options(input.spec, {"stages", "balance", "recompute"});
+  require_own_options(input.spec, {"stages", "balance", "recompute"});
+  require_layers(input, {input.workers}, 1);
   const auto costs = costs_of(input, input.workers, (input.batch + input.micro_batches - 1) / input.micro_batches);
   Pipeline form;
   form.micro_batches = input.micro_batches;

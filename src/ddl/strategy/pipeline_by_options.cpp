@@ -37,8 +37,8 @@ int usual_micro_batches_alike(const std::vector<int>& replicas, int usual) {
 
 void refuse_asynchronous(const StrategyInput& input, const std::string& word, const Pipeline& pipeline) {
   if (input.whole_gradient)
-    throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: asynchronous stages never see the whole gradient, which clipping and fp16 need; got schedule={}, expected "
-                                               "clip 0 and another precision, or a synchronous schedule", word));
+    throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: asynchronous stages never see the whole gradient, which clipping and fp16 need; got {} with schedule={}, expected "
+                                               "clip 0 and fp32, bf16 or tf32, or a synchronous schedule, as 1f1b", input.whole_gradient_word, word));
   if (pipeline.deferred_statistics)
     throw Error(Code::unsupported, fmt::format("[pipeline] unsupported: forwards of several steps mix; got schedule={} with batch-norm=deferred, expected batch-norm=micro", word));
 }
@@ -60,6 +60,9 @@ Pipeline pipeline_by_options(const StrategyInput& input, int places, int abreast
   };
   const int usual = usual_micro_batches(input, places, local);
   shape.micro_batches = whole_option(input.spec, "micro", finds ? usual : settle(usual), 1, 1 << 20);
+  if (is_told && input.micro_batches > 1 && input.micro_batches != shape.micro_batches)
+    throw Error(Code::invalid_argument, fmt::format("[{}] micro and accumulate both say how many micro-batches there are; got micro={} with accumulate {}, expected one of them", input.spec.name,
+                                                    shape.micro_batches, input.micro_batches));
   shape.chunks = whole_option(input.spec, "chunks", schedule.least_chunks, 1, 1 << 10);
   if (shape.micro_batches > local)
     throw Error(Code::invalid_argument, fmt::format("[{}] micro-batches have a sample or more; got micro={} of a batch of {}, expected at most {}", input.spec.name, shape.micro_batches,
@@ -69,8 +72,10 @@ Pipeline pipeline_by_options(const StrategyInput& input, int places, int abreast
   pipeline.recompute = recompute_option(input);
   pipeline.deferred_statistics = word_option(input.spec, "batch-norm", {"micro", "deferred"}) == "deferred";
   if (!finds && (input.spec.options.contains("bandwidth") || input.spec.options.contains("machines")))
-    throw Error(Code::invalid_argument, "[pipeline] bandwidth and machines are what balance=pipedream weighs; got them without, expected balance=pipedream without stages and replicas");
+    throw Error(Code::invalid_argument, fmt::format("[pipeline] bandwidth and machines are what balance=pipedream weighs; got {} without it, expected balance=pipedream, and neither stages nor "
+                                                    "replicas", to_string(input.spec)));
   const auto samples = (local + shape.micro_batches - 1) / shape.micro_batches;
+  if (replicas.empty() && !(finds && schedule.replicated != nullptr)) require_layers(input, shape, schedule.least_chunks);
   const auto costs = costs_of(input, finds ? 1 : replicas.empty() ? shape.stages() : static_cast<int>(replicas.size()), samples, finds ? kFlopsPerSecond : 1);
   if (finds) {
     // Orders that stages of several workers cannot have are of one worker each.

@@ -1,5 +1,6 @@
 #include "ddl/strategy/pipeline_options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <numeric>
 
@@ -65,8 +66,24 @@ std::vector<MachineLevel> machines_option(const StrategyInput& input) {
     throw Error(Code::invalid_argument, fmt::format("[{}] each level of machines has a bandwidth; got bandwidth={} of {} levels, expected {} rates", spec.name, fmt::join(rates, "/"),
                                                     counts.size(), counts.size()));
   std::vector<MachineLevel> levels;
-  for (std::size_t level = 0; level < counts.size(); ++level) levels.push_back({counts[level], parse_bits_per_second(rates[level]).value / 8});
+  for (std::size_t level = 0; level < counts.size(); ++level) levels.push_back({counts[level], unit_option(spec, "bandwidth", rates[level], parse_bits_per_second).value / 8});
   return levels;
+}
+
+void require_layers(const StrategyInput& input, const PipelineShape& shape, int least_chunks) {
+  const auto& all = input.graph.layers;
+  const auto layers = static_cast<int>(std::count_if(all.begin(), all.end(), [](const Layer& layer) { return layer.kind != LayerKind::input; }));
+  const auto stages = static_cast<std::int64_t>(shape.workers) * shape.chunks;
+  if (stages <= layers) return;
+  std::vector<std::string> would;
+  // Of a mesh it is an axis that is so long.
+  const auto* const places = input.spec.name == "hybrid" ? "places on axis pipeline" : "workers";
+  if (layers >= shape.chunks) would.push_back(fmt::format("at most {} {}", layers / shape.chunks, places));
+  if (shape.chunks > least_chunks && layers / shape.workers >= least_chunks) would.push_back(fmt::format("chunks={} or fewer", layers / shape.workers));
+  if (shape.chunks > 1 && shape.workers <= layers) would.emplace_back("a schedule of one stage a worker, as 1f1b");
+  would.push_back(fmt::format("a network of {} layers", stages));
+  throw Error(Code::invalid_argument, fmt::format("[{}] a stage of {} holds one of its {} layers or more (inputs not counted); got {} {} of {} stage{} each, which are {} stages, expected {}",
+                                                  input.spec.name, input.graph.name, layers, shape.workers, places, shape.chunks, shape.chunks == 1 ? "" : "s", stages, join(would, ", or ")));
 }
 
 LayerCosts costs_of(const StrategyInput& input, int stages, std::int64_t samples, double flops_per_second) {
@@ -92,8 +109,9 @@ std::vector<int> cut(const StrategyInput& input, const PartitionInput& wanted) {
   }
   const auto word = text_option(input.spec, "balance", "time");
   if (word == "pipedream")
-    throw Error(Code::invalid_argument, fmt::format("[{}] balance=pipedream says itself how many stages there are, of how many workers each; got it beside what says so, too, or of a "
-                                                    "strategy without replicas, expected time, flops, count or memory", input.spec.name));
+    throw Error(Code::invalid_argument, fmt::format("[{}] balance=pipedream says itself how many stages there are, of how many workers each; got it {}, expected balance=time, flops, count or "
+                                                    "memory, or strategy pipeline[balance=pipedream]", input.spec.name,
+                                                    input.spec.options.contains("replicas") ? "with replicas=" + input.spec.options.at("replicas") : "of stages of one worker each"));
   return builtin_partitioners().at(word).make(wanted).cuts;
 }
 

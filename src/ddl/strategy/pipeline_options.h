@@ -23,6 +23,9 @@ std::vector<int> replicas_option(const StrategyInput& input);
 /// Errors: invalid_argument unless there is one of both for each level, and all together are the workers.
 std::vector<MachineLevel> machines_option(const StrategyInput& input);
 
+/// Errors: invalid_argument where there are more stages than the network has layers, with what would do for a schedule that takes `least_chunks` or more.
+void require_layers(const StrategyInput& input, const PipelineShape& shape, int least_chunks);
+
 /// Of a network that goes through so many stages in micro-batches of so many samples: measured times where the input has them, else FLOPs by `flops_per_second`.
 /// Errors: the partitioner's, before an order of as many passes is written.
 LayerCosts costs_of(const StrategyInput& input, int stages, std::int64_t samples, double flops_per_second = 1);

@@ -249,7 +249,7 @@ TEST(ReplicatedStages, RefuseNumbersThatDoNotGoTogether) {
       {"pipeline[replicas=2/1,schedule=zbv]", "gpipe, 1f1b, pipedream or pipedream-2bw"},
       {"pipeline[replicas=2/1,schedule=pipedream,micro=3]", "multiple of 2"},
       {"pipeline[replicas=2/1,stages=3/3/6]", "stages=3/3/6 has 3 stages; expected 2"},
-      {"pipeline[replicas=2/1,balance=pipedream]", "expected time, flops, count or memory"},
+      {"pipeline[replicas=2/1,balance=pipedream]", "expected balance=time, flops, count or memory"},
       {"pipeline[bandwidth=1Gbps]", "expected balance=pipedream"},
       {"pipeline[balance=pipedream,machines=2/2]", "product is 3"},
       {"pipeline[balance=pipedream,machines=3,bandwidth=1Gbps/1Gbps]", "expected 1 rates"},

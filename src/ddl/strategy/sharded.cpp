@@ -8,6 +8,7 @@
 #include "ddl/core/options.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/own_options.h"
 #include "ddl/strategy/sharded.h"
 #include "ddl/strategy/sharded_units.h"
 #include "ddl/strategy/stages.h"
@@ -33,11 +34,11 @@ Options parse(const StrategyInput& input) {
   Options options;
   options.level = whole_option(spec, "level", options.level, 1, 3);
   const auto belongs = [&](const char* key, bool fits, const char* levels) {
-    if (spec.options.count(key) > 0 && !fits)
-      throw Error(Code::invalid_argument, fmt::format("[{}] {} is an option of {}; got it with level={}", spec.name, key, levels, options.level));
+    if (const auto found = spec.options.find(key); found != spec.options.end() && !fits)
+      throw Error(Code::invalid_argument, fmt::format("[{}] {} is an option of {}; got {}={} with level={}{}, expected {}, or no {}", spec.name, key, levels, key, found->second, options.level,
+                                                      spec.options.count("level") > 0 ? "" : " (unless told)", levels, key));
   };
-  belongs("bucket", options.level < 3, "level=1 and level=2");
-  belongs("overlap", options.level < 3, "level=1 and level=2");
+  for (const auto* key : {"bucket", "overlap"}) belongs(key, options.level < 3, "level=1 or level=2");
   for (const auto* key : {"unit", "prefetch", "reshard"}) belongs(key, options.level == 3, "level=3");
   options.overlap = switch_option(spec, "overlap", options.overlap);
   options.bucket = size_option(spec, "bucket", options.bucket);
@@ -364,7 +365,7 @@ class Writer {
 /// Errors:  invalid_argument for options that do not go together, with those that would.
 /// Source:  Rajbhandari et al., ZeRO, SC20; Zhao et al., PyTorch FSDP, VLDB 2023.
 Plan sharded(const StrategyInput& input) {
-  require_options(input.spec, {"level", "overlap", "bucket", "unit", "prefetch", "reshard", "recompute", "collective"});
+  require_own_options(input.spec, {"level", "overlap", "bucket", "unit", "prefetch", "reshard", "recompute", "collective"});
   return sharded_plan(input, input.workers);
 }
 

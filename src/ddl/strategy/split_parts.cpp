@@ -60,6 +60,8 @@ StrategyInput of_part(const StrategyInput& input, const ModelGraph& part) {
   of.channels_last = input.channels_last;
   of.parameter_norms = input.parameter_norms;
   of.recompute = input.recompute;
+  of.whole_gradient_word = input.whole_gradient_word;
+  of.optimizer_word = input.optimizer_word;
   return of;
 }
 
@@ -73,8 +75,8 @@ SplitOptions split_by_options(const StrategyInput& input) {
 
 void require_whole_norms(const StrategyInput& input, int parts) {
   if (parts > 1 && input.parameter_norms)
-    throw Error(Code::unsupported, fmt::format("[{}] unsupported: an optimizer that reads norms of whole parameters, which are in pieces on {} workers; got lars or lamb, "
-                                               "expected sgd, adam or adamw", input.spec.name, parts));
+    throw Error(Code::unsupported, fmt::format("[{}] unsupported: an optimizer that reads norms of whole parameters, which are in pieces on {} workers; got {}, expected sgd, adam or "
+                                               "adamw, or strategy data, pipeline or sharded with it", input.spec.name, parts, input.optimizer_word));
 }
 
 std::string split_words(const SplitOptions& options) {

@@ -298,8 +298,8 @@ TEST(Sharded, WhatSeveralUnitsUseIsGatheredOnce) {
 
 TEST(Sharded, RefusesOptionsThatDoNotFit) {
   const auto graph = model("lenet");
-  const std::vector<std::pair<const char*, const char*>> bad{{"sharded[level=4]", "1 to 3"},      {"sharded[level=1.5]", "1 to 3"},        {"sharded[bucket=1MiB]", "level=1 and level=2"},
-                                                             {"sharded[level=2,unit=1]", "level=3"}, {"sharded[unit=0]", "1"},              {"sharded[unit=0MiB]", "positive"},
+  const std::vector<std::pair<const char*, const char*>> bad{{"sharded[level=4]", "1 to 3"},      {"sharded[level=1.5]", "1 to 3"},        {"sharded[bucket=1MiB]", "level=1 or level=2"},
+                                                             {"sharded[level=2,unit=1]", "level=3"}, {"sharded[unit=0]", "1"},              {"sharded[unit=0MiB]", "25MiB"},
                                                              {"sharded[prefetch=-1]", "0"},       {"sharded[level=1,reshard=off]", "level=3"}, {"sharded[overlap=off]", "level=1"},
                                                              {"sharded[levle=1]", "levle"}};
   for (const auto& [spec, expected] : bad) try {

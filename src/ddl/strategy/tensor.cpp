@@ -3,6 +3,7 @@
 #include "ddl/core/error.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/own_options.h"
 #include "ddl/strategy/pipeline/schedules.h"
 #include "ddl/strategy/pipeline_options.h"
 #include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
@@ -16,7 +17,7 @@ namespace ddl {
 /// optimizers that read norms of whole parameters, of which a worker has pieces.
 /// Source: Shoeybi et al., Megatron-LM, 2019; Korthikanti et al. 2022; Shazeer et al., Mesh-TensorFlow, NeurIPS 2018.
 Plan tensor_parallel(const StrategyInput& input) {
-  require_options(input.spec, {"split", "sequence", "recompute"});
+  require_own_options(input.spec, {"split", "sequence", "recompute"});
   const auto options = split_by_options(input);
   const auto recompute = recompute_option(input, {"never", "always"});
   if (input.workers == 1) return alone(input);

@@ -39,6 +39,7 @@ void Executor::load_ahead(Step& step, std::int64_t batch) {
   auto& state = *asynchronous_;
   if (state.stops_after && batch > *state.stops_after) state.over = true;
   if (state.over) return;
+  death_.at(step.number, name(TaskKind::load));
   auto loaded = step.next_batch();
   if (loaded)
     state.batches[batch] = std::move(loaded);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ddl/train/death_testing.h"
 #include "ddl/transport/builtin.h"
 
 namespace ddl {
@@ -15,6 +16,7 @@ std::string automatic_algorithm(const Job& job, Goal goal, std::size_t bytes, in
 
 std::unique_ptr<Communicator> make_communicator(const Job& job, int rank, Control& control) {
   const auto ranks = static_cast<int>(job.workers.size());
+  TestDeath(rank).at("connect");
   if (ranks == 1) return nullptr;
   ControlRendezvous rendezvous(control, rank, ranks);
   TransportOptions options;

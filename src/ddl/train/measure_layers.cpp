@@ -18,6 +18,7 @@
 #include "ddl/strategy/partition/crossing.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/autocast.h"
+#include "ddl/train/death_testing.h"
 #include "ddl/train/job_network.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/value_types.h"
@@ -154,6 +155,7 @@ bool cuts_by_time(const Job& job) {
 }
 
 LayerSeconds measure_job(const Job& job, const SampleShape& shape) {
+  TestDeath(0).at("measure");
   at::set_num_threads(job.workers.front().threads);
   install_allocator(kernels(job) == Kernels::fast);
   const auto graph = make_model(job.model, shape);

@@ -23,6 +23,7 @@ constexpr std::size_t kPartsAtOnce = 8;
 
 ParameterServer::ParameterServer(const Options& options, const std::vector<at::Tensor>& start, Transport& transport, const MakeOptimizer& make)
     : options_(options),
+      death_(options.worker),
       moved_(static_cast<std::size_t>(options.workers)),
       added_(moved_.size()),
       clocks_(moved_.size()),
@@ -78,6 +79,7 @@ void ParameterServer::wait(std::unique_lock<std::mutex>& lock, std::condition_va
 std::int64_t ParameterServer::slowest() const { return *std::min_element(clocks_.begin(), clocks_.end()); }
 
 void ParameterServer::push(int worker, const ServerWord& word, const Fetch& fetch) {
+  death_.at(word.clock - 1, "server receive");
   // In a sum each has a place.
   if (word.bytes != static_cast<std::int64_t>(memory_.size()) && (word.bytes != 0 || options_.sums))
     throw Error(Code::corrupt, fmt::format("[parameter-server] worker {} pushes {} bytes of gradients, expected {}", worker, word.bytes, memory_.size()));
@@ -112,6 +114,7 @@ void ParameterServer::add(std::size_t worker, double learning_rate, std::size_t 
     piece = piece.subspan(here.size());
     if (offset < part.end) continue;
     if (worker + 1 == moved_.size()) {
+      death_.at(static_cast<std::int64_t>(added_[worker] / parts_.size()), "server update");
       if (!at_once_)
         apply(part.first_view, part.last_view, sum_.data() + part.at, learning_rate);
       else if (number + 1 == parts_.size())
@@ -161,6 +164,7 @@ void ParameterServer::push_alone(int worker, const ServerWord& word, const Fetch
   const auto w = static_cast<std::size_t>(worker);
   const auto use = [&](const std::byte* gradients) {
     const std::lock_guard lock(mutex_);
+    death_.at(word.clock - 1, "server update");
     const auto begin = now();
     apply(0, views_.size(), gradients, word.learning_rate);
     const auto between = updates_ - given_[w];
@@ -225,6 +229,7 @@ void ParameterServer::pull(int worker, const ServerWord& word, const Send& send)
   behind_[w] = std::max<std::int64_t>(0, word.clock - slowest());
   given_[w] = updates_;
   const ServerAnswer answer{told(stops_, word.clock) ? 1 : 0, told(fails_, word.clock) ? 1 : 0, behind_[w]};
+  death_.at(word.clock - 1, "server send");
   // Sums are applied when all have pushed again, which they do after they were answered: several are answered at once.
   if (options_.sums) lock.unlock();
   const auto begin = now();

@@ -14,6 +14,7 @@
 #include "ddl/core/element.h"
 #include "ddl/core/error.h"
 #include "ddl/measure/trace.h"
+#include "ddl/train/death_testing.h"
 #include "ddl/train/optimizer.h"
 #include "ddl/train/staleness.h"
 #include "ddl/transport/transport.h"
@@ -113,6 +114,7 @@ class ParameterServer {
   bool told(const std::optional<std::int64_t>& since, std::int64_t clock) const { return since && (*since <= clock || !options_.sums); }
 
   Options options_;
+  TestDeath death_;
   std::span<std::byte> memory_;        ///< parameters, packed
   std::vector<at::Tensor> views_;      ///< of it: parameters, or pieces of them where the optimizer does not mind
   std::vector<Part> parts_;            ///< in the order of memory

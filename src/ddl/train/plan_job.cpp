@@ -28,6 +28,8 @@ Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient
   recipe.clip = job.clip;
   input.whole_gradient = Executor::needs_whole_gradient(recipe);
   input.recompute = job.recompute;
+  input.whole_gradient_word = job.clip > 0 ? fmt::format("clip {}", job.clip) : fmt::format("precision {}", job.precision);
+  input.optimizer_word = fmt::format("optimizer {}", job.optimizer.name);
   return builtin_strategies().at(job.strategy.name).make(input);
 }
 

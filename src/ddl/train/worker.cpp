@@ -14,6 +14,7 @@
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/assemble.h"
+#include "ddl/train/death_testing.h"
 #include "ddl/train/device.h"
 #include "ddl/train/evaluate.h"
 #include "ddl/train/executor.h"
@@ -71,6 +72,7 @@ class Worker {
   int rank_;
   const DatasetPair& data_;
   Control& control_;
+  TestDeath death_;
   int ranks_;
   std::unique_ptr<Device> device_;
   ModelGraph graph_;
@@ -122,6 +124,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       rank_(rank),
       data_(data),
       control_(control),
+      death_(rank),
       ranks_(static_cast<int>(job.workers.size())),
       device_(make_device(job.workers.at(static_cast<std::size_t>(rank)).device, {.tf32 = job.precision == "tf32"})),
       graph_(make_model(job.model, data.train->shape())),
@@ -191,6 +194,7 @@ void Worker::flush() noexcept {
 
 bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated) {
   bool stopped = false;
+  death_.at("epoch");
   executor_.converge();
   tell(true);
   memory_.note_training();
@@ -211,7 +215,10 @@ bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated)
     }
     const auto result = evaluate(whole ? *whole : network_, *device_, *data_.test, communicator_.get(),
                                  {{job_.loader_threads, job_.loader_prefetch}, job_.precision, [&] { return asked_to_stop(); },
-                                  [&](std::int64_t done, std::int64_t of) { tell_phase("evaluating", done, of); },
+                                  [&](std::int64_t done, std::int64_t of) {
+                                    death_.at("evaluate");
+                                    tell_phase("evaluating", done, of);
+                                  },
                                   evaluation_batch(graph_, element_bytes(job_.precision), largest_pass(job_, plan_))});
     memory_.note_evaluation();
     stopped = !result.complete;
@@ -353,6 +360,7 @@ Shortage Worker::shortage() {
 }
 
 void Worker::finish(bool stopped) {
+  death_.at("end");
   memory_.note_training();
   const auto held = memory_.training_peak();
   // Stopped while it evaluated, between two averagings.
@@ -386,6 +394,7 @@ Shortage planned_shortage(const Job& job, int rank, const DatasetPair& data) {
 }  // namespace
 
 int run_worker(const Job& job, int rank, const DatasetPair& data, Control& control) {
+  TestDeath(rank).at("setup");
   std::optional<Worker> worker;
   try {
     at::set_num_threads(job.workers.at(static_cast<std::size_t>(rank)).threads);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ddl/core/error.h"
+#include "ddl/core/options.h"
 #include "ddl/core/text.h"
 
 namespace ddl {
@@ -46,9 +47,8 @@ SplitOptions split_options(const Spec& spec) {
     const auto found = spec.options.find(key);
     return found == spec.options.end() ? standard : found->second;
   };
-  const auto words = option("split", "megatron"), sequence = option("sequence", "off");
-  if (sequence != "on" && sequence != "off")
-    throw Error(Code::invalid_argument, fmt::format("[{}] sequence is on or off; got '{}'", spec.name, sequence));
+  const auto words = option("split", "megatron");
+  const bool sequence = switch_option(spec, "sequence", false);
   SplitOptions options;
   if (words == "megatron")
     options.dimensions = {Dimension::heads, Dimension::hidden, Dimension::vocabulary};
@@ -59,7 +59,7 @@ SplitOptions split_options(const Spec& spec) {
       const auto dimension = dimension_from_name(word);
       if (!options.splits(dimension)) options.dimensions.push_back(dimension);
     }
-  if (sequence == "on" && !options.splits(Dimension::sequence)) options.dimensions.push_back(Dimension::sequence);
+  if (sequence && !options.splits(Dimension::sequence)) options.dimensions.push_back(Dimension::sequence);
   return options;
 }
 

@@ -241,7 +241,7 @@ TEST(Split, SaysWhatWouldDo) {
   EXPECT_EQ(error_of("lenet", kDigits, "split=hight", 0, 2),
             "[split] no such dimension; got 'hight', expected some of: channels height width features heads hidden vocabulary sequence (did you mean 'height'?)");
   EXPECT_EQ(error_of("lenet", kDigits, "split=batch", 0, 2), "[split] the batch is not split inside a network; strategy data does that");
-  EXPECT_EQ(error_of("lenet", kDigits, "sequence=maybe", 0, 2), "[tensor] sequence is on or off; got 'maybe'");
+  EXPECT_EQ(error_of("lenet", kDigits, "sequence=maybe", 0, 2), "[tensor] sequence; got 'maybe', expected on or off");
   EXPECT_EQ(error_of("lenet", kDigits, "split=channels", 2, 2), "[split] there is no such part; got part 2 of 2");
 }
 

@@ -17,9 +17,11 @@ void require_shape(std::string_view name, const PipelineShape& shape, int least_
   if (shape.workers < 1) refuse("workers", shape.workers, "1 or more");
   if (shape.micro_batches < 1) refuse("micro-batches", shape.micro_batches, "1 or more");
   if (shape.chunks < least_chunks || (most_chunks != 0 && shape.chunks > most_chunks))
-    refuse("stages per worker", shape.chunks,
-           most_chunks == 0 ? fmt::format("{} or more", least_chunks)
-                            : least_chunks == most_chunks ? fmt::format("{}", least_chunks) : fmt::format("{} to {}", least_chunks, most_chunks));
+    refuse("stages per worker (chunks)", shape.chunks,
+           fmt::format("{}{}", least_chunks,
+                       most_chunks == 0   ? " or more, or schedule 1f1b, which has 1"
+                       : most_chunks == 1 ? ", or schedule interleaved-1f1b or looped-bfs, which have as many as they are told"
+                                          : ""));
 }
 
 std::vector<Action> in_turn(int stage, int micro_batches, int warm_up) {

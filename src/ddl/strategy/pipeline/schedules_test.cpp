@@ -37,9 +37,9 @@ TEST(PipelineSchedules, RefusalsNameWhatWouldDo) {
   EXPECT_EQ(refusal("interleaved-1f1b", {4, 6, 2}),
             "[pipeline] micro-batches of interleaved-1f1b are a multiple of its 4 workers; got 6, expected 4 or 8");
   EXPECT_EQ(refusal("interleaved-1f1b", {4, 3, 2}), "[pipeline] micro-batches of interleaved-1f1b are a multiple of its 4 workers; got 3, expected 4");
-  EXPECT_EQ(refusal("interleaved-1f1b", {4, 8, 1}), "[pipeline] stages per worker of interleaved-1f1b; got 1, expected 2 or more");
-  EXPECT_EQ(refusal("gpipe", {4, 8, 2}), "[pipeline] stages per worker of gpipe; got 2, expected 1");
-  EXPECT_EQ(refusal("zbv", {4, 8, 3}), "[pipeline] stages per worker of zbv; got 3, expected 2");
+  EXPECT_EQ(refusal("interleaved-1f1b", {4, 8, 1}), "[pipeline] stages per worker (chunks) of interleaved-1f1b; got 1, expected 2 or more, or schedule 1f1b, which has 1");
+  EXPECT_EQ(refusal("gpipe", {4, 8, 2}), "[pipeline] stages per worker (chunks) of gpipe; got 2, expected 1, or schedule interleaved-1f1b or looped-bfs, which have as many as they are told");
+  EXPECT_EQ(refusal("zbv", {4, 8, 3}), "[pipeline] stages per worker (chunks) of zbv; got 3, expected 2");
   EXPECT_EQ(refusal("1f1b", {0, 8, 1}), "[pipeline] workers of 1f1b; got 0, expected 1 or more");
   EXPECT_EQ(refusal("zb-h1", {4, 0, 1}), "[pipeline] micro-batches of zb-h1; got 0, expected 1 or more");
   EXPECT_NE(refusal("pipedream", {4, 8, 1}).find("got 8, expected 1 (pipedream-2bw takes 4 or more)"), std::string::npos);
