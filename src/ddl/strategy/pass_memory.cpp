@@ -13,9 +13,6 @@ namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-/// Whether what a layer makes is its input's memory. An exchange may move something in backward alone.
-bool is_view(const Layer& layer) { return layer.keeps.view || (layer.exchange && layer.exchange->forward == Move::none); }
-
 }  // namespace
 
 /// One stage. Values are called by the layers that made their memory.
@@ -119,7 +116,7 @@ class Walk {
         if (network_.learns_[at(i)] && network_.last_reader_[at(i)] >= segments_.back().last) flow(i);
     for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment)
       for (int i = segment->last; i-- > segment->first;) {
-        if (network_.learns_[at(i)] && !is_view(layers_[at(i)])) {
+        if (network_.learns_[at(i)] && !layers_[at(i)].keeps.view) {
           // Its output's gradient is the sum's summand, and goes on as it is.
           const bool hands_on = layers_[at(i)].kind == LayerKind::add;
           if (hands_on) end_flow(flowing, flows, i);
@@ -164,7 +161,7 @@ NetworkMemory::NetworkMemory(const StrategyInput& input)
   const int count = static_cast<int>(layers.size());
   last_reader_.assign(layers.size(), kNone);
   for (int i = 0; i < count; ++i) {
-    memory_.push_back(is_view(layers[at(i)]) ? memory_[at(layers[at(i)].inputs[0])] : i);
+    memory_.push_back(layers[at(i)].keeps.view ? memory_[at(layers[at(i)].inputs[0])] : i);
     for (const int read : layers[at(i)].inputs) last_reader_[at(memory_[at(read)])] = i;
   }
   for (const int output : {count - 1, input.graph.auxiliary})

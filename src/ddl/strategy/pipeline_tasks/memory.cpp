@@ -59,7 +59,8 @@ Holdings holdings_at(const PipelineLayout& layout, int place, const Role& role) 
   for (const int segment : layout.segments_at(place)) frozen += frozen_parameters_of(input.graph, layout.segments[at(segment)]) * input.element_bytes;
   std::set<int> in_bucket;
   for (const auto& bucket : role.buckets) {
-    in_bucket.insert(bucket.parameters.begin(), bucket.parameters.end());
+    // Those of older weights are added up where autograd made them, and go to their bucket when all are there.
+    if (!pipeline.asynchronous()) in_bucket.insert(bucket.parameters.begin(), bucket.parameters.end());
     updates += longest_part(input, bucket.bytes, pipeline.shards);
   }
   auto holds = role.holds;
