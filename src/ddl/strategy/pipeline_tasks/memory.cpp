@@ -23,6 +23,7 @@ std::int64_t most_in_passes(const Pipeline& pipeline, int place, const std::map<
   for (const auto& action : actions)
     if (is_forward(action.pass)) now += action.ahead * kept(action, stages.at(action.stage));
   const auto look = [&](std::int64_t bytes) { most = std::max(most, bytes); };
+  const bool made_apart = pipeline.asynchronous() && pipeline.staleness[at(place)] > 0;
   std::set<int> went_back;
   for (const auto& action : actions) {
     const auto& memory = stages.at(action.stage);
@@ -35,14 +36,16 @@ std::int64_t most_in_passes(const Pipeline& pipeline, int place, const std::map<
     const bool first = action.pass == Pass::backward_input, second = action.pass == Pass::backward_weight;
     const bool made_again = pipeline.recomputes(action.micro_batch) && !second;
     if (first && made_again) now += memory.made;
-    const bool is_later = went_back.contains(action.stage);
+    const bool went_before = went_back.contains(action.stage);
+    // Gradients of older weights are all made anew, and then added to the sum.
+    const bool is_later = went_before && !made_apart;
     const auto own = memory.given + memory.made;
     const auto others = now - (made_again && !first ? memory.given : own);
     // Of a backward in two parts neither has the whole of both.
     look(others + gradients + (first ? memory.later_peak : second ? own + memory.making : is_later ? memory.later_peak : memory.first_peak));
     if (!finishes(action.pass)) continue;
     now = others;
-    if (!is_later) gradients += memory.gradients;
+    if (!went_before) gradients += memory.gradients;
     went_back.insert(action.stage);
     look(now + gradients);
   }
