@@ -79,10 +79,7 @@ void follow_measured_layers(Experiment& experiment, const ModelGraph& graph, con
     const auto found = measure_apart(job, shape);
     job.forward_seconds = found.at("forward").get<std::vector<double>>();
     job.backward_seconds = found.at("backward").get<std::vector<double>>();
-    const auto plan = plan_job(job, graph);
-    if (const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size())); !findings.empty())
-      throw Error(Code::invalid_argument, fmt::format("the plan is not sound: {}", join(findings, "; ")));
-    check_memory(job, graph, plan);
+    check_plan(job, graph, plan_job(job, graph));
     record["measured_layers"] = layers_json(graph, found);
   } catch (const Error& error) {
     job.forward_seconds.clear();

@@ -69,7 +69,7 @@ class Walk {
     }
   }
 
-  /// Gradients of its inputs' values that a layer makes anew. Of a sum and of a view they are its output's own.
+  /// Values that a layer reads and whose gradients it makes, each once.
   std::vector<int> made_gradients(int i) const {
     std::vector<int> values;
     for (const int read : layers_[at(i)].inputs) {
@@ -77,23 +77,6 @@ class Walk {
       if (network_.learns_[at(value)] && std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
     }
     return values;
-  }
-
-  /// Numbers of the parameters that a layer computes gradients of.
-  std::vector<int> parameters_of(int i) const {
-    std::vector<int> numbers;
-    const auto add = [&](int layer, int only) {
-      int number = network_.first_parameter_[at(layer)];
-      const auto& specs = layers_[at(layer)].parameters;
-      for (std::size_t p = 0; p < specs.size(); ++p) {
-        if (!specs[p].trainable) continue;
-        if (only == kNone || only == static_cast<int>(p)) numbers.push_back(number);
-        ++number;
-      }
-    };
-    add(i, kNone);
-    for (const auto& [owner, parameter] : layers_[at(i)].borrowed) add(owner, parameter);
-    return numbers;
   }
 
   std::int64_t go_back(std::int64_t live, bool first) {
@@ -121,12 +104,13 @@ class Walk {
           const bool hands_on = layers_[at(i)].kind == LayerKind::add;
           if (hands_on) end_flow(flowing, flows, i);
           for (const int value : made_gradients(i)) flow(value);
+          const auto parameters = parameters_used(input_.graph, network_.first_parameter_, i, i + 1);
           std::int64_t making = 0;
-          for (const int parameter : parameters_of(i)) making = std::max(making, network_.making_[at(parameter)]);
+          for (const int parameter : parameters) making = std::max(making, network_.making_[at(parameter)]);
           peak = std::max(peak, live + flows + gradients_ + making);
           if (!hands_on) end_flow(flowing, flows, i);
           if (first)
-            for (const int parameter : parameters_of(i))
+            for (const int parameter : parameters)
               if (!in_bucket_.contains(parameter) && there.insert(parameter).second) gradients_ += network_.parameter_bytes_[at(parameter)];
         }
         live -= extra(i);

@@ -12,6 +12,24 @@ namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
+int stage_of(const std::vector<Stage>& stages, int layer) {
+  const auto found = std::partition_point(stages.begin(), stages.end(), [&](const Stage& stage) { return stage.last <= layer; });
+  invariant(found != stages.end() && layer >= found->first, "every layer is in a stage");
+  return static_cast<int>(found - stages.begin());
+}
+
+}  // namespace
+
+std::vector<int> first_parameters(const ModelGraph& graph) {
+  std::vector<int> first;
+  int next = 0;
+  for (const auto& layer : graph.layers) {
+    first.push_back(next);
+    for (const auto& spec : layer.parameters) next += spec.trainable ? 1 : 0;
+  }
+  return first;
+}
+
 std::vector<int> parameters_used(const ModelGraph& graph, const std::vector<int>& first, int begin, int end) {
   std::vector<int> used;
   const auto add = [&](int layer, int only) {
@@ -30,24 +48,6 @@ std::vector<int> parameters_used(const ModelGraph& graph, const std::vector<int>
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
   return used;
-}
-
-int stage_of(const std::vector<Stage>& stages, int layer) {
-  const auto found = std::partition_point(stages.begin(), stages.end(), [&](const Stage& stage) { return stage.last <= layer; });
-  invariant(found != stages.end() && layer >= found->first, "every layer is in a stage");
-  return static_cast<int>(found - stages.begin());
-}
-
-}  // namespace
-
-std::vector<int> first_parameters(const ModelGraph& graph) {
-  std::vector<int> first;
-  int next = 0;
-  for (const auto& layer : graph.layers) {
-    first.push_back(next);
-    for (const auto& spec : layer.parameters) next += spec.trainable ? 1 : 0;
-  }
-  return first;
 }
 
 std::vector<Stage> make_stages(const ModelGraph& graph, const std::vector<int>& cuts) {

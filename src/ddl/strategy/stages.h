@@ -37,6 +37,8 @@ bool needs_batch(const ModelGraph& graph, const std::vector<Stage>& stages, int 
 
 /// The number of each layer's first parameter among those that train.
 std::vector<int> first_parameters(const ModelGraph& graph);
+/// Of layers [begin, end), the numbers of the parameters that they use, each once, ascending: their own that train, and borrowed ones. `first`: first_parameters().
+std::vector<int> parameters_used(const ModelGraph& graph, const std::vector<int>& first, int begin, int end);
 
 /// Forward, one sample.
 std::int64_t flops_of(const ModelGraph& graph, const Stage& stage);

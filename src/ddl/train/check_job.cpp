@@ -89,7 +89,7 @@ void check_training(const Job& job) {
 
 }  // namespace
 
-void check_memory(const Job& job, const ModelGraph& graph, const Plan& plan) {
+void check_plan(const Job& job, const ModelGraph& graph, const Plan& plan) {
   const bool on_host = parse_device(job.workers.front().device).kind == "cpu";
   // A GPU's memory is not asked for here: that would make the coordinator a process that uses it.
   const auto limit = job.memory_limit > 0 ? job.memory_limit : on_host ? total_memory() : 0;
@@ -101,9 +101,12 @@ void check_memory(const Job& job, const ModelGraph& graph, const Plan& plan) {
     if (unknown) role.holds.activations = 0;
     together += role.count * role.holds.total();
   }
-  const auto advice = "; a smaller batch, recompute, another strategy (sharded, tensor and pipelines hold parts) or fewer workers hold less";
-  if (const auto findings = verify(sure, static_cast<int>(graph.parameter_specs().size()), limit); !findings.empty())
+  const auto* const advice = "; a smaller batch, recompute, another strategy (sharded, tensor and pipelines hold parts) or fewer workers hold less";
+  const bool fits = limit == 0 || std::all_of(sure.roles.begin(), sure.roles.end(), [&](const Role& role) { return role.holds.total() <= limit; });
+  if (const auto findings = verify(sure, static_cast<int>(graph.parameter_specs().size()), limit); !findings.empty()) {
+    if (fits) refuse("strategy", fmt::format("the plan of '{}' is not sound: {}", job.strategy.name, join(findings, "; ")));
     refuse("memory_limit", fmt::format("the plan of '{}' does not fit: {}{}", job.strategy.name, join(findings, "; "), advice));
+  }
   if (job.memory_limit == 0 && on_host && job.transport != "mpi" && together > limit)
     refuse("memory_limit", fmt::format("the plan of '{}' does not fit: {} workers hold {} together, more than this machine's {}{}", job.strategy.name, job.workers.size(),
                                        to_string(Bytes{together}), to_string(Bytes{limit}), advice));
@@ -165,9 +168,7 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     refuse("workers", fmt::format("more workers than samples; got {} workers, expected at most {}, one a sample", shares, samples));
   if (shares > job.batch)
     refuse("workers", fmt::format("more workers than samples of a batch; got {} workers, expected at most {}, the batch", shares, job.batch));
-  const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()));
-  if (!findings.empty()) refuse("strategy", fmt::format("the plan of '{}' is not sound: {}", job.strategy.name, join(findings, "; ")));
-  check_memory(job, graph, plan);
+  check_plan(job, graph, plan);
 }
 
 }  // namespace ddl

@@ -1,6 +1,5 @@
 #pragma once
 
-
 #include "ddl/data/dataset.h"
 #include "ddl/train/control.h"
 #include "ddl/train/job.h"
