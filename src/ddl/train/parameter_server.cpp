@@ -130,12 +130,10 @@ void ParameterServer::add(std::size_t worker, double learning_rate, std::size_t 
   }
 }
 
-/// Its lane has one span at a time: what several threads did at once stands there one after the other.
+/// Each span is as long as it took: what several threads did at once overlaps. They are told in the order in which they ended.
 void ParameterServer::tell(const std::vector<Message>& messages, int worker, const ServerWord& word, Nanoseconds begin, Cause cause) {
   const auto message = messages.empty() ? Message{} : messages[static_cast<std::size_t>(worker)];
-  const auto end = now();
-  trace_.push_back({std::max(begin, told_until_), end, static_cast<std::int32_t>(word.clock - 1), message.task, static_cast<std::int16_t>(options_.worker), Stream::server, cause, message.meeting});
-  told_until_ = end;
+  trace_.push_back({begin, now(), static_cast<std::int32_t>(word.clock - 1), message.task, static_cast<std::int16_t>(options_.worker), Stream::server, cause, message.meeting});
 }
 
 void ParameterServer::push_sum(int worker, const ServerWord& word, const Fetch& fetch) {

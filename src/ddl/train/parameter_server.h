@@ -135,7 +135,6 @@ class ParameterServer {
   std::vector<std::int64_t> behind_;            ///< by worker: clocks, then
   std::optional<std::int64_t> stops_, fails_;   ///< the first clock at which somebody asked for it
   std::int64_t updates_ = 0;                    ///< of the parameters
-  Nanoseconds told_until_ = 0;                  ///< end of the last span
   StalenessReport report_;                      ///< means are sums here
   Trace trace_;
 };

@@ -176,7 +176,7 @@ TEST(ParameterServer, TheBoundShowsInTheTrace) {
 std::map<std::int64_t, int> staleness_in(const Trace& all, int server) {
   std::vector<Span> lane;
   std::copy_if(all.begin(), all.end(), std::back_inserter(lane), [&](const Span& span) { return span.stream == Stream::server && span.worker == server; });
-  std::stable_sort(lane.begin(), lane.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::stable_sort(lane.begin(), lane.end(), [](const Span& a, const Span& b) { return a.end < b.end; });
   std::map<std::int64_t, int> counts;
   std::map<int, std::int64_t> given;  // by worker
   std::int64_t updates = 0;
