@@ -9,8 +9,8 @@ import tempfile
 import unittest
 
 # Lowest first. Layers within one group must not include each other unless the list of exceptions says so.
-LAYERS = [["core"], ["measure"], ["plan", "transport"], ["collective"], ["predict", "probe"], ["data"], ["nn"],
-          ["strategy"], ["train"], ["subject"], ["lab"], ["report"], ["cli"]]
+LAYERS = [["core"], ["measure"], ["plan", "transport"], ["collective"], ["data"], ["nn"], ["strategy"],
+          ["predict", "probe"], ["train"], ["subject"], ["lab"], ["report"], ["cli"]]
 TORCH = {"nn", "train"}
 # report reads records, nothing of what made them, and names causes.
 ONLY = {"report": {"core", "measure"}, "subject": {"core", "measure", "data"}}

@@ -1,0 +1,460 @@
+#include "ddl/predict/step/simulate_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "ddl/core/error.h"
+#include "ddl/plan/meetings.h"
+#include "ddl/plan/occasion.h"
+#include "ddl/plan/peers.h"
+
+namespace ddl {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+Nanoseconds to_nanoseconds(double time) { return static_cast<Nanoseconds>(std::llround(time * 1e9)); }
+
+/// An event that a backward raises when so much of it is over.
+struct Raise {
+  double share = 1;
+  std::vector<int> starts;  ///< tasks that wait for it
+};
+
+/// What a role's tasks wait for, the same in each step. Beside its tasks there are two more: what the loader does of a batch, and the harness's end of step.
+struct RoleGraph {
+  int tasks = 0;
+  std::vector<int> open;                        ///< by task: what must come before, within the step
+  std::vector<std::vector<int>> next;           ///< by task: what comes after it
+  std::vector<std::vector<Raise>> raises;       ///< by task, in ascending order
+  std::vector<std::pair<int, int>> queue_ends;  ///< first and last of each queue: the first waits for the last of the step before
+  std::vector<int> loads;
+  int loader() const { return tasks; }
+  int harness() const { return tasks + 1; }
+  int all() const { return tasks + 2; }
+};
+
+void connect(RoleGraph& graph, int from, int to) {
+  graph.next[at(from)].push_back(to);
+  ++graph.open[at(to)];
+}
+
+/// The backward that raises a bucket's event for a micro-batch.
+int raiser(const Role& role, const Bucket& bucket, int micro_batch) {
+  int last = kNone;
+  for (std::size_t t = 0; t < role.tasks.size(); ++t) {
+    const auto& task = role.tasks[t];
+    if (task.kind != TaskKind::backward && task.kind != TaskKind::backward_weight) continue;
+    if (bucket.stage != kNone && task.stage != bucket.stage) continue;
+    if (!bucket.every_pass || task.micro_batch == micro_batch) last = static_cast<int>(t);
+  }
+  return last;
+}
+
+RoleGraph graph_of(const Plan& plan, int number, const StepCosts& costs) {
+  const auto& role = plan.roles[at(number)];
+  RoleGraph graph;
+  graph.tasks = static_cast<int>(role.tasks.size());
+  graph.open.resize(at(graph.all()));
+  graph.next.resize(at(graph.all()));
+  graph.raises.resize(at(graph.all()));
+  std::vector<int> compute, serve;
+  for (int t = 0; t < graph.tasks; ++t) {
+    const auto& task = role.tasks[at(t)];
+    if (task.kind == TaskKind::load) graph.loads.push_back(t);
+    if (!communicates(task)) (task.stream == Stream::server ? serve : compute).push_back(t);
+  }
+  compute.push_back(graph.harness());
+  std::vector<std::vector<int>> queues{compute, {graph.loader()}};
+  if (!serve.empty()) queues.push_back(serve);
+  for (auto& [key, tasks] : communication_queues(role)) queues.push_back(tasks);
+  for (const auto& queue : queues) {
+    for (std::size_t k = 1; k < queue.size(); ++k) connect(graph, queue[k - 1], queue[k]);
+    graph.queue_ends.emplace_back(queue.front(), queue.back());
+  }
+  std::map<std::tuple<int, int>, Raise> raises;  // by backward and bucket
+  for (int t = 0; t < graph.tasks; ++t) {
+    const auto& task = role.tasks[at(t)];
+    for (const int other : task.after) connect(graph, other, t);
+    if (task.waits_for == kNone) continue;
+    const auto& bucket = role.buckets[at(task.waits_for)];
+    const int backward = raiser(role, bucket, task.micro_batch);
+    if (backward == kNone) throw Error(Code::invalid_argument, fmt::format("[simulate] {}: nothing raises the event that '{}' waits for", role.name, task.label));
+    auto& raise = raises[{backward, task.waits_for}];
+    // Of a bucket of several stages nobody knows when the others' parts are there but that they are by then.
+    raise.share = bucket.stage == kNone ? 1 : std::clamp(costs.ready.at(at(number)).at(at(task.waits_for)), 0.0, 1.0);
+    raise.starts.push_back(t);
+    ++graph.open[at(t)];
+  }
+  for (auto& [key, raise] : raises) graph.raises[at(std::get<0>(key))].push_back(raise);
+  for (auto& each : graph.raises) std::stable_sort(each.begin(), each.end(), [](const Raise& a, const Raise& b) { return a.share < b.share; });
+  return graph;
+}
+
+/// One message, or one collective, of a step.
+struct Meeting {
+  std::vector<std::pair<int, int>> members;  ///< actor and task
+};
+
+/// Which tasks meet: a task that is a message with each of several workers is in several meetings.
+struct Meetings {
+  std::vector<Meeting> all;
+  std::vector<std::vector<std::vector<int>>> of;  ///< by actor and task
+};
+
+Meetings meetings_of(const Plan& plan, const std::vector<Actor>& actors) {
+  const auto numbers = meetings(plan);
+  const bool by_worker = actors.size() != plan.roles.size() || actors.size() == at(plan.workers());
+  Meetings out;
+  std::map<std::tuple<int, int, int>, int> known;
+  for (std::size_t a = 0; a < actors.size(); ++a) {
+    const auto& actor = actors[a];
+    const auto& role = plan.roles[at(actor.role)];
+    out.of.emplace_back(role.tasks.size());
+    const auto join = [&](std::size_t t, int number, int one, int other) {
+      const auto [place, fresh] = known.try_emplace({number, one, other}, static_cast<int>(out.all.size()));
+      if (fresh) out.all.emplace_back();
+      out.all[at(place->second)].members.emplace_back(static_cast<int>(a), static_cast<int>(t));
+      out.of[a][t].push_back(place->second);
+    };
+    std::map<int, int> first_of_group;
+    for (std::size_t t = 0; t < role.tasks.size(); ++t) {
+      const auto& task = role.tasks[t];
+      const int number = numbers[at(actor.role)][t];
+      if (number == kNone) continue;
+      if (!by_worker) {
+        join(t, number, 0, 0);
+      } else if (!is_transfer(task)) {
+        const auto [place, fresh] = first_of_group.try_emplace(task.group, 0);
+        if (fresh) {
+          const auto together = members(plan.mesh, plan.groups[at(task.group)], actor.worker);
+          place->second = *std::min_element(together.begin(), together.end());
+        }
+        join(t, number, place->second, 0);
+      } else {
+        const auto meet = [&](int peer) {
+          if (peer != kNone) join(t, number, task.kind == TaskKind::send ? actor.worker : peer, task.kind == TaskKind::send ? peer : actor.worker);
+        };
+        const auto& other = plan.roles[at(task.peer)];
+        // What a flip leaves out, or comes from so many places back.
+        if (task.peer == actor.role && task.shift != 0 && task.kind == TaskKind::receive)
+          meet(role.first + places(actor.worker - role.first + task.shift, role.count));
+        else if (role.count == 1 && other.count > 1)
+          for (int w = 0; w < other.count; ++w) meet(other.first + w);
+        else
+          meet(peer_of(plan, actor.worker, task));
+      }
+    }
+  }
+  return out;
+}
+
+class Simulation {
+ public:
+  Simulation(const Plan& plan, const StepCosts& costs, int steps, int first_step)
+      : plan_(plan), costs_(costs), steps_(steps), first_step_(first_step), shares_(costs.resources.size()), meetings_(meetings_of(plan, costs.actors)) {
+    if (costs.tasks.size() != costs.actors.size() || costs.harness.size() != costs.actors.size() || costs.loader.size() != costs.actors.size() || costs.ready.size() != plan.roles.size())
+      throw Error(Code::invalid_argument, fmt::format("[simulate] costs of {} actors and {} roles; expected {} and {}", costs.tasks.size(), costs.ready.size(), costs.actors.size(), plan.roles.size()));
+    for (int r = 0; r < static_cast<int>(plan.roles.size()); ++r) graphs_.push_back(graph_of(plan, r, costs));
+    std::size_t nodes = 0;
+    for (const auto& actor : costs.actors) {
+      first_node_.push_back(nodes);
+      nodes += at(graphs_[at(actor.role)].all()) * at(steps);
+    }
+    open_.resize(nodes);
+    done_.resize(nodes, -1);
+    for (std::size_t a = 0; a < costs.actors.size(); ++a) begin(a);
+    arrived_.resize(meetings_.all.size() * at(steps));
+    // Until it is met, who arrives first waits.
+    states_.resize(costs.actors.size());
+  }
+
+  StepSimulation run() {
+    for (std::size_t a = 0; a < costs_.actors.size(); ++a)
+      for (int s = 0; s < steps_; ++s)
+        for (int t = 0; t < graph(a).all(); ++t)
+          if (open_[node(a, s, t)] == 0) ready_.push_back({static_cast<int>(a), s, t});
+    start_ready();
+    while (const auto next = shares_.next()) {
+      now_ = next->first;
+      finish(next->second);
+      start_ready();
+    }
+    return result();
+  }
+
+ private:
+  struct Place {
+    int actor, step, task;
+  };
+  /// Something under way: a task, the part of a backward until its next event, or a meeting.
+  struct UnderWay {
+    Place place{};
+    int meeting = kNone;
+    std::size_t piece = 0;
+    double begin = 0;
+  };
+  struct State {
+    double free_since = 0;  ///< when the compute stream was last done with something
+  };
+
+  const RoleGraph& graph(std::size_t actor) const { return graphs_[at(costs_.actors[actor].role)]; }
+  const Role& role(int actor) const { return plan_.roles[at(costs_.actors[at(actor)].role)]; }
+  std::size_t node(std::size_t actor, int step, int task) const { return first_node_[actor] + at(step) * at(graph(actor).all()) + at(task); }
+  std::size_t node(const Place& place) const { return node(at(place.actor), place.step, place.task); }
+
+  void begin(std::size_t a) {
+    const auto& own = graph(a);
+    for (int s = 0; s < steps_; ++s) {
+      for (int t = 0; t < own.all(); ++t) open_[node(a, s, t)] = own.open[at(t)];
+      if (s > 0)
+        for (const auto& [first, last] : own.queue_ends) ++open_[node(a, s, first)];
+      for (const int load : own.loads) open_[node(a, s, load)] += 1;
+      if (s >= prefetch()) open_[node(a, s, own.loader())] += own.loads.empty() ? 0 : 1;
+    }
+  }
+
+  int prefetch() const { return std::max(1, costs_.prefetch); }
+
+  bool is_due(const Place& place) const {
+    if (place.task >= graph(at(place.actor)).tasks) return true;
+    // The last step is one among others here: what is done at the end of a run is no step's.
+    return ddl::is_due(plan_, role(place.actor).tasks[at(place.task)], first_step_ + place.step, false);
+  }
+
+  void start_ready() {
+    while (!ready_.empty()) {
+      const auto place = ready_.back();
+      ready_.pop_back();
+      start(place);
+    }
+  }
+
+  void start(const Place& place) {
+    const auto& own = graph(at(place.actor));
+    if (!is_due(place)) return over(place);
+    if (place.task == own.loader()) return work(place, costs_.loader[at(place.actor)], 0);
+    if (place.task == own.harness()) return work(place, {costs_.harness[at(place.actor)], {}}, 0);
+    const auto& task = role(place.actor).tasks[at(place.task)];
+    if (!communicates(task)) {
+      if (task.stream == Stream::compute) tell_stalls(place);
+      return work(place, costs_.tasks[at(place.actor)][at(place.task)], 0);
+    }
+    arrivals_[node(place)] = {now_, 0};
+    const auto& meets = meetings_.of[at(place.actor)][at(place.task)];
+    if (meets.empty()) return over(place);
+    for (const int meeting : meets) arrive(place, meeting);
+  }
+
+  void work(const Place& place, const TaskCost& cost, std::size_t piece) {
+    const auto& raises = graph(at(place.actor)).raises[at(place.task)];
+    const double from = piece == 0 ? 0 : raises[piece - 1].share;
+    const double to = piece < raises.size() ? raises[piece].share : 1;
+    if (piece == 0) began_[node(place)] = now_;
+    const double seconds = cost.seconds * (to - from);
+    if (seconds <= 0) return piece_over(place, piece);
+    enter(shares_.start(seconds, cost.demands, now_), {place, kNone, piece, now_});
+  }
+
+  void piece_over(const Place& place, std::size_t piece) {
+    const auto& raises = graph(at(place.actor)).raises[at(place.task)];
+    if (piece == raises.size()) return compute_over(place);
+    for (const int task : raises[piece].starts) opened({place.actor, place.step, task});
+    const auto& own = graph(at(place.actor));
+    const auto& cost = place.task == own.loader() ? costs_.loader[at(place.actor)] : costs_.tasks[at(place.actor)][at(place.task)];
+    work(place, cost, piece + 1);
+  }
+
+  void compute_over(const Place& place) {
+    const auto& own = graph(at(place.actor));
+    const auto began = began_.find(node(place));
+    if (place.task == own.harness()) {
+      tell(place, Stream::compute, Cause::harness, began->second, now_, kNone, 0);
+      ends(place);
+    } else if (place.task == own.loader()) {
+      tell(place, Stream::loader, Cause::load, began->second, now_, kNone, 0);
+    } else {
+      const auto& task = role(place.actor).tasks[at(place.task)];
+      tell(place, task.stream, cause_of(task.kind), began->second, now_, place.task, 0);
+      if (task.kind == TaskKind::update) updates_[at(place.actor)].push_back(now_);
+    }
+    if (place.task == own.harness() || (place.task < own.tasks && role(place.actor).tasks[at(place.task)].stream == Stream::compute)) states_[at(place.actor)].free_since = now_;
+    began_.erase(began);
+    over(place);
+  }
+
+  void arrive(const Place& place, int number) {
+    const auto& meeting = meetings_.all[at(number)];
+    auto& count = arrived_[at(place.step) * meetings_.all.size() + at(number)];
+    if (++count < static_cast<int>(meeting.members.size())) return;
+    double seconds = 0;
+    std::vector<Demand> demands;
+    for (const auto& [actor, task] : meeting.members) {
+      const auto& cost = costs_.tasks[at(actor)][at(task)];
+      seconds = std::max(seconds, cost.seconds);
+      for (const auto& demand : cost.demands) {
+        const auto known = std::find_if(demands.begin(), demands.end(), [&](const Demand& other) { return other.resource == demand.resource; });
+        // What several of them take of one thing adds up.
+        if (known == demands.end()) demands.push_back(demand);
+        else known->share = std::min(1.0, known->share + demand.share);
+      }
+    }
+    if (seconds <= 0) return met(number, place.step);
+    enter(shares_.start(seconds, demands, now_), {{kNone, place.step, kNone}, number, 0, now_});
+  }
+
+  void met(int number, int step) {
+    for (const auto& [actor, task] : meetings_.all[at(number)].members) {
+      const Place place{actor, step, task};
+      auto& [arrived, over_count] = arrivals_[node(place)];
+      if (++over_count < meetings_.of[at(actor)][at(task)].size()) continue;
+      tell(place, role(actor).tasks[at(task)].stream, Cause::communication, arrived, now_, task, static_cast<std::uint32_t>(number + 1));
+      arrivals_.erase(node(place));
+      over(place);
+    }
+  }
+
+  void enter(std::size_t number, const UnderWay& what) {
+    if (under_way_.size() <= number) under_way_.resize(number + 1);
+    under_way_[number] = what;
+  }
+
+  void finish(std::size_t number) {
+    const auto what = under_way_[number];
+    shares_.finish(number, now_);
+    if (what.meeting != kNone) return met(what.meeting, what.place.step);
+    piece_over(what.place, what.piece);
+  }
+
+  void opened(const Place& place) {
+    if (--open_[node(place)] == 0) ready_.push_back(place);
+  }
+
+  void over(const Place& place) {
+    done_[node(place)] = now_;
+    const auto& own = graph(at(place.actor));
+    for (const int task : own.next[at(place.task)]) opened({place.actor, place.step, task});
+    if (place.step + 1 < steps_)
+      for (const auto& [first, last] : own.queue_ends)
+        if (last == place.task) opened({place.actor, place.step + 1, first});
+    if (place.task == own.loader())
+      for (const int load : own.loads) opened({place.actor, place.step, load});
+    if (!own.loads.empty() && place.task == own.loads.back() && place.step + prefetch() < steps_) opened({place.actor, place.step + prefetch(), own.loader()});
+  }
+
+  /// The compute stream stood still since it was last done with something: for each task that this one is after and that came later, until that was there.
+  void tell_stalls(const Place& place) {
+    if (!keeps(place.step)) return;
+    const auto& tasks = role(place.actor).tasks;
+    double since = states_[at(place.actor)].free_since;
+    if (since >= now_) return;
+    std::vector<std::pair<double, int>> late;
+    for (const int other : tasks[at(place.task)].after)
+      if (const double done = done_[node({place.actor, place.step, other})]; done > since && communicates(tasks[at(other)])) late.emplace_back(done, other);
+    std::sort(late.begin(), late.end());
+    for (const auto& [done, other] : late) {
+      const auto& waited = tasks[at(other)];
+      const bool of_stages = waited.kind == TaskKind::receive && waited.cargo != Cargo::parameters && waited.cargo != Cargo::state && !plan_.in_process;
+      const auto& meets = meetings_.of[at(place.actor)][at(other)];
+      tell(place, Stream::compute, of_stages ? Cause::bubble : Cause::communication, since, done, other, meets.empty() ? 0 : static_cast<std::uint32_t>(meets.back() + 1));
+      since = done;
+    }
+    if (tasks[at(place.task)].kind == TaskKind::load && since < now_) tell(place, Stream::compute, Cause::load, since, now_, place.task, 0);
+  }
+
+  bool keeps(int step) const { return step + 1 == steps_; }
+
+  void tell(const Place& place, Stream stream, Cause cause, double begin, double end, int task, std::uint32_t meeting) {
+    // Of a message that took no time the arrival is to be known all the same.
+    if (!keeps(place.step) || (end <= begin && meeting == 0)) return;
+    trace_.push_back({to_nanoseconds(begin), to_nanoseconds(end), place.step, task, static_cast<std::int16_t>(std::min(costs_.actors[at(place.actor)].worker, 32'767)), stream, cause, meeting});
+  }
+
+  void ends(const Place& place) {
+    auto& of_actor = ends_[at(place.actor)];
+    of_actor.resize(at(steps_));
+    of_actor[at(place.step)] = now_;
+  }
+
+  StepSimulation result() {
+    for (std::size_t n = 0; n < done_.size(); ++n)
+      if (done_[n] < 0) throw Error(Code::invalid_argument, fmt::format("[simulate] {}: the plan comes to a stop after {:.6g} s; verify() says where", plan_.strategy, now_));
+    StepSimulation out;
+    out.ends.resize(at(steps_));
+    for (const auto& [actor, times] : ends_)
+      for (std::size_t s = 0; s < times.size(); ++s) out.ends[s] = std::max(out.ends[s], times[s]);
+    for (std::size_t a = 0; a < costs_.actors.size(); ++a) {
+      const auto& times = ends_[a];
+      const double begin = steps_ < 2 ? 0 : times[at(steps_ - 2)];
+      out.last.push_back({to_nanoseconds(begin), to_nanoseconds(times.back())});
+    }
+    out.step_seconds = steps_ > 1 ? (out.ends.back() - out.ends.front()) / (steps_ - 1) : 0;
+    for (std::size_t a = 0; a < costs_.actors.size(); ++a) out.updates.push_back(std::move(updates_[a]));
+    out.trace = std::move(trace_);
+    return out;
+  }
+
+  const Plan& plan_;
+  const StepCosts& costs_;
+  int steps_, first_step_;
+  FairShare shares_;
+  Meetings meetings_;
+  std::vector<RoleGraph> graphs_;
+  std::vector<std::size_t> first_node_;
+  std::vector<int> open_;
+  std::vector<double> done_;                 ///< s; below 0: not yet
+  std::vector<int> arrived_;                 ///< by step and meeting
+  std::map<std::size_t, double> began_;      ///< of what computes, by node
+  std::map<std::size_t, std::pair<double, std::size_t>> arrivals_;  ///< of what communicates, by node: when, and how many of its meetings are over
+  std::vector<State> states_;
+  std::vector<UnderWay> under_way_;          ///< by number in shares_
+  std::vector<Place> ready_;
+  std::map<std::size_t, std::vector<double>> ends_;     ///< by actor and step
+  double now_ = 0;
+  std::map<std::size_t, std::vector<double>> updates_;  ///< by actor: when each was over
+  Trace trace_;
+};
+
+}  // namespace
+
+int StepCosts::resource(const std::string& called) {
+  const auto found = std::find(resources.begin(), resources.end(), called);
+  if (found == resources.end()) {
+    resources.push_back(called);
+    return static_cast<int>(resources.size()) - 1;
+  }
+  return static_cast<int>(found - resources.begin());
+}
+
+std::vector<Actor> roles_as_actors(const Plan& plan) {
+  std::vector<Actor> actors;
+  for (int r = 0; r < static_cast<int>(plan.roles.size()); ++r) actors.push_back({r, plan.roles[at(r)].first, plan.roles[at(r)].count});
+  return actors;
+}
+
+std::vector<Actor> workers_as_actors(const Plan& plan) {
+  std::vector<Actor> actors;
+  for (int r = 0; r < static_cast<int>(plan.roles.size()); ++r)
+    for (int w = 0; w < plan.roles[at(r)].count; ++w) actors.push_back({r, plan.roles[at(r)].first + w, 1});
+  return actors;
+}
+
+StepRange steps_to_simulate(const Plan& plan) {
+  int rhythm = 1, first = 0;
+  for (const auto& role : plan.roles)
+    for (const auto& task : role.tasks) {
+      rhythm = std::lcm(rhythm, std::max(1, task.every));
+      first = std::max(first, task.first_step);
+    }
+  return {std::max(2, rhythm) + 1, first};
+}
+
+StepSimulation simulate_steps(const Plan& plan, const StepCosts& costs, int steps, int first_step) {
+  if (steps < 1) throw Error(Code::invalid_argument, fmt::format("[simulate] steps; got {}, expected 1 or more", steps));
+  return Simulation(plan, costs, steps, first_step).run();
+}
+
+}  // namespace ddl

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddl/plan/plan.h"
+#include "ddl/predict/step/fair_share.h"
+
+namespace ddl {
+
+/// What one task takes while nothing else is at work.
+struct TaskCost {
+  double seconds = 0;
+  std::vector<Demand> demands = {};  ///< what it uses of shared resources then
+};
+
+/// Who does a role's tasks, all alike: one worker, or with `count` above 1 as many that do the same at the same time.
+struct Actor {
+  int role = 0;
+  int worker = 0;  ///< the first that it stands for
+  int count = 1;
+};
+
+/// What a step of a plan takes on some machine: what simulating and pricing read beside the plan.
+struct StepCosts {
+  std::vector<Actor> actors;
+  /// By actor and task of its role. Of messages and collectives: from when all who take part are at it; the longest of what they say counts. A task that is a message with
+  /// each of several workers: one of these where actors are workers, all together where they are roles.
+  std::vector<std::vector<TaskCost>> tasks;
+  /// By role and bucket: the share of the last backward that completes it which is over when its event is raised, 0 to 1.
+  std::vector<std::vector<double>> ready;
+  /// Seconds by actor, at the end of each step, of what is no task: the product's own bookkeeping.
+  std::vector<double> harness;
+  /// By actor: what its loader takes to make a batch, beside everything else, `prefetch` batches ahead of what was taken.
+  std::vector<TaskCost> loader;
+  int prefetch = 1;
+  std::vector<std::string> resources;  ///< by number: what Demand::resource names
+
+  int resource(const std::string& called);
+};
+
+/// One actor for each role.
+std::vector<Actor> roles_as_actors(const Plan& plan);
+/// One actor for each worker.
+std::vector<Actor> workers_as_actors(const Plan& plan);
+
+}  // namespace ddl
