@@ -32,6 +32,7 @@ struct RoleGraph {
   std::vector<std::vector<Raise>> raises;       ///< by task, in ascending order
   std::vector<std::pair<int, int>> queue_ends;  ///< first and last of each queue: the first waits for the last of the step before
   std::vector<int> loads;
+  std::vector<int> communication;               ///< what the worker itself sends, receives and takes part in
   int loader() const { return tasks; }
   int harness() const { return tasks + 1; }
   int all() const { return tasks + 2; }
@@ -78,6 +79,11 @@ RoleGraph graph_of(const Plan& plan, int number, const StepCosts& costs) {
   std::map<std::tuple<int, int>, Raise> raises;  // by backward and bucket
   for (int t = 0; t < graph.tasks; ++t) {
     const auto& task = role.tasks[at(t)];
+    // A worker's step ends when all is over that it takes part in.
+    if (communicates(task) && task.stream == Stream::communication) {
+      connect(graph, t, graph.harness());
+      graph.communication.push_back(t);
+    }
     for (const int other : task.after) connect(graph, other, t);
     if (task.waits_for == kNone) continue;
     const auto& bucket = role.buckets[at(task.waits_for)];
@@ -237,10 +243,13 @@ class Simulation {
     const auto& own = graph(at(place.actor));
     if (!is_due(place)) return over(place);
     if (place.task == own.loader()) return work(place, costs_.loader[at(place.actor)], 0);
-    if (place.task == own.harness()) return work(place, {costs_.harness[at(place.actor)], {}}, 0);
+    if (place.task == own.harness()) {
+      tell_stalls(place, own.communication);
+      return work(place, {costs_.harness[at(place.actor)], {}}, 0);
+    }
     const auto& task = role(place.actor).tasks[at(place.task)];
     if (!communicates(task)) {
-      if (task.stream == Stream::compute) tell_stalls(place);
+      if (task.stream == Stream::compute) tell_stalls(place, task.after);
       return work(place, costs_.tasks[at(place.actor)][at(place.task)], 0);
     }
     arrivals_[node(place)] = {now_, 0};
@@ -346,13 +355,13 @@ class Simulation {
   }
 
   /// The compute stream stood still since it was last done with something: for each task that this one is after and that came later, until that was there.
-  void tell_stalls(const Place& place) {
+  void tell_stalls(const Place& place, const std::vector<int>& after) {
     if (!keeps(place.step)) return;
     const auto& tasks = role(place.actor).tasks;
     double since = states_[at(place.actor)].free_since;
     if (since >= now_) return;
     std::vector<std::pair<double, int>> late;
-    for (const int other : tasks[at(place.task)].after)
+    for (const int other : after)
       if (const double done = done_[node({place.actor, place.step, other})]; done > since && communicates(tasks[at(other)])) late.emplace_back(done, other);
     std::sort(late.begin(), late.end());
     for (const auto& [done, other] : late) {
@@ -362,7 +371,7 @@ class Simulation {
       tell(place, Stream::compute, of_stages ? Cause::bubble : Cause::communication, since, done, other, meets.empty() ? 0 : static_cast<std::uint32_t>(meets.back() + 1));
       since = done;
     }
-    if (tasks[at(place.task)].kind == TaskKind::load && since < now_) tell(place, Stream::compute, Cause::load, since, now_, place.task, 0);
+    if (place.task < graph(at(place.actor)).tasks && tasks[at(place.task)].kind == TaskKind::load && since < now_) tell(place, Stream::compute, Cause::load, since, now_, place.task, 0);
   }
 
   bool keeps(int step) const { return step + 1 == steps_; }

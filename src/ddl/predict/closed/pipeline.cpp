@@ -1,0 +1,88 @@
+#include <algorithm>
+
+#include "ddl/predict/closed/terms.h"
+#include "ddl/strategy/pipeline/schedules.h"
+
+namespace ddl {
+namespace {
+
+/// The longest way of one micro-batch: down through all workers and back.
+double round_trip(const std::vector<WorkerTerms>& workers, std::size_t from) {
+  double sum = 0;
+  for (std::size_t s = from; s < workers.size(); ++s) sum += workers[s].pass() + (s > from ? workers[s - 1].send_forward + workers[s - 1].send_backward : 0);
+  return sum;
+}
+
+/// Flow shop of m equal jobs: all machines once, and the slowest m - 1 times more (exact).
+template <typename Seconds>
+double flow(const std::vector<WorkerTerms>& workers, double m, const Seconds& seconds) {
+  double sum = 0, most = 0;
+  for (const auto& own : workers) {
+    sum += seconds(own);
+    most = std::max(most, seconds(own));
+  }
+  return sum + (m - 1) * most;
+}
+
+/// All forwards, then all backwards: two flow shops, the second from the last worker to the first.
+double gpipe_seconds(const std::vector<WorkerTerms>& workers, double m) {
+  double sends = 0;
+  for (std::size_t s = 0; s + 1 < workers.size(); ++s) sends += workers[s].send_forward + workers[s].send_backward;
+  return flow(workers, m, [](const WorkerTerms& own) { return own.forward + own.exchange_forward; }) +
+         flow(workers, m, [](const WorkerTerms& own) { return own.backward + own.exchange_backward; }) + sends;
+}
+
+/// One micro-batch down and back, and m - 1 times what the pipeline takes from one to the next: what its slowest worker does, or what a way there and back takes, by as many as a
+/// worker lets be on it.
+double one_f_one_b_seconds(const std::vector<WorkerTerms>& workers, double m) {
+  double period = 0;
+  for (std::size_t s = 0; s < workers.size(); ++s)
+    period = std::max({period, workers[s].pass(), round_trip(workers, s) / std::min(m, static_cast<double>(workers.size() - s))});
+  return round_trip(workers, 0) + (m - 1) * period;
+}
+
+/// The slowest worker's passes, the published bubble of the mean worker, and each way between workers once for every time a micro-batch passes it in the ramp.
+double published_seconds(const PipelineSchedule& schedule, int chunks, int micro_batches, const std::vector<WorkerTerms>& workers) {
+  const auto p = static_cast<double>(workers.size()), m = static_cast<double>(micro_batches);
+  PassSeconds mean{0, 0, 0};
+  double most = 0, sends = 0;
+  for (std::size_t s = 0; s < workers.size(); ++s) {
+    const auto& own = workers[s];
+    const double stages = p * chunks;
+    mean.forward += (own.forward + own.exchange_forward) / stages;
+    mean.backward_weight += own.backward_weight / stages;
+    mean.backward_input += (own.backward + own.exchange_backward - own.backward_weight) / stages;
+    most = std::max(most, own.pass());
+    sends += s + 1 < workers.size() ? own.send_forward + own.send_backward : 0;
+  }
+  const PipelineShape shape{static_cast<int>(workers.size()), micro_batches, chunks};
+  const double idle = schedule.bubble(shape, mean).fraction;
+  return m * most + m * chunks * mean.sum() * idle / (1 - idle) + sends;
+}
+
+}  // namespace
+
+PricedStep price_pipeline(const std::string& schedule, int chunks, int micro_batches, const std::vector<WorkerTerms>& workers) {
+  const auto m = static_cast<double>(micro_batches);
+  const auto& known = builtin_pipeline_schedules().at(schedule).make;
+  const double passes = schedule == "gpipe"  ? gpipe_seconds(workers, m)
+                        : schedule == "1f1b" ? one_f_one_b_seconds(workers, m)
+                                             : published_seconds(known, chunks, micro_batches, workers);
+  PricedStep out;
+  // The first worker's backward is the last; the others have what comes before it for their gradients.
+  double tail = 0, left = 0;
+  for (const auto& own : workers) {
+    tail = std::max(tail, exposed(own) + own.update + own.harness + own.load - left);
+    left += own.backward + own.exchange_backward + own.send_backward;
+  }
+  out.seconds = passes + tail;
+  for (const auto& own : workers) {
+    auto ledger = price_replica(own, micro_batches).workers[0];
+    ledger[Cause::bubble] = std::max(0.0, out.seconds - ledger.wall);
+    ledger.wall = std::max(out.seconds, ledger.wall);
+    out.workers.push_back(ledger);
+  }
+  return out;
+}
+
+}  // namespace ddl

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "ddl/core/spec.h"
+#include "ddl/predict/closed/terms.h"
+#include "ddl/predict/step/step_costs.h"
+
+namespace ddl {
+
+/// What the tasks of each role come to, in the order of its workers. `costs` are of roles_as_actors().
+std::vector<WorkerTerms> terms_of(const Plan& plan, const StepCosts& costs);
+
+/// A step of the plan, which `strategy` made, in closed form; ledgers by role. What it assumes, beside each strategy's derivation in docs/model.md: workers of a role take the same time, and nothing
+/// that is under way at once shares a resource.
+/// Errors: unsupported for plans that no closed form is of (asynchronous ones, level 3 of `sharded`, gossip), which simulate_steps() is.
+PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& costs);
+
+}  // namespace ddl

@@ -1,0 +1,94 @@
+#include "ddl/predict/closed/price_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "ddl/core/error.h"
+#include "ddl/nn/builtin.h"
+#include "ddl/plan/meetings.h"
+#include "ddl/predict/step/simulate_step.h"
+#include "ddl/strategy/builtin.h"
+
+// Two readings of one plan: in closed form, and event by event.
+namespace ddl {
+namespace {
+
+struct Case {
+  const char* strategy;
+  int workers;
+  const char* model = "mlp[layers=8]";
+  SampleShape shape = {1, 28, 28, 10};
+};
+
+constexpr SampleShape kWords{.classes = 256, .objective = Objective::language, .target_length = 17};
+constexpr const char* kGpt = "gpt[hidden=64,layers=8,heads=4,seq=16,vocab=256]";
+
+/// Stages alike, what they send and reduce small beside what they compute, buckets ready as evenly as they are many.
+StepCosts balanced_costs(const Plan& plan) {
+  StepCosts costs;
+  costs.actors = roles_as_actors(plan);
+  for (const auto& actor : costs.actors) {
+    const auto& role = plan.roles[static_cast<std::size_t>(actor.role)];
+    auto& own = costs.tasks.emplace_back();
+    int forwards = 0;
+    for (const auto& task : role.tasks) forwards += task.kind == TaskKind::forward;
+    for (const auto& task : role.tasks) {
+      double seconds = 0;
+      const double pass = 12.0 / forwards;
+      switch (task.kind) {
+        case TaskKind::load: seconds = 0.05; break;
+        case TaskKind::forward: seconds = pass; break;
+        case TaskKind::backward: seconds = 2 * pass; break;
+        case TaskKind::backward_input:
+        case TaskKind::backward_weight: seconds = pass; break;
+        case TaskKind::update: seconds = 0.02; break;
+        case TaskKind::collective: seconds = task.layer == kNone ? 0.3 : 0.01 * pass; break;
+        default: break;
+      }
+      own.push_back({seconds});
+    }
+    costs.harness.push_back(0.01);
+    costs.loader.emplace_back();
+  }
+  for (const auto& role : plan.roles) {
+    auto& ready = costs.ready.emplace_back();
+    for (std::size_t b = 0; b < role.buckets.size(); ++b) ready.push_back(static_cast<double>(b + 1) / static_cast<double>(role.buckets.size()));
+  }
+  return costs;
+}
+
+class ClosedForm : public testing::TestWithParam<Case> {};
+
+TEST_P(ClosedForm, AgreesWithTheSimulator) {
+  const auto& one = GetParam();
+  const auto model = parse_spec(one.model), strategy = parse_spec(one.strategy);
+  const auto graph = builtin_models().at(model.name).make(model, one.shape);
+  const auto plan = builtin_strategies().at(strategy.name).make({graph, one.workers, 96, 4, strategy});
+  const auto costs = balanced_costs(plan);
+  const auto range = steps_to_simulate(plan);
+  const auto simulated = simulate_steps(plan, costs, range.steps + 2, range.first);
+  const auto priced = price_plan(plan, strategy, costs);
+  EXPECT_NEAR(priced.seconds / simulated.step_seconds, 1, 0.02) << simulated.step_seconds;
+  ASSERT_EQ(priced.workers.size(), plan.roles.size());
+  for (const auto& ledger : priced.workers) {
+    double sum = 0;
+    for (const double part : ledger.seconds) sum += part;
+    EXPECT_NEAR(sum, ledger.wall, 1e-9 * ledger.wall);
+    EXPECT_NEAR(ledger.wall, priced.seconds, 0.02 * priced.seconds);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, ClosedForm,
+                         testing::Values(Case{"single", 1}, Case{"data", 4}, Case{"data[overlap=off]", 4}, Case{"data[bucket=100KiB,first-bucket=10KiB]", 4}, Case{"data[in-process=mirrored]", 4}, Case{"model", 4},
+                                         Case{"pipeline[schedule=gpipe,micro=8]", 4}, Case{"pipeline[schedule=1f1b,micro=8]", 4}, Case{"pipeline[schedule=1f1b,micro=24]", 4},
+                                         Case{"pipeline[schedule=interleaved-1f1b,micro=8,chunks=2]", 4}, Case{"pipeline[schedule=looped-bfs,micro=8,chunks=2]", 4}, Case{"pipeline[schedule=zb-h1,micro=8]", 4},
+                                         Case{"tensor", 4, kGpt, kWords}, Case{"sharded[level=1]", 4}, Case{"sharded[level=2]", 4}, Case{"local[every=4]", 4}, Case{"hybrid[data=2,tensor=2]", 4, kGpt, kWords},
+                                         Case{"hybrid[data=2,pipeline=4,micro=8]", 8}, Case{"hybrid[data=2,pipeline=2,tensor=2,micro=8]", 8, kGpt, kWords}),
+                         [](const auto& of) {
+                           std::string name = of.param.strategy;
+                           for (auto& c : name)
+                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace ddl

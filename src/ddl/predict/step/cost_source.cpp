@@ -1,0 +1,171 @@
+#include "ddl/predict/step/cost_source.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ddl/plan/meetings.h"
+#include "ddl/plan/peers.h"
+
+namespace ddl {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+std::int64_t part(std::int64_t whole, std::int64_t parts) { return parts < 1 ? whole : (whole + parts - 1) / parts; }
+
+/// By parameter that trains, the layer that owns it.
+std::vector<int> owners(const ModelGraph& graph) {
+  std::vector<int> out;
+  for (std::size_t l = 0; l < graph.layers.size(); ++l)
+    for (const auto& parameter : graph.layers[l].parameters)
+      if (parameter.trainable) out.push_back(static_cast<int>(l));
+  return out;
+}
+
+class Writer {
+ public:
+  Writer(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const CostSource& source, StepCosts& out)
+      : plan_(plan), graph_(graph), source_(source), out_(out), local_(part(batch, plan.shares())), owners_(owners(graph)) {}
+
+  void write(const Actor& actor) {
+    const auto& role = plan_.roles[at(actor.role)];
+    micro_ = part(local_, plan_.micro_batches);
+    again_.clear();
+    for (const auto& task : role.tasks)
+      if (task.kind == TaskKind::forward && task.recompute) again_.emplace(task.stage, task.micro_batch);
+    auto& own = out_.tasks.emplace_back();
+    for (const auto& task : role.tasks) own.push_back(cost(actor, role, task));
+    out_.harness.push_back(source_.harness(actor.worker));
+    const bool loads = std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::load; });
+    out_.loader.push_back(loads ? source_.loader(actor.worker, local_, out_) : TaskCost{});
+  }
+
+  /// A bucket's event comes when backward, from the last layer of its stage to the first, is through with the layer that comes first of those whose parameters it has.
+  std::vector<double> ready(const Role& role) {
+    std::vector<double> out;
+    for (const auto& bucket : role.buckets) {
+      if (bucket.stage == kNone || bucket.parameters.empty()) {
+        out.push_back(1);
+        continue;
+      }
+      const auto& stage = plan_.stages[at(bucket.stage)];
+      int first = stage.last;
+      for (const int parameter : bucket.parameters) first = std::min(first, owners_.at(at(parameter)));
+      double all = 0, until = 0;
+      for (int l = stage.first; l < stage.last; ++l) {
+        const double seconds = layer(role.first, l).backward();
+        all += seconds;
+        if (l >= first) until += seconds;
+      }
+      out.push_back(all > 0 ? until / all : 1);
+    }
+    return out;
+  }
+
+ private:
+  const LayerCost& layer(int worker, int number) {
+    const auto [place, unknown] = layers_.try_emplace({worker, number});
+    if (unknown) place->second = source_.layer(worker, graph_, at(number), micro_);
+    return place->second;
+  }
+
+  LayerCost stage(int worker, int number) {
+    LayerCost sum;
+    const auto& stage = plan_.stages[at(number)];
+    for (int l = stage.first; l < stage.last; ++l) {
+      const auto& each = layer(worker, l);
+      sum.forward += each.forward;
+      sum.backward_input += each.backward_input;
+      sum.backward_weight += each.backward_weight;
+    }
+    if (stage.last == static_cast<int>(graph_.layers.size())) {
+      const auto loss = source_.loss(worker, graph_, micro_);
+      sum.forward += loss.forward;
+      sum.backward_input += loss.backward_input;
+    }
+    return sum;
+  }
+
+  TaskCost cost(const Actor& actor, const Role& role, const Task& task) {
+    const int worker = actor.worker;
+    switch (task.kind) {
+      case TaskKind::load: return {source_.load(worker, local_)};
+      case TaskKind::forward: return {known(worker, task.stage).forward};
+      case TaskKind::backward: return {known(worker, task.stage).backward() + again(worker, task)};
+      case TaskKind::backward_input: return {known(worker, task.stage).backward_input + again(worker, task)};
+      case TaskKind::backward_weight: return {known(worker, task.stage).backward_weight};
+      case TaskKind::update: return {source_.update(worker, updated(role, task))};
+      case TaskKind::release: return {};
+      case TaskKind::average: return {source_.copy(worker, task.bucket == kNone ? 0 : role.buckets[at(task.bucket)].bytes)};
+      case TaskKind::collective: return source_.collective(task.goal, task.bytes, members(plan_.mesh, plan_.groups[at(task.group)], worker), out_);
+      case TaskKind::send:
+      case TaskKind::receive: return message(actor, role, task);
+    }
+    return {};
+  }
+
+  /// Backward runs forward again first.
+  double again(int worker, const Task& backward) {
+    return again_.contains({backward.stage, backward.micro_batch}) ? known(worker, backward.stage).forward : 0;
+  }
+
+  std::int64_t updated(const Role& role, const Task& task) const {
+    if (task.bucket != kNone) {
+      std::int64_t bytes = role.buckets[at(task.bucket)].bytes;
+      return plan_.mesh.size("sharded") > 1 ? part(bytes, plan_.mesh.size("sharded")) : bytes;
+    }
+    std::vector<bool> in_bucket(owners_.size());
+    for (const auto& bucket : role.buckets)
+      for (const int parameter : bucket.parameters) in_bucket.at(at(parameter)) = true;
+    const auto specs = graph_.parameter_specs();
+    std::int64_t bytes = 0;
+    for (const int number : role.stages)
+      for (const int parameter : plan_.stages[at(number)].parameters)
+        if (!in_bucket.at(at(parameter))) {
+          bytes += specs.at(at(parameter)).elements() * 4;
+          in_bucket.at(at(parameter)) = true;
+        }
+    return bytes;
+  }
+
+  TaskCost message(const Actor& actor, const Role& role, const Task& task) {
+    const auto& other = plan_.roles[at(task.peer)];
+    int peer = peer_of(plan_, actor.worker, task);
+    if (peer == kNone) return {};
+    auto one = task.kind == TaskKind::send ? source_.message(task.bytes, actor.worker, peer, out_) : source_.message(task.bytes, peer, actor.worker, out_);
+    // With each of several, all together, where one actor stands for them.
+    const int several = actor.count > 1 || other.count == 1 ? 1 : other.count;
+    if (role.count == 1 && several > 1 && out_.actors.size() == plan_.roles.size()) one.seconds *= several;
+    return one;
+  }
+
+  const LayerCost& known(int worker, int number) {
+    const auto [place, unknown] = stages_.try_emplace({worker, number});
+    if (unknown) place->second = stage(worker, number);
+    return place->second;
+  }
+
+  const Plan& plan_;
+  const ModelGraph& graph_;
+  const CostSource& source_;
+  StepCosts& out_;
+  std::int64_t local_ = 0, micro_ = 0;
+  std::vector<int> owners_;
+  std::map<std::pair<int, int>, LayerCost> layers_;  ///< by worker and layer
+  std::map<std::pair<int, int>, LayerCost> stages_;  ///< by worker and stage
+  std::set<std::pair<int, int>> again_;              ///< stages and micro-batches whose forward the actor's backward runs again
+};
+
+}  // namespace
+
+StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source) {
+  StepCosts out;
+  out.actors = actors;
+  Writer writer(plan, graph, batch, source, out);
+  for (const auto& actor : actors) writer.write(actor);
+  for (const auto& role : plan.roles) out.ready.push_back(writer.ready(role));
+  return out;
+}
+
+}  // namespace ddl

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <vector>
+
+#include "ddl/nn/graph.h"
+#include "ddl/plan/plan.h"
+#include "ddl/predict/step/step_costs.h"
+
+namespace ddl {
+
+/// Seconds of one layer, for so many samples at once.
+struct LayerCost {
+  double forward = 0;
+  double backward_input = 0;   ///< the gradient of what it was given
+  double backward_weight = 0;  ///< of its parameters
+  double backward() const { return backward_input + backward_weight; }
+};
+
+/// What a machine takes for the parts of a step: measured, from a datasheet, or made up. Errors: not_found for what it does not know, naming the term and the probe that
+/// measures it.
+class CostSource {
+ public:
+  virtual ~CostSource() = default;
+  /// Of a layer of a worker's network, `worker` being its number.
+  virtual LayerCost layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const = 0;
+  /// A collective of `bytes`, the whole buffer, between these workers.
+  virtual TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const = 0;
+  virtual TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const = 0;
+  /// The optimizer's step over so many bytes of parameters.
+  virtual double update(int worker, std::int64_t bytes) const = 0;
+  /// Putting gradients of so many bytes into buckets, or taking a mean of parameters.
+  virtual double copy(int worker, std::int64_t bytes) const = 0;
+  /// The loss of so many samples, forward and backward.
+  virtual LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const = 0;
+  /// Handing over a batch that the loader has ready, and making one, of so many samples.
+  virtual double load(int worker, std::int64_t samples) const = 0;
+  virtual TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const = 0;
+  virtual double harness(int worker) const = 0;
+};
+
+/// Costs of every task of a plan of that network, `graph` being what one worker holds of it (a part, where it is split), for a global batch of so many samples.
+StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source);
+
+}  // namespace ddl
