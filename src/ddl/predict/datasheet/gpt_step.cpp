@@ -1,0 +1,230 @@
+#include "ddl/predict/datasheet/gpt_step.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ddl/core/error.h"
+#include "ddl/predict/datasheet/library.h"
+
+namespace ddl {
+namespace {
+
+/// Two things that go on at once, the longer of which decides; smooth where they are alike.
+double beside(double a, double b) {
+  constexpr double kNorm = 8;
+  const double most = std::max({a, b, 1e-15});
+  return most * std::pow(std::pow(a / most, kNorm) + std::pow(b / most, kNorm), 1 / kNorm);
+}
+
+/// Forward and backward.
+struct Both {
+  double forward = 0, backward = 0;
+  double sum() const { return forward + backward; }
+};
+
+class GptPricing {
+ public:
+  GptPricing(const GptStep& step, const Gpu& gpu, const GpuKernels& kernels, const GptStack& stack)
+      : w_(step), gpu_(gpu), k_(kernels), own_(stack), rows_(step.micro_batch * step.sequence), value_(2 * rows_ * step.hidden), flash_(step.flash || stack.flash), full_(step.recompute == GptStep::Recompute::full ? stack.recomputes : 0) {}
+
+  GptSeconds run() const {
+    const double micro_batches = w_.global_batch / (w_.data * w_.micro_batch), p = w_.pipeline, t = w_.tensor, layers = w_.layers / p;
+    const bool alone = p == 1;
+    const auto one = layer(), host = host_layer(), head = logits();
+    const double embedding = embed();
+    const auto stage = [&](double more_forward, double more_backward) {
+      return beside(layers * one.forward + more_forward, layers * host.forward + own_.host_stage) + beside(layers * one.backward + more_backward, layers * host.backward + own_.host_stage);
+    };
+    const double middle = stage(0, 0);
+    const double last = stage(head.forward + (alone ? embedding : 0), head.backward + (alone ? 0.5 * embedding : 0));
+    const double first = alone ? last : middle + 1.5 * embedding;
+    const double send = send_seconds();
+    const double nodes = t * w_.data * p / gpu_.per_node;
+
+    GptSeconds out;
+    const double top = std::max({middle, last, first}) + 2 * send * w_.chunks;
+    out.passes = micro_batches * top;
+    out.exchange = micro_batches * layers * exchanges() * tensor_exchange();
+    out.send = micro_batches * 2 * send * w_.chunks;
+    out.fill = alone ? 0 : (std::max(p - 2, 0.0) * middle + std::min(first, last)) / w_.chunks + 2 * send * (p - 1);
+    out.stragglers = (out.passes + out.fill) * slowdown_ * std::log2(std::max(nodes, 1.0));
+    out.gradients = gradients(layers * one.backward);
+    out.tied = tied();
+    out.update = own_.update_bytes * parameters() / (w_.shards_optimizer ? w_.data : 1) / (gpu_.bandwidth * k_.update_bandwidth) + own_.step;
+    out.total = out.passes + out.fill + out.stragglers + out.gradients + out.tied + out.update;
+    const auto known = own_.shapes.find({static_cast<int>(t), static_cast<int>(w_.hidden), static_cast<int>(w_.micro_batch)});
+    if (known != own_.shapes.end()) {
+      out.known_shape = true;
+      out.shape = out.total * (std::exp(known->second) - 1);
+      out.total += out.shape;
+    }
+    out.memory_bytes = memory(micro_batches);
+    return out;
+  }
+
+  GptPricing& slowdown(double per_doubling) {
+    slowdown_ = per_doubling;
+    return *this;
+  }
+
+ private:
+  double gemm(double rows, double columns, double inner, double batch = 1, double efficiency = 1) const { return k_.gemm(gpu_, rows, columns, inner, batch, own_.kernel, efficiency); }
+  double pass(double bytes) const { return k_.pass(gpu_, bytes); }
+
+  /// Megatron's fused softmax wants heads by samples in fours.
+  bool unfused() const { return !flash_ && std::fmod(w_.micro_batch * w_.heads / w_.tensor, 4) != 0; }
+
+  double exchanges() const { return 4 + 2 * full_; }
+
+  double tensor_exchange() const {
+    const double hidden = w_.sequence_parallel ? own_.tensor_hidden : 0;
+    return k_.all_reduce_in_node(gpu_, value_, w_.tensor) / own_.tensor_bandwidth * (1 - hidden) + (w_.tensor > 1 ? own_.tensor_message / (1 + std::pow(own_.tensor_message_bytes / value_, 4)) : 0);
+  }
+
+  /// One layer on the GPU, its recomputation with backward.
+  Both layer() const {
+    const double h = w_.hidden, t = w_.tensor, s = w_.sequence, f = w_.ffn, each = h / w_.heads, products = w_.micro_batch * w_.heads / t;
+    const double scores = flash_ ? 0 : 2 * w_.heads * s * s * w_.micro_batch / t, part = w_.sequence_parallel ? 1 / t : 1;
+    const double linear = gemm(rows_, 3 * h / t, h) + gemm(rows_, h, h / t) + gemm(rows_, f / t, h) + gemm(rows_, h, f / t);
+    const double linear_back = gemm(rows_, h, 3 * h / t) + gemm(h, 3 * h / t, rows_) + gemm(rows_, h / t, h) + gemm(h / t, h, rows_) + gemm(rows_, h, f / t) + gemm(h, f / t, rows_) + gemm(rows_, f / t, h) + gemm(f / t, h, rows_);
+    Both core;
+    if (flash_) {
+      core.forward = 2 * s * s * each * products / (gpu_.peak * k_.flash_efficiency);  // causal: half of 4 s^2 d
+      core.backward = 2.5 * core.forward;
+    } else {
+      const double both = gemm(s, s, each, products, k_.batched_gemm_efficiency) + gemm(s, each, s, products, k_.batched_gemm_efficiency);
+      core.forward = both + pass((unfused() ? 12.5 : 4.5) * scores);
+      core.backward = 2 * both + pass((unfused() ? 9.5 : 5.5) * scores);
+    }
+    const double pointwise = pass(11 * value_ * part + (2 * f / h + 3) * value_ / t) + 9 * own_.kernel;
+    const double pointwise_back = pass(15 * value_ * part + (3 * f / h + 4) * value_ / t) + 20 * own_.kernel;
+    Both out{linear + core.forward + pointwise + 2 * tensor_exchange(), linear_back + core.backward + pointwise_back + 2 * tensor_exchange()};
+    const bool selective = w_.recompute == GptStep::Recompute::selective && !flash_;
+    out.backward += full_ * out.forward + (selective ? (1 - full_) * core.forward : 0);
+    return out;
+  }
+
+  Both host_layer() const {
+    const double more = (unfused() ? own_.host_unfused_softmax : 0) + std::log2(w_.tensor) * own_.host_tensor;
+    return {own_.host_forward + more, own_.host_backward + more + full_ * (own_.host_forward + more)};
+  }
+
+  bool misaligned() const { return own_.vocabulary > 0 && w_.tensor == 1; }
+  double words_here() const {
+    const double words = own_.vocabulary > 0 ? own_.vocabulary : w_.vocabulary;
+    return misaligned() ? words : std::ceil(words / w_.tensor / 128) * 128;
+  }
+
+  /// Logits and their loss.
+  Both logits() const {
+    const double words = words_here(), reached = misaligned() ? own_.misaligned_vocabulary : 1;
+    return {gemm(rows_, words, w_.hidden, 1, reached) + pass(0.6 * own_.loss_bytes * rows_ * words + 2 * value_) + 3 * k_.all_reduce_in_node(gpu_, 4 * rows_, w_.tensor),
+            gemm(rows_, w_.hidden, words, 1, reached) + gemm(words, w_.hidden, rows_, 1, reached) + pass(0.4 * own_.loss_bytes * rows_ * words + 3 * value_) + k_.all_reduce_in_node(gpu_, value_, w_.tensor)};
+  }
+
+  double embed() const { return pass(10 * value_) + k_.all_reduce_in_node(gpu_, value_, w_.tensor); }
+
+  /// Whether the group does not fit a node.
+  bool spans_nodes() const { return w_.tensor * w_.data * w_.pipeline > gpu_.per_node; }
+
+  double send_seconds() const {
+    if (w_.pipeline <= 1) return 0;
+    const double across = spans_nodes() ? std::min(w_.tensor * w_.data / gpu_.per_node, 1.0) : 0;
+    const double inside = value_ / (0.5 * gpu_.bus);
+    const double over_network = value_ / w_.tensor / (gpu_.network * k_.all_reduce.network_bandwidth) + (w_.tensor > 1 ? 0.5 * k_.all_reduce_in_node(gpu_, value_, w_.tensor) : 0);
+    return (own_.message + across * over_network + (1 - across) * inside) * (w_.chunks > 1 && w_.overlaps ? 0.2 : 1);
+  }
+
+  /// Of the stage that has most.
+  double parameters() const {
+    const double h = w_.hidden;
+    return w_.layers / w_.pipeline * ((4 * h * h + 2 * w_.ffn * h) / w_.tensor + 9 * h) + (own_.vocabulary > 0 ? own_.vocabulary : w_.vocabulary) * h / w_.tensor;
+  }
+
+  double gradients(double backward) const {
+    if (w_.data <= 1) return 0;
+    const double bytes = own_.gradient_bytes * parameters();
+    const double on_node = std::max(std::min(w_.data, gpu_.per_node / w_.tensor), 1.0);
+    const double all = w_.tensor * w_.data > gpu_.per_node ? k_.all_reduce_across(gpu_, bytes, w_.data, on_node) : k_.all_reduce_in_node(gpu_, bytes, std::min<double>(w_.data, gpu_.per_node));
+    const double hidden = own_.gradients_hidden * (w_.pipeline == 1 || w_.overlaps ? 1 : 0);
+    return all - std::min(hidden * all, 0.8 * backward);
+  }
+
+  double tied() const {
+    if (w_.pipeline <= 1) return 0;
+    const double bytes = own_.gradient_bytes * (own_.vocabulary > 0 ? own_.vocabulary : w_.vocabulary) * w_.hidden / w_.tensor;
+    return spans_nodes() ? bytes / (gpu_.network * k_.all_reduce.network_bandwidth) : k_.all_reduce_in_node(gpu_, bytes, 2);
+  }
+
+  /// Weights and gradients in 16 bits with masters and moments in 32; activations as Korthikanti et al. 2022 count them; what the driver and NCCL keep.
+  double memory(double micro_batches) const {
+    constexpr double kDriver = 2.5e9;
+    const double h = w_.hidden, t = w_.tensor, samples = w_.sequence * w_.micro_batch;
+    const double scores = flash_ ? 0 : 5 * w_.heads * w_.sequence / (h * t);
+    const double whole = samples * h * ((w_.sequence_parallel ? 34 / t : 10 + 24 / t) + scores);
+    double keeps = whole;
+    if (full_ > 0) keeps = 2 * samples * h * (w_.sequence_parallel ? 1 / t : 1);
+    else if (w_.recompute == GptStep::Recompute::selective) keeps -= samples * h * scores;
+    const double alive = std::min(w_.pipeline, micro_batches) * (w_.chunks > 1 ? 1 + (w_.pipeline - 1) / (w_.pipeline * w_.chunks) : 1);
+    const double activations = keeps * w_.layers / w_.pipeline * alive + full_ * whole + (w_.pipeline == 1 ? 10 * samples * words_here() : 0);
+    return parameters() * (w_.shards_optimizer ? 6 + 12 / w_.data : 18) + activations + kDriver;
+  }
+
+  const GptStep& w_;
+  const Gpu& gpu_;
+  const GpuKernels& k_;
+  const GptStack& own_;
+  double rows_, value_;  ///< of every product; bytes of one hidden tensor
+  bool flash_;
+  double full_;
+  double slowdown_ = 0;
+};
+
+void require(const GptStep& step) {
+  for (const auto& [name, value] : {std::pair("hidden", step.hidden), {"layers", step.layers}, {"heads", step.heads}, {"seq", step.sequence}, {"tp", step.tensor}, {"pp", step.pipeline}, {"dp", step.data},
+                                    {"micro_batch", step.micro_batch}, {"global_batch", step.global_batch}})
+    if (!(value > 0)) throw Error(Code::invalid_argument, fmt::format("[predict] gpt: {}; got {}, expected a number above 0", name, value));
+  if (step.global_batch < step.data * step.micro_batch)
+    throw Error(Code::invalid_argument, fmt::format("[predict] gpt: a batch of {} is less than one micro-batch of {} for each of {} replicas", step.global_batch, step.micro_batch, step.data));
+}
+
+}  // namespace
+
+GptStack gpt_stack(const Json& stack) {
+  const auto of = [&](const char* key) { return term(stack, fmt::format("gpt.{}", key)); };
+  GptStack out;
+  out.name = stack.value("name", "?");
+  out.kernel = of("kernel_us") * 1e-6;
+  out.host_forward = of("host_forward_ms") * 1e-3;
+  out.host_backward = of("host_backward_ms") * 1e-3;
+  out.host_tensor = of("host_tensor_ms") * 1e-3;
+  out.host_unfused_softmax = of("host_unfused_softmax_ms") * 1e-3;
+  out.host_stage = of("host_stage_ms") * 1e-3;
+  out.update_bytes = of("update_bytes_per_parameter");
+  out.step = of("step_ms") * 1e-3;
+  out.message = of("message_ms") * 1e-3;
+  out.tensor_message = of("tensor_message_ms") * 1e-3;
+  out.tensor_message_bytes = of("tensor_message_bytes");
+  out.tensor_bandwidth = of("tensor_bandwidth");
+  out.loss_bytes = of("loss_bytes_per_logit");
+  out.misaligned_vocabulary = of("misaligned_vocabulary_efficiency");
+  out.gradient_bytes = of("gradient_bytes");
+  out.recomputes = of("recomputes");
+  out.gradients_hidden = of("gradients_hidden");
+  out.tensor_hidden = of("tensor_hidden");
+  out.vocabulary = of("vocabulary");
+  out.sigma = of("sigma");
+  out.sigma_of_known_shape = term_or(stack, "gpt.sigma_of_known_shape", out.sigma);
+  out.flash = stack.at("gpt").value("flash", false);
+  if (stack.at("gpt").contains("shapes"))
+    for (const auto& shape : stack["gpt"]["shapes"])
+      out.shapes[{shape.at("tensor").get<int>(), shape.at("hidden").get<int>(), shape.at("micro_batch").get<int>()}] = shape.at("log_multiplier").get<double>();
+  return out;
+}
+
+GptSeconds price_gpt(const GptStep& step, const Gpu& gpu, const GpuKernels& kernels, const GptStack& stack) {
+  require(step);
+  return GptPricing(step, gpu, kernels, stack).slowdown(kernels.slowdown_per_doubling).run();
+}
+
+}  // namespace ddl

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "ddl/predict/datasheet/gpu.h"
+
+namespace ddl {
+
+/// One way to train a gpt over tensor x pipeline x data, as Megatron does. Sizes in elements; batches in samples.
+struct GptStep {
+  double hidden = 0, ffn = 0, layers = 0, heads = 0, sequence = 0, vocabulary = 51200;
+  double tensor = 1, pipeline = 1, data = 1, chunks = 1;
+  double micro_batch = 1, global_batch = 1;
+  bool sequence_parallel = false, shards_optimizer = false, overlaps = false, flash = false;
+  enum class Recompute { none, selective, full } recompute = Recompute::none;
+};
+
+/// What a training package costs beside its kernels: "gpt" of a `ddlbench.stack/1`. Seconds, bytes, shares.
+struct GptStack {
+  std::string name;
+  double kernel = 0;                        ///< each kernel's launch and gaps
+  double host_forward = 0, host_backward = 0, host_tensor = 0, host_unfused_softmax = 0, host_stage = 0;  ///< of a layer; host_tensor by doubling of tensor parallelism; of a stage
+  double update_bytes = 0, step = 0, message = 0;
+  double tensor_message = 0, tensor_message_bytes = 1, tensor_bandwidth = 1;
+  double loss_bytes = 0, misaligned_vocabulary = 1, gradient_bytes = 2;
+  double recomputes = 1, gradients_hidden = 0, tensor_hidden = 0;
+  double vocabulary = 0;                    ///< the package's own where it is not what a table says; 0: none
+  bool flash = false;
+  double sigma = 0, sigma_of_known_shape = 0;  ///< of the logarithm of measured over predicted
+  std::map<std::tuple<int, int, int>, double> shapes;  ///< by tensor, hidden, micro-batch: logarithm of what measured layers take over the formulae
+};
+
+GptStack gpt_stack(const Json& stack);
+
+/// Seconds of one step, term by term; they add up to `total`.
+struct GptSeconds {
+  double total = 0;
+  double passes = 0;        ///< the slowest stage's passes over all micro-batches
+  double exchange = 0;      ///< of `passes`: tensor parallel
+  double send = 0;          ///< of `passes`: between stages
+  double fill = 0;          ///< the pipeline's bubble
+  double stragglers = 0;    ///< waiting for the slowest of all nodes
+  double gradients = 0;     ///< exposed
+  double tied = 0;          ///< the embedding's, of first and last stage
+  double update = 0;
+  double shape = 0;         ///< what a measured shape adds or takes away
+  double memory_bytes = 0;  ///< peak of the fullest device
+  bool known_shape = false;
+};
+
+/// In closed form: docs/model.md, "GPT on GPUs". Errors: invalid_argument for sizes that are not positive, or a batch that does not divide into micro-batches.
+GptSeconds price_gpt(const GptStep& step, const Gpu& gpu, const GpuKernels& kernels, const GptStack& stack);
+
+}  // namespace ddl

@@ -1,0 +1,86 @@
+#include "ddl/predict/datasheet/gpu.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ddl/core/error.h"
+#include "ddl/core/text.h"
+#include "ddl/predict/datasheet/library.h"
+
+namespace ddl {
+
+Gpu gpu_of(const Json& machine, const std::string& precision) {
+  Gpu gpu;
+  gpu.name = machine.value("name", "?");
+  const auto path = "device.peak_flops." + precision;
+  if (term_or(machine, path, 0) <= 0) {
+    std::vector<std::string> known;
+    if (machine.contains("device") && machine["device"].contains("peak_flops"))
+      for (const auto& [name, value] : machine["device"]["peak_flops"].items()) known.push_back(name);
+    throw Error(Code::unsupported, fmt::format("[machine] unsupported: {} has no peak of precision {}; expected one of: {}", gpu.name, precision, join(known, " ")));
+  }
+  gpu.peak = term(machine, path);
+  gpu.bandwidth = term(machine, "device.memory_bandwidth");
+  gpu.memory = term(machine, "device.memory_bytes");
+  gpu.multiprocessors = term(machine, "device.multiprocessors");
+  gpu.watts = term_or(machine, "device.watts", 0);
+  gpu.bus = term(machine, "node.bus_bandwidth");
+  gpu.network = term(machine, "node.network_bandwidth_per_device");
+  gpu.per_node = static_cast<int>(term(machine, "node.devices"));
+  return gpu;
+}
+
+GpuKernels gpu_kernels(const Json& kernels) {
+  GpuKernels out;
+  for (const auto& tile : kernels.at("tiles")) out.tiles.emplace_back(tile.at(0).get<double>(), tile.at(1).get<double>());
+  out.gemm_efficiency = term(kernels, "gemm_efficiency");
+  out.tile_half = term(kernels, "tile_half");
+  out.wave = term(kernels, "wave_us") * 1e-6;
+  out.batched_gemm_efficiency = term(kernels, "batched_gemm_efficiency");
+  out.gemm_bandwidth = term(kernels, "gemm_bandwidth");
+  out.pass_bandwidth = term(kernels, "pass_bandwidth");
+  out.flash_efficiency = term(kernels, "flash_efficiency");
+  out.update_bandwidth = term(kernels, "update_bandwidth");
+  out.flops_per_joule_gain = term(kernels, "flops_per_joule_gain");
+  out.slowdown_per_doubling = term(kernels, "slowdown_per_doubling_of_nodes");
+  out.all_reduce = {term(kernels, "all_reduce.latency_us") * 1e-6, term(kernels, "all_reduce.latency_us_per_rank") * 1e-6, term(kernels, "all_reduce.half_bytes"), term(kernels, "all_reduce.bandwidth"),
+                    term(kernels, "all_reduce.bandwidth_of_two"), term(kernels, "all_reduce.across_latency_us") * 1e-6, term(kernels, "all_reduce.across_latency_us_per_node") * 1e-6,
+                    term(kernels, "all_reduce.network_bandwidth")};
+  return out;
+}
+
+double GpuKernels::derate(const Gpu& gpu) const {
+  constexpr double kPeak = 312e12, kWatts = 400;  // A100's, fp16, whose kernels these numbers were fitted to
+  if (gpu.peak <= 1.01 * kPeak || gpu.watts <= 0) return 1;
+  return std::min(1.0, (gpu.watts / gpu.peak) / (kWatts / kPeak) * flops_per_joule_gain);
+}
+
+double GpuKernels::gemm(const Gpu& gpu, double rows, double columns, double inner, double batch, double kernel, double efficiency) const {
+  constexpr double kLargestSide = 2.0 * 256 * 128 / (256 + 128);
+  double best = std::numeric_limits<double>::infinity();
+  for (const auto& [tall, wide] : tiles) {
+    const double waves = std::ceil(std::ceil(rows / tall) * std::ceil(columns / wide) * batch / gpu.multiprocessors);
+    const double side = 2 * tall * wide / (tall + wide);
+    const double reached = gemm_efficiency * efficiency * derate(gpu) * (1 + tile_half / kLargestSide) / (1 + tile_half / side);
+    best = std::min(best, waves * (2 * tall * wide * inner / (gpu.peak / gpu.multiprocessors * reached) + wave));
+  }
+  const double bytes = 2 * batch * (rows * inner + inner * columns + rows * columns);
+  return std::max(best, bytes / (gpu.bandwidth * gemm_bandwidth)) + kernel;
+}
+
+double GpuKernels::pass(const Gpu& gpu, double bytes) const { return bytes / (gpu.bandwidth * pass_bandwidth); }
+
+double GpuKernels::all_reduce_in_node(const Gpu& gpu, double bytes, double ranks) const {
+  if (ranks <= 1) return 0;
+  const double rate = gpu.bus * all_reduce.bandwidth * (ranks <= 2 ? all_reduce.bandwidth_of_two : 1);
+  return all_reduce.latency + all_reduce.latency_per_rank * ranks + 2 * (ranks - 1) / ranks * bytes / rate * (1 + std::sqrt(all_reduce.half_bytes / std::max(bytes, 1.0)));
+}
+
+double GpuKernels::all_reduce_across(const Gpu& gpu, double bytes, double ranks, double on_node) const {
+  if (ranks <= 1) return 0;
+  const double rate = std::min(gpu.network * all_reduce.network_bandwidth * on_node, gpu.bus);
+  return all_reduce.across_latency + all_reduce.across_latency_per_node * std::max(ranks / on_node - 1, 0.0) + 2 * (ranks - 1) / ranks * bytes / rate;
+}
+
+}  // namespace ddl

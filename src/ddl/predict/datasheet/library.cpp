@@ -1,0 +1,92 @@
+#include "ddl/predict/datasheet/library.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "ddl/core/error.h"
+#include "ddl/core/text.h"
+#include "ddl/predict/machine.h"
+
+namespace ddl {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> names_in(const std::string& under) {
+  std::vector<std::string> names;
+  for (const auto& folder : machine_folders()) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(fs::path(folder) / under, ignored))
+      if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+std::string path_of(const std::string& under, const std::string& name) {
+  for (const auto& folder : machine_folders()) {
+    const auto path = fs::path(folder) / under / (name + ".json");
+    std::error_code ignored;
+    if (fs::is_regular_file(path, ignored)) return path.string();
+  }
+  return "";
+}
+
+const Json* find(const Json& document, const std::string& path) {
+  const auto* at = &document;
+  std::size_t from = 0;
+  while (from <= path.size()) {
+    const auto to = std::min(path.find('.', from), path.size());
+    const auto key = path.substr(from, to - from);
+    if (!at->is_object() || !at->contains(key)) return nullptr;
+    at = &(*at)[key];
+    from = to + 1;
+  }
+  return at;
+}
+
+}  // namespace
+
+std::vector<std::string> machine_folders() {
+  std::error_code ignored;
+  const auto binary = fs::read_symlink("/proc/self/exe", ignored);
+  std::vector<std::string> folders;
+  for (const auto& folder : {fs::path("machines"), binary.parent_path().parent_path() / "share/ddlbench/machines", fs::path(DDL_MACHINE_FOLDER)})
+    if (fs::is_directory(folder, ignored)) folders.push_back(folder.string());
+  return folders;
+}
+
+std::vector<std::string> shipped_machines() { return names_in("."); }
+std::vector<std::string> shipped_stacks() { return names_in("stacks"); }
+
+Json find_machine(const std::string& name) {
+  std::error_code ignored;
+  if (fs::is_regular_file(name, ignored)) return read_machine(name);
+  if (const auto path = path_of(".", name); !path.empty()) return read_machine(path);
+  const auto known = shipped_machines();
+  throw Error(Code::not_found, fmt::format("[machine] no profile of that name; got '{}'{}, expected a file or one of: {}", name, did_you_mean(name, known), join(known, " ")));
+}
+
+Json find_stack(const std::string& name) {
+  const auto path = path_of("stacks", name);
+  if (path.empty()) {
+    const auto known = shipped_stacks();
+    throw Error(Code::not_found, fmt::format("[machine] no stack of that name; got '{}'{}, expected one of: {}", name, did_you_mean(name, known), join(known, " ")));
+  }
+  return parse_json(read_file(path), path);
+}
+
+double term(const Json& document, const std::string& path) {
+  const auto* found = find(document, path);
+  if (found == nullptr || !found->is_number())
+    throw Error(Code::not_found, fmt::format("[machine] profile '{}' has no {}; expected a number there, as ddlbench probe compute or probe comm measures it, or a datasheet says", document.value("name", "?"), path));
+  return found->get<double>();
+}
+
+double term_or(const Json& document, const std::string& path, double otherwise) {
+  const auto* found = find(document, path);
+  return found != nullptr && found->is_number() ? found->get<double>() : otherwise;
+}
+
+}  // namespace ddl

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddl/core/json.h"
+
+namespace ddl {
+
+/// What ships of machines, as files: profiles from datasheets (`ddlbench.machine/1`), and in `stacks/` what training packages cost (`ddlbench.stack/1`) and kernels reach
+/// (`ddlbench.kernels/1`), each with its source.
+
+/// Folders where they are looked for, the first that has a file of a name counts: ./machines, where the product was installed, where it was built from.
+std::vector<std::string> machine_folders();
+/// Names of the profiles there.
+std::vector<std::string> shipped_machines();
+/// By name, or by path where there is a file. Errors: not_found, with the nearest name; those of read_machine().
+Json find_machine(const std::string& name);
+/// A file of stacks/. Errors: not_found with the names that there are; corrupt.
+Json find_stack(const std::string& name);
+std::vector<std::string> shipped_stacks();
+
+/// A number of such a document by its path, `device.peak_flops.fp16`. Errors: not_found, naming document and term, and what measures it.
+double term(const Json& document, const std::string& path);
+double term_or(const Json& document, const std::string& path, double otherwise);
+
+}  // namespace ddl

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddl/predict/validate/table.h"
+
+namespace ddl {
+
+/// A step, predicted. Seconds.
+struct Estimate {
+  double seconds = 0;
+  /// Standard deviation of the logarithm of measured over predicted: how far such predictions were off where they could be compared, more outside of what was fitted.
+  double sigma = 0;
+  std::vector<std::pair<std::string, double>> terms = {};  ///< of `seconds`, what each part takes; they add up
+  double memory_bytes = 0;                                 ///< of the fullest device; 0: not predicted
+  bool fits = true;
+  std::vector<std::string> notes = {};                     ///< what was assumed or left
+};
+
+/// What a row of a table takes, from the columns that describe it, the shipped profiles of its device and stack, and what one device does where the table says. Batches that a table
+/// does not print are taken to be 1 sample: the time is then that of one sample.
+/// Errors: not_found for a device or stack that has no profile; unsupported for networks and strategies that no model is of; invalid_argument, naming the column, for a row that lacks what
+/// its model needs or contradicts itself.
+Estimate estimate_row(const MeasuredRow& row);
+
+/// estimate_row() of each kind of row.
+Estimate estimate_gpt(const MeasuredRow& row);
+Estimate estimate_images(const MeasuredRow& row);
+
+/// 90 % of such predictions lie within: exp(-+ 1.9 sigma), since their tails are longer than a normal distribution's (docs/validation.md).
+std::pair<double, double> interval_of(const Estimate& estimate);
+
+/// Floating-point operations of a step, forward and backward: what `time = FLOPs / (devices x constant)` is of. Errors: as estimate_row().
+double flops_of(const MeasuredRow& row);
+
+}  // namespace ddl

@@ -1,0 +1,79 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ddl/core/error.h"
+#include "ddl/predict/validate/accuracy.h"
+#include "ddl/predict/validate/estimate.h"
+
+// Rows as tables have them, and what was measured: what constants were fitted to stays as good.
+namespace ddl {
+namespace {
+
+constexpr const char* kHeader = "id,model,hidden,layers,heads,seq,vocab,device,devices,devices_per_node,link_intra,link_inter,stack,precision,strategy,dp,tp,pp,schedule,interleave,recompute,overlap,micro_batch,global_batch,measured_ms\n";
+
+MeasuredRow row(const std::string& text) { return parse_table(std::string(kHeader) + text + "\n", "rows").rows.at(0); }
+
+// Narayanan et al. 2021, table 1.
+TEST(GptTables, MegatronOnA100) {
+  const std::pair<const char*, double> rows[] = {
+      {"1.7B,gpt,2304,24,24,2048,51200,a100-80gb,32,8,nvlink3,8x200Gbps,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,3528.0", 4},
+      {"3.6B,gpt,3072,30,32,2048,51200,a100-80gb,64,8,nvlink3,8x200Gbps,megatron/nccl,fp16,hybrid,32,2,1,1f1b,1,full,0,16,512,3697.0", 4}};
+  for (const auto& [text, most] : rows) {
+    const auto one = row(text);
+    const auto estimate = estimate_row(one);
+    EXPECT_NEAR(100 * (estimate.seconds / one.measured_seconds() - 1), 0, most) << one.id;
+    double sum = 0;
+    for (const auto& [name, seconds] : estimate.terms) sum += seconds;
+    EXPECT_NEAR(sum, estimate.seconds, 1e-9 * estimate.seconds) << one.id;
+    EXPECT_TRUE(estimate.fits);
+    const auto [low, high] = interval_of(estimate);
+    EXPECT_LT(low, estimate.seconds);
+    EXPECT_GT(high, estimate.seconds);
+  }
+}
+
+// vTrain's first rows.
+TEST(GptTables, OneNodeOfA100) {
+  const auto one = row("vtrain1-1,gpt,1024,24,16,1024,51200,a100-80gb,8,8,nvlink3,,megatron-deepspeed/nccl,fp16,hybrid,2,2,2,1f1b,,full,0,4,32,219.732754");
+  EXPECT_NEAR(estimate_row(one).seconds / one.measured_seconds(), 1, 0.08);
+}
+
+// What was never fitted says so: its interval is wider, and a package nobody has measured is named.
+TEST(GptTables, WhatWasNotFittedHasAWiderInterval) {
+  const auto fitted = row("a,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1");
+  const auto newer = row("b,gpt,2304,24,24,2048,51200,h100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1");
+  const auto larger = row("c,gpt,2304,24,24,8192,51200,a100-80gb,8192,8,,,megatron/nccl,fp16,hybrid,8192,1,1,1f1b,1,full,0,1,8192,1");
+  const auto other = row("d,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,colossal/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1");
+  EXPECT_GT(estimate_row(newer).sigma, 2 * estimate_row(fitted).sigma);
+  EXPECT_GT(estimate_row(larger).sigma, estimate_row(fitted).sigma);
+  EXPECT_LT(estimate_row(newer).seconds, estimate_row(fitted).seconds);
+  ASSERT_FALSE(estimate_row(other).notes.empty());
+  EXPECT_NE(estimate_row(other).notes[0].find("colossal"), std::string::npos);
+}
+
+// A trillion parameters on one device do not fit; on 3,072 with recomputation they do (SC21).
+TEST(GptTables, MemorySaysWhatFits) {
+  EXPECT_FALSE(estimate_row(row("a,gpt,12288,96,96,2048,51200,a100-80gb,8,8,,,megatron/nccl,fp16,hybrid,1,8,1,1f1b,1,none,0,1,8,1")).fits);
+  EXPECT_TRUE(estimate_row(row("b,gpt,25600,128,160,2048,51200,a100-80gb,3072,8,,,megatron/nccl,fp16,hybrid,6,8,64,1f1b,1,full,0,1,3072,1")).fits);
+}
+
+TEST(GptTables, RowsThatCannotBePricedSayWhy) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"a,gpt,,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1", "hidden is empty"},
+      {"b,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,8,2,1,1f1b,1,full,0,16,512,1", "dp x tp x pp; got 8 x 2 x 1, expected devices, 32"},
+      {"c,gpt,2304,24,24,2048,51200,a1000,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1", "a100-40gb"},
+      {"d,gpt,2304,24,24,2048,51200,k80,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1", "no peak of precision fp16"},
+      {"e,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,32,1", "less than one micro-batch"}};
+  for (const auto& [text, expected] : rows) {
+    try {
+      estimate_row(row(text));
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddl

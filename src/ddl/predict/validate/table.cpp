@@ -1,0 +1,163 @@
+#include "ddl/predict/validate/table.h"
+
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "ddl/core/error.h"
+#include "ddl/core/json.h"
+#include "ddl/core/text.h"
+
+namespace ddl {
+namespace {
+
+/// The fields of one line; `rest` moves past it. A field in quotes may have commas, line ends and doubled quotes.
+std::vector<std::string> fields_of(std::string_view& rest, int& lines, std::string& wrong) {
+  std::vector<std::string> fields(1);
+  bool quoted = false;
+  std::size_t i = 0;
+  lines = 1;
+  for (; i < rest.size(); ++i) {
+    const char c = rest[i];
+    if (quoted) {
+      if (c == '"' && i + 1 < rest.size() && rest[i + 1] == '"') fields.back() += rest[i++];
+      else if (c == '"') quoted = false;
+      else fields.back() += c;
+      if (c == '\n') ++lines;
+    } else if (c == '"' && fields.back().empty()) {
+      quoted = true;
+    } else if (c == ',') {
+      fields.emplace_back();
+    } else if (c == '\n') {
+      break;
+    } else if (c != '\r') {
+      fields.back() += c;
+    }
+  }
+  if (quoted) wrong = "a quote that does not end";
+  rest.remove_prefix(std::min(rest.size(), i + 1));
+  return fields;
+}
+
+[[noreturn]] void wrong_field(const std::string& column, const std::string& got, const std::string& expected) {
+  throw Error(Code::corrupt, fmt::format("{}; got '{}', expected {}", column, got, expected));
+}
+
+double number(const std::string& column, const std::string& text) {
+  double value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) wrong_field(column, text, "a number");
+  return value;
+}
+
+double positive(const std::string& column, const std::string& text) {
+  const double value = number(column, text);
+  if (value < 0) wrong_field(column, text, "a number that is not negative");
+  return value;
+}
+
+std::int64_t whole(const std::string& column, const std::string& text, std::int64_t least) {
+  const double value = number(column, text);
+  if (value != std::floor(value) || value < static_cast<double>(least) || value > 1e12) wrong_field(column, text, fmt::format("a whole number from {} on", least));
+  return static_cast<std::int64_t>(value);
+}
+
+/// Numbers between `by`: 3x224x224, 5/7/3.
+std::vector<std::int64_t> list(const std::string& column, const std::string& text, char by) {
+  std::vector<std::int64_t> out;
+  std::size_t from = 0;
+  while (from <= text.size()) {
+    const auto to = std::min(text.find(by, from), text.size());
+    out.push_back(whole(column, text.substr(from, to - from), 1));
+    from = to + 1;
+  }
+  return out;
+}
+
+using Take = std::function<void(MeasuredRow&, const std::string& column, const std::string& text)>;
+
+const std::map<std::string, Take>& columns_known() {
+  const auto word = [](std::string MeasuredRow::*field) -> Take { return [field](MeasuredRow& row, const std::string&, const std::string& text) { row.*field = text; }; };
+  const auto real = [](double MeasuredRow::*field) -> Take { return [field](MeasuredRow& row, const std::string& column, const std::string& text) { row.*field = positive(column, text); }; };
+  const auto size = [](std::int64_t MeasuredRow::*field) -> Take { return [field](MeasuredRow& row, const std::string& column, const std::string& text) { row.*field = whole(column, text, 1); }; };
+  const auto count = [](int MeasuredRow::*field) -> Take { return [field](MeasuredRow& row, const std::string& column, const std::string& text) { row.*field = static_cast<int>(whole(column, text, 1)); }; };
+  static const std::map<std::string, Take> known{
+      {"id", word(&MeasuredRow::id)}, {"model", word(&MeasuredRow::model)}, {"params_b", real(&MeasuredRow::params_b)}, {"hidden", size(&MeasuredRow::hidden)},
+      {"ffn", size(&MeasuredRow::ffn)}, {"layers", size(&MeasuredRow::layers)}, {"heads", size(&MeasuredRow::heads)}, {"seq", size(&MeasuredRow::seq)}, {"vocab", size(&MeasuredRow::vocab)},
+      {"image", [](MeasuredRow& row, const std::string& column, const std::string& text) {
+         row.image = list(column, text, 'x');
+         if (row.image.size() != 3) wrong_field(column, text, "channels x height x width");
+       }},
+      {"device", word(&MeasuredRow::device)}, {"devices", count(&MeasuredRow::devices)}, {"devices_per_node", count(&MeasuredRow::devices_per_node)},
+      {"link_intra", word(&MeasuredRow::link_intra)}, {"link_inter", word(&MeasuredRow::link_inter)}, {"stack", word(&MeasuredRow::stack)}, {"precision", word(&MeasuredRow::precision)},
+      {"data", word(&MeasuredRow::data)}, {"strategy", word(&MeasuredRow::strategy)}, {"dp", count(&MeasuredRow::dp)}, {"tp", count(&MeasuredRow::tp)}, {"pp", count(&MeasuredRow::pp)},
+      {"schedule", word(&MeasuredRow::schedule)}, {"interleave", count(&MeasuredRow::interleave)},
+      {"stages", [](MeasuredRow& row, const std::string& column, const std::string& text) {
+         for (const auto each : list(column, text, '/')) row.stages.push_back(static_cast<int>(each));
+       }},
+      {"sharded", word(&MeasuredRow::sharded)}, {"sequence_parallel", word(&MeasuredRow::sequence_parallel)}, {"recompute", word(&MeasuredRow::recompute)},
+      {"overlap", [](MeasuredRow& row, const std::string& column, const std::string& text) {
+         if (text != "0" && text != "1") wrong_field(column, text, "0 or 1");
+         row.overlap = text == "1";
+       }},
+      {"micro_batch", real(&MeasuredRow::micro_batch)}, {"global_batch", real(&MeasuredRow::global_batch)}, {"one_device_samples_per_s", real(&MeasuredRow::one_device_samples_per_s)},
+      {"measured_ms", real(&MeasuredRow::measured_ms)}, {"measured_samples_per_s", real(&MeasuredRow::measured_samples_per_s)}, {"measured_memory_bytes", real(&MeasuredRow::measured_memory_bytes)},
+      {"oom", [](MeasuredRow& row, const std::string& column, const std::string& text) {
+         if (text != "0" && text != "1") wrong_field(column, text, "0 or 1");
+         row.oom = text == "1";
+       }}};
+  return known;
+}
+
+}  // namespace
+
+double MeasuredRow::measured_seconds() const {
+  if (measured_ms > 0) return measured_ms * 1e-3;
+  if (measured_samples_per_s <= 0) return 0;
+  return (global_batch > 0 ? global_batch : 1) / measured_samples_per_s;
+}
+
+MeasuredTable parse_table(const std::string& text, const std::string& path) {
+  MeasuredTable table;
+  std::vector<std::string> header;
+  std::string_view rest = text;
+  for (int line = 1; !rest.empty();) {
+    const int here = line;
+    if (rest.front() == '#') {
+      rest.remove_prefix(std::min(rest.size(), rest.find('\n') == std::string_view::npos ? rest.size() : rest.find('\n') + 1));
+      ++line;
+      continue;
+    }
+    int lines = 1;
+    std::string wrong;
+    const auto fields = fields_of(rest, lines, wrong);
+    line += lines;
+    if (fields.size() == 1 && fields[0].empty()) continue;
+    if (header.empty()) {
+      header = fields;
+      for (const auto* needed : {"model", "device", "devices"})
+        if (std::find(header.begin(), header.end(), needed) == header.end())
+          throw Error(Code::corrupt, fmt::format("[validate] {}:{}: the header has no column '{}'; got {}, expected the columns of docs/validation.md", path, here, needed, join(header, ",")));
+      continue;
+    }
+    MeasuredRow row;
+    row.line = here;
+    try {
+      if (!wrong.empty()) throw Error(Code::corrupt, wrong);
+      if (fields.size() != header.size()) throw Error(Code::corrupt, fmt::format("got {} fields, expected {} as in the header", fields.size(), header.size()));
+      for (std::size_t i = 0; i < fields.size(); ++i)
+        if (const auto known = columns_known().find(header[i]); known != columns_known().end() && !fields[i].empty()) known->second(row, header[i], fields[i]);
+      if (row.model.empty() || row.device.empty()) throw Error(Code::corrupt, fmt::format("{} is empty", row.model.empty() ? "model" : "device"));
+      table.rows.push_back(std::move(row));
+    } catch (const Error& error) {
+      table.unread.push_back({here, error.what()});
+    }
+  }
+  if (header.empty()) throw Error(Code::corrupt, fmt::format("[validate] {} has no header; expected the columns of docs/validation.md", path));
+  return table;
+}
+
+MeasuredTable read_table(const std::string& path) { return parse_table(read_file(path), path); }
+
+}  // namespace ddl

@@ -1,0 +1,55 @@
+#include "ddl/predict/validate/table.h"
+
+#include <gtest/gtest.h>
+
+#include "ddl/core/error.h"
+
+namespace ddl {
+namespace {
+
+constexpr const char* kHeader = "id,model,hidden,layers,heads,seq,image,device,devices,devices_per_node,stages,overlap,micro_batch,global_batch,measured_ms,measured_samples_per_s,oom,remark\n";
+
+TEST(MeasuredTable, ReadsRowsUnderRemarks) {
+  const auto table = parse_table(std::string("# source\n# more\n") + kHeader + "a,gpt,1024,24,16,2048,,a100-80gb,16,8,,0,4,64,12.5,,0,\n\"b,1\",resnet50,,,,,3x224x224,k80,2,,3/4/5,1,,,,99.5,,\"said \"\"so\"\"\"\n", "t.csv");
+  ASSERT_TRUE(table.unread.empty()) << table.unread[0].reason;
+  ASSERT_EQ(table.rows.size(), 2U);
+  const auto& a = table.rows[0];
+  EXPECT_EQ(a.line, 4);
+  EXPECT_EQ(a.hidden, 1024);
+  EXPECT_EQ(a.nodes(), 2);
+  EXPECT_FALSE(a.overlap);
+  EXPECT_EQ(a.oom, false);
+  EXPECT_DOUBLE_EQ(a.measured_seconds(), 0.0125);
+  EXPECT_FALSE(a.prints_rate());
+  const auto& b = table.rows[1];
+  EXPECT_EQ(b.id, "b,1");
+  EXPECT_EQ(b.image, (std::vector<std::int64_t>{3, 224, 224}));
+  EXPECT_EQ(b.stages, (std::vector<int>{3, 4, 5}));
+  EXPECT_TRUE(b.prints_rate());
+  EXPECT_DOUBLE_EQ(b.measured_seconds(), 1 / 99.5);  // no batch: of one sample
+  EXPECT_FALSE(b.oom.has_value());
+}
+
+// Each is told with its line; the others are read.
+TEST(MeasuredTable, NoRowIsDroppedSilently) {
+  const auto table = parse_table(std::string(kHeader) + "a,gpt,many,24,16,2048,,a100-80gb,16,8,,0,4,64,12.5,,0,\nb,resnet50\n\nc,resnet50,,,,,224,k80,2,,,1,,,,99.5,,\nd,,,,,,,k80,2,,,1,,,,99.5,,\ne,resnet50,,,,,,k80,0,,,1,,,,99.5,,\nf,resnet50,,,,,,k80,1,,,maybe,,,,99.5,,\n"
+                                                         "g,resnet50,,,,,,k80,1,,,1,,,,-4,,\nh,resnet50,,,,,,k80,1,,,1,,,,4,,\ni,\"resnet50", "t.csv");
+  ASSERT_EQ(table.rows.size(), 1U);
+  EXPECT_EQ(table.rows[0].id, "h");
+  std::vector<std::pair<int, std::string>> expected{{2, "hidden; got 'many', expected a number"}, {3, "got 2 fields, expected 18 as in the header"}, {5, "image; got '224', expected channels x height x width"}, {6, "model is empty"},
+                                                    {7, "devices; got '0', expected a whole number from 1 on"}, {8, "overlap; got 'maybe', expected 0 or 1"}, {9, "measured_samples_per_s; got '-4', expected a number that is not negative"},
+                                                    {11, "a quote that does not end"}};
+  ASSERT_EQ(table.unread.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(table.unread[i].line, expected[i].first);
+    EXPECT_NE(table.unread[i].reason.find(expected[i].second), std::string::npos) << table.unread[i].reason;
+  }
+}
+
+TEST(MeasuredTable, AFileWithoutTheHeaderIsNoTable) {
+  for (const auto* text : {"", "# nothing but a remark\n", "a,b\n1,2\n"}) EXPECT_THROW(parse_table(text, "t.csv"), Error) << text;
+  EXPECT_THROW(read_table("/there/is/no/such/table.csv"), Error);
+}
+
+}  // namespace
+}  // namespace ddl
