@@ -1,0 +1,68 @@
+#include <cmath>
+
+#include "ddl/cli/command.h"
+#include "ddl/predict/validate/validate.h"
+
+namespace ddl {
+namespace {
+
+struct Options {
+  Output output;
+  std::string table, machine;
+  int worst = 10;
+};
+
+std::string figure(double value, const char* format = "{:.1f}") { return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "-"; }
+
+std::vector<std::string> line(const std::string& name, const Accuracy& a) {
+  return {name, std::to_string(a.rows), figure(a.mape) + " %", figure(a.max) + " %", figure(a.bias, "{:+.1f}") + " %", figure(a.tau, "{:.3f}"), figure(a.regret) + (std::isfinite(a.regret) ? " %" : ""),
+          std::isfinite(a.coverage) ? fmt::format("{:.0f} %", 100 * a.coverage) : "-"};
+}
+
+std::string worst_rows(const Validation& found, int most) {
+  std::vector<const ValidatedRow*> all;
+  for (const auto& each : found.rows) all.push_back(&each);
+  std::stable_sort(all.begin(), all.end(), [](const auto* a, const auto* b) { return std::abs(a->predicted.error_pct()) > std::abs(b->predicted.error_pct()); });
+  std::vector<std::vector<std::string>> rows{{"line", "row", "measured", "predicted", "90 %", "error", "most of it"}};
+  for (std::size_t i = 0; i < all.size() && static_cast<int>(i) < most; ++i) {
+    const auto& [row, estimate, predicted, baseline] = *all[i];
+    const double unit = predicted.rate ? 1 : 1e3;
+    const auto largest = std::max_element(estimate.terms.begin(), estimate.terms.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    rows.push_back({std::to_string(row.line), row.id.empty() ? row.model : row.id, fmt::format("{:.5g} {}", predicted.measured * unit, predicted.rate ? "/s" : "ms"), fmt::format("{:.5g}", predicted.value * unit),
+                    fmt::format("{:.5g} to {:.5g}", predicted.low * unit, predicted.high * unit), fmt::format("{:+.1f} %", predicted.error_pct()),
+                    largest == estimate.terms.end() ? "-" : fmt::format("{} {:.0f} %", largest->first, 100 * largest->second / estimate.seconds)});
+  }
+  return columns(rows);
+}
+
+Exit act(const Options& options) {
+  const auto found = validate(read_table(options.table), options.machine);
+  if (options.output.json) {
+    options.output.document(to_json(found));
+  } else {
+    if (options.worst > 0 && !found.rows.empty()) options.output.data(worst_rows(found, options.worst) + "\n");
+    options.output.data(columns({{"", "rows", "MAPE", "max", "bias", "tau", "regret", "in interval"}, line("predicted", found.summary), line("FLOPs / constant", found.baseline)}));
+    if (found.memory_rows > 0) options.output.data(fmt::format("memory: {} rows, MAPE {:.1f} %\n", found.memory_rows, found.memory_mape));
+    if (found.oom_rows > 0) options.output.data(fmt::format("out of memory or not: {} of {} right\n", found.oom_right, found.oom_rows));
+  }
+  for (const auto& [at, reason] : found.skipped) options.output.say(fmt::format("{}:{}: skipped: {}", options.table, at, reason));
+  if (found.rows.empty()) {
+    print_error(fmt::format("[validate] {}: no row could be predicted; got {} that were skipped", options.table, found.skipped.size()));
+    return Exit::failure;
+  }
+  return found.skipped.empty() ? Exit::ok : Exit::partial;
+}
+
+}  // namespace
+
+Command add_validate(CLI::App& root) {
+  auto options = std::make_shared<Options>();
+  auto* app = add_command(root, "validate", "Predicts each row of a table of measured runs and says how far off it is.", options->output,
+                          {"ddlbench validate examples/runs.csv", "ddlbench validate examples/runs.csv --machine a100-40gb --worst 3"});
+  app->add_option("table", options->table, "CSV file; docs/validation.md describes it")->required();
+  app->add_option("--machine", options->machine, "a profile in place of each row's own device: a name (ddlbench list machines), or a file");
+  app->add_option("--worst", options->worst, "rows shown, those that are furthest off first")->check(CLI::NonNegativeNumber)->capture_default_str();
+  return {app, [options] { return act(*options); }};
+}
+
+}  // namespace ddl

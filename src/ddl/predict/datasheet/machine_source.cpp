@@ -1,0 +1,117 @@
+#include "ddl/predict/datasheet/machine_source.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ddl/core/error.h"
+#include "ddl/predict/datasheet/gpu.h"
+#include "ddl/predict/datasheet/library.h"
+
+namespace ddl {
+namespace {
+
+/// Of layers on processors: shares of peak and bandwidth that oneDNN's kernels reach, and what calling one takes. Judgement; probe compute measures them.
+constexpr double kCpuCompute = 0.6, kCpuMemory = 0.7, kCpuLaunch = 4e-6;
+/// A kernel's launch on GPUs (PyTorch from 2019 on: docs/validation.md).
+constexpr double kGpuLaunch = 5e-6;
+
+double elements(const std::vector<std::int64_t>& shape) {
+  double count = 1;
+  for (const auto size : shape) count *= static_cast<double>(size);
+  return count;
+}
+
+class DatasheetMachine final : public CostSource {
+ public:
+  DatasheetMachine(const Json& machine, const std::string& precision, int optimizer_tensors, int per_node)
+      : gpu_(gpu_of(machine, precision)), kernels_(gpu_kernels(find_stack("nvidia"))), is_gpu_(machine["device"].value("kind", "gpu") == "gpu"),
+        bytes_(precision == "fp16" || precision == "bf16" ? 2 : precision == "fp64" ? 8 : 4), passes_of_update_(3 + 2 * optimizer_tensors) {
+    if (per_node > 0) gpu_.per_node = per_node;
+  }
+
+  LayerCost layer(int /*worker*/, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override {
+    const auto& layer = graph.layers[number];
+    if (layer.kind == LayerKind::input || layer.exchange) return {};
+    double in = 0, weights = 0;
+    for (const int input : layer.inputs) in += elements(graph.layers[static_cast<std::size_t>(input)].shape);
+    for (const auto& parameter : layer.parameters) weights += static_cast<double>(parameter.elements());
+    const auto n = static_cast<double>(samples);
+    const double moved = bytes_ * (n * (in + elements(layer.shape)) + weights);
+    const double launch = is_gpu_ ? kGpuLaunch : kCpuLaunch;
+    const bool multiplies = layer.multiply_adds > 0;
+    const double forward = std::max(multiplies ? product(graph, layer, n) : 0, moved / memory()) + launch;
+    if (layer.frozen) return {forward, 0, 0};
+    // A product's gradients are two products of as many operations; what passes over memory reads the gradient besides.
+    if (!multiplies) return {forward, forward * 1.5, 0};
+    return {forward, forward, weights > 0 || layer.kind == LayerKind::attention ? forward : 0};
+  }
+
+  TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override {
+    const auto ranks = static_cast<double>(workers.size());
+    if (workers.size() < 2) return {};
+    std::map<int, int> nodes;
+    for (const int worker : workers) ++nodes[worker / gpu_.per_node];
+    const double size = static_cast<double>(bytes);
+    // An all-reduce is both halves; the others move half as much.
+    const double part = goal == Goal::all_reduce ? 1 : goal == Goal::barrier ? 0 : 0.5;
+    if (nodes.size() == 1) return {part * kernels_.all_reduce_in_node(gpu_, size, ranks)};
+    const double on_node = ranks / static_cast<double>(nodes.size());
+    TaskCost cost{part * kernels_.all_reduce_across(gpu_, size, ranks, on_node), {}};
+    for (const auto& [node, count] : nodes) cost.demands.push_back({resources.resource(wire(node)), std::min(1.0, static_cast<double>(count) / gpu_.per_node)});
+    return cost;
+  }
+
+  TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override {
+    const double size = static_cast<double>(bytes);
+    const int here = from / gpu_.per_node, there = to / gpu_.per_node;
+    if (here == there) return {kGpuLaunch + size / (0.5 * gpu_.bus)};
+    const double share = 1.0 / gpu_.per_node;
+    return {kernels_.all_reduce.across_latency / 2 + size / (gpu_.network * kernels_.all_reduce.network_bandwidth), {{resources.resource(wire(here)), share}, {resources.resource(wire(there)), share}}};
+  }
+
+  double update(int /*worker*/, std::int64_t bytes) const override { return static_cast<double>(bytes) * passes_of_update_ / (gpu_.bandwidth * kernels_.update_bandwidth); }
+  double copy(int /*worker*/, std::int64_t bytes) const override { return 2 * static_cast<double>(bytes) / memory(); }
+
+  LayerCost loss(int /*worker*/, const ModelGraph& graph, std::int64_t samples) const override {
+    const double logits = bytes_ * static_cast<double>(samples) * elements(graph.layers.back().shape) / memory();
+    return {3 * logits, 2 * logits, 0};
+  }
+
+  double load(int, std::int64_t) const override { return 0; }
+  TaskCost loader(int, std::int64_t, StepCosts&) const override { return {}; }
+  double harness(int) const override { return 0; }
+
+ private:
+  static std::string wire(int node) { return fmt::format("wires of node {}", node); }
+  double memory() const { return gpu_.bandwidth * (is_gpu_ ? kernels_.pass_bandwidth : kCpuMemory); }
+
+  double product(const ModelGraph& graph, const Layer& layer, double samples) const {
+    if (!is_gpu_) return 2 * samples * static_cast<double>(layer.multiply_adds) / (gpu_.peak * kCpuCompute);
+    const auto gemm = [&](double rows, double columns, double inner, double batch = 1) { return kernels_.gemm(gpu_, rows, columns, inner, batch, 0); };
+    if (layer.kind == LayerKind::linear && !layer.parameters.empty() && layer.parameters[0].shape.size() == 2) {
+      const auto& weight = layer.parameters[0].shape;
+      return gemm(samples * elements(layer.shape) / static_cast<double>(weight[0]), static_cast<double>(weight[0]), static_cast<double>(weight[1]));
+    }
+    if (layer.kind == LayerKind::conv2d && !layer.parameters.empty()) {
+      const auto& weight = layer.parameters[0].shape;  // [out, in / groups, height, width]
+      const auto groups = static_cast<double>(layer.attributes.groups);
+      return gemm(samples * elements(layer.shape) / static_cast<double>(layer.shape[0]), static_cast<double>(weight[0]) / groups, static_cast<double>(weight[1] * weight[2] * weight[3]), groups);
+    }
+    (void)graph;
+    return 2 * samples * static_cast<double>(layer.multiply_adds) / (gpu_.peak * kernels_.gemm_efficiency * kernels_.batched_gemm_efficiency * kernels_.derate(gpu_));
+  }
+
+  Gpu gpu_;
+  GpuKernels kernels_;
+  bool is_gpu_;
+  double bytes_;
+  double passes_of_update_;
+};
+
+}  // namespace
+
+std::unique_ptr<CostSource> datasheet_source(const Json& machine, const std::string& precision, int optimizer_tensors, int devices_per_node) {
+  return std::make_unique<DatasheetMachine>(machine, precision, optimizer_tensors, devices_per_node);
+}
+
+}  // namespace ddl

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ddl/core/spec.h"
+#include "ddl/measure/ledger.h"
+#include "ddl/nn/graph.h"
+#include "ddl/plan/plan.h"
+#include "ddl/predict/step/cost_source.h"
+
+namespace ddl {
+
+enum class Engine {
+  automatic,  ///< the simulator, or, of plans with more tasks than it runs in about a second, the closed form
+  closed,
+  simulated,
+};
+
+/// What there is to predict: a plan, of whose network each worker has `graph` (its part, where layers are split).
+struct PredictionInput {
+  const Plan& plan;
+  const ModelGraph& graph;
+  const Spec& strategy;
+  std::int64_t batch = 1;
+  const CostSource& source;
+  double sigma = 0;          ///< of the logarithm of measured over predicted
+  Engine engine = Engine::automatic;
+};
+
+struct StepPrediction {
+  double seconds = 0, low = 0, high = 0;  ///< of a step; 90 % interval
+  Engine engine = Engine::simulated;      ///< that was taken
+  std::vector<Ledger> roles;              ///< of a worker of each role
+  Ledger mean;                            ///< over workers
+  Holdings most;                          ///< of the worker that holds most, as planned
+  Trace trace;                            ///< of a step, worker by role; of the simulator alone
+};
+
+/// Errors: those of the source, naming the term that is missing; of price_plan() where the closed form is asked for.
+StepPrediction predict_step(const PredictionInput& input);
+
+}  // namespace ddl

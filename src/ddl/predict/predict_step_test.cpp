@@ -1,0 +1,109 @@
+#include "ddl/predict/predict_step.h"
+
+#include <gtest/gtest.h>
+
+#include <ctime>
+
+#include "ddl/core/error.h"
+#include "ddl/nn/builtin.h"
+#include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/datasheet/machine_source.h"
+#include "ddl/strategy/builtin.h"
+#include "ddl/strategy/split_parts.h"
+
+namespace ddl {
+namespace {
+
+struct Asked {
+  std::string strategy;
+  int workers = 1;
+  std::int64_t batch = 64;
+  std::string model = "resnet50", machine = "v100-16gb", precision = "fp32";
+  SampleShape shape = {3, 224, 224, 1000};
+  Engine engine = Engine::automatic;
+};
+
+StepPrediction predicted(const Asked& asked) {
+  const auto model = parse_spec(asked.model), strategy = parse_spec(asked.strategy);
+  const auto graph = builtin_models().at(model.name).make(model, asked.shape);
+  const auto plan = builtin_strategies().at(strategy.name).make({graph, asked.workers, asked.batch, 4, strategy});
+  const auto part = plan.split.empty() ? graph : graph_of(plan, graph, 0);
+  const auto source = datasheet_source(find_machine(asked.machine), asked.precision, 1);
+  return predict_step({plan, part, strategy, asked.batch, *source, kDatasheetSigma, asked.engine});
+}
+
+double sum_of(const Ledger& ledger) {
+  double sum = 0;
+  for (const double part : ledger.seconds) sum += part;
+  return sum;
+}
+
+// A V100 trains ResNet-50 in fp32 at 300 to 400 images/s (NVIDIA's DeepLearningExamples; MLPerf v0.5): 64 in 160 to 213 ms.
+TEST(PredictStep, AResNetOnADatasheet) {
+  const auto one = predicted({"single", 1});
+  EXPECT_GT(one.seconds, 0.13);
+  EXPECT_LT(one.seconds, 0.27);
+  EXPECT_LT(one.low, one.seconds);
+  EXPECT_GT(one.high, one.seconds);
+  EXPECT_NEAR(sum_of(one.mean), one.mean.wall, 1e-6 * one.mean.wall);
+  EXPECT_NEAR(one.mean.wall, one.seconds, 1e-3 * one.seconds);
+  EXPECT_GT(one.most.total(), std::int64_t{1} << 30);
+}
+
+// More workers are faster, but less than in proportion: what is exchanged shows.
+TEST(PredictStep, ScalingLosesToCommunication) {
+  double before = predicted({"data", 1, 256}).seconds;
+  for (const int workers : {2, 4, 8, 16}) {
+    const auto now = predicted({"data", workers, 256});
+    EXPECT_LT(now.seconds, before) << workers;
+    EXPECT_GT(now.seconds, before / 2) << workers;
+    before = now.seconds;
+  }
+}
+
+TEST(PredictStep, BothEnginesAgreeOnADatasheet) {
+  for (const auto* strategy : {"data", "data[overlap=off]", "pipeline[schedule=gpipe,micro=8]", "pipeline[schedule=1f1b,micro=8]", "sharded[level=2]", "local[every=4]"}) {
+    const double simulated = predicted({strategy, 4, 128, "resnet50", "v100-16gb", "fp32", {3, 224, 224, 1000}, Engine::simulated}).seconds;
+    const double closed = predicted({strategy, 4, 128, "resnet50", "v100-16gb", "fp32", {3, 224, 224, 1000}, Engine::closed}).seconds;
+    EXPECT_NEAR(closed / simulated, 1, 0.02) << strategy;
+  }
+}
+
+constexpr SampleShape kWords{.classes = 51'200, .objective = Objective::language, .target_length = 1025};
+
+// Every strategy has a prediction whose ledgers add up; asynchronous ones, too.
+TEST(PredictStep, EveryStrategyHasOne) {
+  for (const auto* strategy : {"model", "pipeline[schedule=zbv,micro=8]", "pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=4]", "sharded[level=3]", "local[average=gossip]", "parameter-server[servers=2]",
+                               "hybrid[data=2,pipeline=2,micro=4]", "data[in-process=parallel]"}) {
+    const auto found = predicted({strategy, 4, 64});
+    EXPECT_GT(found.seconds, 0) << strategy;
+    for (const auto& ledger : found.roles) EXPECT_NEAR(sum_of(ledger), ledger.wall, 1e-6 * ledger.wall) << strategy;
+  }
+}
+
+// A GPT over 1,024 workers in three dimensions, planned and simulated; 100,000 of one dimension, priced. A second of processor time each (the bound).
+TEST(PredictStep, ThousandsOfWorkersTakeASecond) {
+  const auto seconds = [](const auto& body) {
+    const auto begin = std::clock();
+    body();
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  const char* gpt = "gpt[hidden=4096,layers=32,heads=32,seq=1024,vocab=51200]";
+  EXPECT_LT(seconds([&] { EXPECT_GT(predicted({"hybrid[data=16,pipeline=8,tensor=8,micro=16]", 1024, 512, gpt, "a100-80gb", "bf16", kWords, Engine::simulated}).seconds, 0); }), 1.0);
+  EXPECT_LT(seconds([&] { EXPECT_GT(predicted({"data", 100'000, 200'000, "resnet50", "a100-80gb", "tf32", {3, 224, 224, 1000}, Engine::closed}).seconds, 0); }), 1.0);
+}
+
+TEST(PredictStep, AProfileWithoutATermNamesIt) {
+  auto machine = find_machine("v100-16gb");
+  machine["device"].erase("memory_bandwidth");
+  try {
+    datasheet_source(machine, "fp32", 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("device.memory_bandwidth"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("probe"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace ddl

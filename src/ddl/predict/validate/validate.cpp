@@ -1,0 +1,129 @@
+#include "ddl/predict/validate/validate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ddl/core/error.h"
+
+namespace ddl {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// In the unit of the row: seconds, or samples/s.
+double in_unit(const MeasuredRow& row, double seconds) { return row.prints_rate() ? (row.global_batch > 0 ? row.global_batch : 1) / seconds : seconds; }
+
+/// What somebody would choose a way for: the same network on the same devices, at the same batch.
+std::string problem_of(const MeasuredRow& row) {
+  std::string image;
+  for (const auto size : row.image) image += fmt::format("{}x", size);
+  return fmt::format("{} {} {} {} {} {} {} {} on {} of {} a node, {} {}, batch {}", row.model, row.hidden, row.ffn, row.layers, row.heads, row.seq, row.vocab, image, row.device, row.devices, row.precision, row.data, row.global_batch);
+}
+
+/// Of times x_i for a constant of 1 and measured m_i, the factor with the least mean |k x_i - m_i| / m_i: a weighted median of m_i / x_i.
+double least_error_factor(std::vector<std::pair<double, double>> times) {
+  std::sort(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second / a.first < b.second / b.first; });
+  double all = 0, until = 0;
+  for (const auto& [one, measured] : times) all += one / measured;
+  for (const auto& [one, measured] : times) {
+    until += one / measured;
+    if (until >= all / 2) return measured / one;
+  }
+  return 1;
+}
+
+void judge_baseline(Validation& out) {
+  std::vector<std::pair<double, double>> times;
+  std::vector<ValidatedRow*> known;
+  for (auto& each : out.rows) {
+    each.baseline = kUnknown;
+    try {
+      times.emplace_back(flops_of(each.row) / each.row.devices, each.row.measured_seconds());
+      known.push_back(&each);
+    } catch (const Error&) {
+      // Its operations are not known: the baseline has one row less, which its count tells.
+    }
+  }
+  if (times.empty()) {
+    out.baseline = accuracy({});
+    return;
+  }
+  const double factor = least_error_factor(times);
+  out.constant = 1 / factor;
+  std::vector<Predicted> all;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    auto predicted = known[i]->predicted;
+    predicted.value = predicted.low = predicted.high = known[i]->baseline = in_unit(known[i]->row, factor * times[i].first);
+    all.push_back(predicted);
+  }
+  out.baseline = accuracy(all);
+  // It has no interval.
+  out.baseline.coverage = kUnknown;
+}
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+Json to_json(const Accuracy& accuracy) {
+  return {{"rows", accuracy.rows}, {"mape", number(accuracy.mape)}, {"max", number(accuracy.max)}, {"bias", number(accuracy.bias)}, {"tau", number(accuracy.tau)}, {"regret", number(accuracy.regret)},
+          {"coverage", number(accuracy.coverage)}};
+}
+
+}  // namespace
+
+Validation validate(const MeasuredTable& table, const std::string& device) {
+  Validation out;
+  out.skipped = table.unread;
+  std::vector<Predicted> all;
+  for (auto row : table.rows) {
+    if (!device.empty()) row.device = device;
+    try {
+      ValidatedRow one;
+      one.estimate = estimate_row(row);
+      const auto [low, high] = interval_of(one.estimate);
+      if (row.oom) {
+        ++out.oom_rows;
+        out.oom_right += *row.oom == !one.estimate.fits;
+      }
+      if (row.measured_memory_bytes > 0 && one.estimate.memory_bytes > 0) {
+        ++out.memory_rows;
+        out.memory_mape += 100 * std::abs(one.estimate.memory_bytes / row.measured_memory_bytes - 1);
+      }
+      // What ran out of memory has no time.
+      if (row.measured_seconds() <= 0 && (row.oom.value_or(false) || row.measured_memory_bytes > 0)) continue;
+      if (row.measured_seconds() <= 0) throw Error(Code::invalid_argument, "neither measured_ms nor measured_samples_per_s is given");
+      one.predicted = {in_unit(row, row.measured_seconds()), in_unit(row, one.estimate.seconds), in_unit(row, low), in_unit(row, high), row.prints_rate(), problem_of(row)};
+      if (row.prints_rate()) std::swap(one.predicted.low, one.predicted.high);
+      one.row = std::move(row);
+      all.push_back(one.predicted);
+      out.rows.push_back(std::move(one));
+    } catch (const Error& error) {
+      out.skipped.push_back({row.line, error.what()});
+    }
+  }
+  if (out.memory_rows > 0) out.memory_mape /= out.memory_rows;
+  std::sort(out.skipped.begin(), out.skipped.end(), [](const UnreadRow& a, const UnreadRow& b) { return a.line < b.line; });
+  out.summary = accuracy(all);
+  judge_baseline(out);
+  return out;
+}
+
+Json to_json(const Validation& validation) {
+  Json rows = Json::array(), skipped = Json::array();
+  for (const auto& [row, estimate, predicted, baseline] : validation.rows) {
+    Json terms = Json::object();
+    for (const auto& [name, seconds] : estimate.terms) terms[name] = seconds * 1e3;
+    // Milliseconds, or samples/s.
+    const double unit = predicted.rate ? 1 : 1e3;
+    rows.push_back({{"line", row.line}, {"id", row.id}, {"unit", predicted.rate ? "samples/s" : "ms"}, {"measured", predicted.measured * unit}, {"predicted", predicted.value * unit}, {"low", predicted.low * unit},
+                    {"high", predicted.high * unit}, {"error_pct", predicted.error_pct()}, {"baseline", number(baseline * unit)}, {"terms_ms", terms},
+                    {"memory_bytes", estimate.memory_bytes > 0 ? Json(estimate.memory_bytes) : Json()}, {"fits", estimate.fits}, {"notes", estimate.notes}});
+  }
+  for (const auto& [line, reason] : validation.skipped) skipped.push_back({{"line", line}, {"reason", reason}});
+  auto summary = to_json(validation.summary), baseline = to_json(validation.baseline);
+  summary["memory"] = {{"rows", validation.memory_rows}, {"mape", validation.memory_rows > 0 ? Json(validation.memory_mape) : Json()}, {"oom_rows", validation.oom_rows}, {"oom_right", validation.oom_right}};
+  baseline["flops_per_device"] = number(validation.constant);
+  return {{"schema", "ddlbench.validate/1"}, {"rows", rows}, {"skipped", skipped}, {"summary", summary}, {"baseline", baseline}};
+}
+
+}  // namespace ddl
