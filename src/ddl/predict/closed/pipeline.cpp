@@ -32,13 +32,19 @@ double gpipe_seconds(const std::vector<WorkerTerms>& workers, double m) {
          flow(workers, m, [](const WorkerTerms& own) { return own.backward + own.exchange_backward; }) + sends;
 }
 
-/// One micro-batch down and back, and m - 1 times what the pipeline takes from one to the next: what its slowest worker does, or what a way there and back takes, by as many as a
-/// worker lets be on it.
+/// The longest of what each worker is bound by: the way to it and back, its own m passes, and its two waits for those behind it, k micro-batches being under way there: before its first
+/// backward, while which it does k forwards more, and before its last, with k backwards in hand. Nor is it faster than a way there and back for every k + 1 micro-batches.
 double one_f_one_b_seconds(const std::vector<WorkerTerms>& workers, double m) {
-  double period = 0;
-  for (std::size_t s = 0; s < workers.size(); ++s)
-    period = std::max({period, workers[s].pass(), round_trip(workers, s) / std::min(m, static_cast<double>(workers.size() - s))});
-  return round_trip(workers, 0) + (m - 1) * period;
+  double most = 0, before = 0;
+  for (std::size_t s = 0; s < workers.size(); ++s) {
+    const auto& own = workers[s];
+    const double k = std::min(m - 1, static_cast<double>(workers.size() - 1 - s)), trip = round_trip(workers, s);
+    const double behind = trip - own.pass();
+    const double waits = std::max(0.0, behind - k * (own.forward + own.exchange_forward)) + std::max(0.0, behind - k * (own.backward + own.exchange_backward));
+    most = std::max({most, before + m * own.pass() + waits, before + trip + (m - 1) * trip / (k + 1)});
+    before += own.pass() + own.send_forward + own.send_backward;
+  }
+  return most;
 }
 
 /// The slowest worker's passes, the published bubble of the mean worker, and each way between workers once for every time a micro-batch passes it in the ramp.

@@ -430,12 +430,9 @@ class Simulation {
 }  // namespace
 
 int StepCosts::resource(const std::string& called) {
-  const auto found = std::find(resources.begin(), resources.end(), called);
-  if (found == resources.end()) {
-    resources.push_back(called);
-    return static_cast<int>(resources.size()) - 1;
-  }
-  return static_cast<int>(found - resources.begin());
+  const auto [place, fresh] = resource_numbers.try_emplace(called, static_cast<int>(resources.size()));
+  if (fresh) resources.push_back(called);
+  return place->second;
 }
 
 std::vector<Actor> roles_as_actors(const Plan& plan) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ddl/plan/plan.h"
@@ -35,7 +36,9 @@ struct StepCosts {
   std::vector<TaskCost> loader;
   int prefetch = 1;
   std::vector<std::string> resources;  ///< by number: what Demand::resource names
+  std::unordered_map<std::string, int> resource_numbers;
 
+  /// The number of that name, a new one if there is none yet.
   int resource(const std::string& called);
 };
 
