@@ -7,7 +7,10 @@
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/data/dataset.h"
+#include "ddl/core/units.h"
 #include "ddl/nn/plugins.h"
+#include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/machine.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/subject/subject.h"
 #include "ddl/train/device_list.h"
@@ -125,6 +128,25 @@ Json studies() {
   return all;
 }
 
+/// Profiles from datasheets, and this machine's own.
+Json machines() {
+  Json all = Json::array();
+  for (const auto& name : shipped_machines()) {
+    try {
+      const auto machine = find_machine(name);
+      all.push_back(item(name, fmt::format("{:.3g} TFLOP/s fp32, {} at {:.4g} GB/s, {} a node over {}", term(machine, "device.peak_flops.fp32") * 1e-12,
+                                           to_string(Bytes{static_cast<std::int64_t>(term(machine, "device.memory_bytes"))}), term(machine, "device.memory_bandwidth") * 1e-9,
+                                           term(machine, "node.devices"), machine["node"].value("link", "?"))));
+    } catch (const Error& error) {
+      all.push_back(item(name, "", error.what()));
+    }
+  }
+  const auto own = default_machine_path();
+  std::error_code ignored;
+  if (!own.empty() && std::filesystem::exists(own, ignored)) all.push_back(item(own, "this machine, as ddlbench probe measured it"));
+  return all;
+}
+
 using Lister = std::function<Json()>;
 
 std::vector<std::pair<std::string, Lister>> kinds() {
@@ -141,7 +163,7 @@ std::vector<std::pair<std::string, Lister>> kinds() {
           {"devices", devices},
           {"subjects", [] { return items(builtin_subjects()); }},
           {"studies", studies},
-          {"machines", nothing}};
+          {"machines", machines}};
 }
 
 std::vector<std::string> kind_names() {

@@ -1,6 +1,8 @@
 #include <cmath>
 
 #include "ddl/cli/command.h"
+#include "ddl/core/text.h"
+#include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/validate/validate.h"
 
 namespace ddl {
@@ -36,7 +38,7 @@ std::string worst_rows(const Validation& found, int most) {
 }
 
 Exit act(const Options& options) {
-  const auto found = validate(read_table(options.table), options.machine);
+  const auto found = validate(read_table(find_table(options.table)), options.machine);
   if (options.output.json) {
     options.output.document(to_json(found));
   } else {
@@ -58,10 +60,10 @@ Exit act(const Options& options) {
 Command add_validate(CLI::App& root) {
   auto options = std::make_shared<Options>();
   auto* app = add_command(root, "validate", "Predicts each row of a table of measured runs and says how far off it is.", options->output,
-                          {"ddlbench validate examples/runs.csv", "ddlbench validate examples/runs.csv --machine a100-40gb --worst 3"});
-  app->add_option("table", options->table, "CSV file; docs/validation.md describes it")->required();
-  app->add_option("--machine", options->machine, "a profile in place of each row's own device: a name (ddlbench list machines), or a file");
-  app->add_option("--worst", options->worst, "rows shown, those that are furthest off first")->check(CLI::NonNegativeNumber)->capture_default_str();
+                          {"ddlbench validate megatron-sc21", "ddlbench validate megatron-sc21 --machine a100-40gb --worst 3 --json"});
+  app->add_option("table", options->table, "A CSV file, as docs/validation.md describes it, or the name of a table that ships with ddlbench: " + join(shipped_tables(), " "))->required();
+  app->add_option("--machine", options->machine, "A profile in place of each row's own device: a name (ddlbench list machines), or a file.");
+  app->add_option("--worst", options->worst, "Rows shown, those that are furthest off first.")->check(CLI::NonNegativeNumber)->capture_default_str();
   return {app, [options] { return act(*options); }};
 }
 

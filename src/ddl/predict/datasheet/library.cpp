@@ -12,21 +12,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> names_in(const std::string& under) {
+std::vector<std::string> names_in(const std::string& under, const char* ending = ".json") {
   std::vector<std::string> names;
   for (const auto& folder : machine_folders()) {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(fs::path(folder) / under, ignored))
-      if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+      if (entry.path().extension() == ending) names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
 }
 
-std::string path_of(const std::string& under, const std::string& name) {
+std::string path_of(const std::string& under, const std::string& name, const char* ending = ".json") {
   for (const auto& folder : machine_folders()) {
-    const auto path = fs::path(folder) / under / (name + ".json");
+    const auto path = fs::path(folder) / under / (name + ending);
     std::error_code ignored;
     if (fs::is_regular_file(path, ignored)) return path.string();
   }
@@ -75,6 +75,16 @@ Json find_stack(const std::string& name) {
     throw Error(Code::not_found, fmt::format("[machine] no stack of that name; got '{}'{}, expected one of: {}", name, did_you_mean(name, known), join(known, " ")));
   }
   return parse_json(read_file(path), path);
+}
+
+std::vector<std::string> shipped_tables() { return names_in("tables", ".csv"); }
+
+std::string find_table(const std::string& name_or_path) {
+  std::error_code ignored;
+  if (fs::is_regular_file(name_or_path, ignored)) return name_or_path;
+  if (const auto path = path_of("tables", name_or_path, ".csv"); !path.empty()) return path;
+  const auto known = shipped_tables();
+  throw Error(Code::not_found, fmt::format("[validate] no such file or table; got '{}'{}, expected a CSV file or one of: {}", name_or_path, did_you_mean(name_or_path, known), join(known, " ")));
 }
 
 double term(const Json& document, const std::string& path) {

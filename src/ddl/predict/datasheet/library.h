@@ -19,6 +19,10 @@ Json find_machine(const std::string& name);
 /// A file of stacks/. Errors: not_found with the names that there are; corrupt.
 Json find_stack(const std::string& name);
 std::vector<std::string> shipped_stacks();
+/// Tables of measured runs, in tables/.
+std::vector<std::string> shipped_tables();
+/// The path of a table by its name, or the path itself where there is a file. Errors: not_found with the names that there are.
+std::string find_table(const std::string& name_or_path);
 
 /// A number of such a document by its path, `device.peak_flops.fp16`. Errors: not_found, naming document and term, and what measures it.
 double term(const Json& document, const std::string& path);
