@@ -49,15 +49,14 @@ double side_of(const std::string& model, const std::vector<std::int64_t>& image,
 
 SequentialNetwork make_sequential(const std::string& model, const std::vector<std::int64_t>& image) {
   if (const auto known = bottlenecks_known().find(model); known != bottlenecks_known().end()) return sequential_resnet(known->second, side_of(model, image, 224, 5));
-  // However deep: maps that would be less than a pixel cost next to nothing.
-  if (const auto sizes = sizes_of(model, kUnet)) return sequential_unet(sizes->first, sizes->second, side_of(model, image, 192, 0));
+  if (const auto sizes = sizes_of(model, kUnet)) return sequential_unet(sizes->first, sizes->second, side_of(model, image, 192, 5));
   if (const auto sizes = sizes_of(model, kAmoebaNet)) return sequential_amoebanet(sizes->first, sizes->second, side_of(model, image, 224, 5));
-  throw Error(Code::not_found, fmt::format("[predict] no sequential form of '{}'; expected one of: resnet50 resnet101 resnet152 {}(depth;channels) {}(layers;filters)", model, kUnet, kAmoebaNet));
+  throw Error(Code::not_found, fmt::format("[predict] no sequential form of '{}'; expected one of: resnet50 resnet101 resnet152 {}(convolutions;channels) {}(layers;filters)", model, kUnet, kAmoebaNet));
 }
 
 std::vector<std::string> names_known() {
   auto names = builtin_models().names();
-  for (const auto* more : {"resnet152v2", "vgg19", "U-Net(depth;channels)", "AmoebaNet-D(layers;filters)"}) names.emplace_back(more);
+  for (const auto* more : {"resnet152v2", "vgg19", "U-Net(convolutions;channels)", "AmoebaNet-D(layers;filters)"}) names.emplace_back(more);
   return names;
 }
 

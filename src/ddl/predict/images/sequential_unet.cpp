@@ -7,13 +7,14 @@ namespace {
 
 class UnetLayers {
  public:
+  explicit UnetLayers(int convolutions) : convolutions_(convolutions) {}
+
   void add(ImageOperators operators, double leaves) { net_.push_back({std::move(operators), leaves + carried()}); }
 
-  /// Five times convolution, dropout, instance norm without parameters, and ReLU.
+  /// So many times convolution, dropout, instance norm without parameters, and ReLU.
   void cell(double from, double middle, double to, double side) {
-    constexpr int kConvolutions = 5;
-    for (int i = 0; i < kConvolutions; ++i) {
-      const double a = i == 0 ? from : middle, b = i == kConvolutions - 1 ? to : middle, elements = b * side * side;
+    for (int i = 0; i < convolutions_; ++i) {
+      const double a = i == 0 ? from : middle, b = i == convolutions_ - 1 ? to : middle, elements = b * side * side;
       add({convolution(a, b, 3, side)}, elements);
       add({elementwise(elements)}, elements);
       add({norm(elements, 0)}, elements);
@@ -37,24 +38,26 @@ class UnetLayers {
     return sum;
   }
 
-  SequentialNetwork net_;
-  std::vector<double> skips_;
+  int convolutions_;
+  SequentialNetwork net_ = {};
+  std::vector<double> skips_ = {};
 };
 
 }  // namespace
 
-/// Source: Ronneberger, Fischer & Brox, MICCAI 2015; torchgpipe 0.0.7, benchmarks/models/unet. Networks deeper than `size` can be halved have maps of fractions of a pixel here.
-SequentialNetwork sequential_unet(int depth, int channels, double size) {
-  UnetLayers net;
+/// Source: Ronneberger, Fischer & Brox, MICCAI 2015; torchgpipe 0.0.7, benchmarks/models/unet, whose benchmarks halve five times.
+SequentialNetwork sequential_unet(int convolutions, int channels, double size) {
+  constexpr int kDepth = 5;
+  UnetLayers net(convolutions);
   double side = size, wide = channels;
-  for (int i = 0; i < depth; ++i, wide *= 2) {
+  for (int i = 0; i < kDepth; ++i, wide *= 2) {
     net.cell(i == 0 ? 3 : wide / 2, wide, wide, side);
     net.keep(wide * side * side);
     side /= 2;
     net.add({pooling(4 * wide * side * side, wide * side * side)}, wide * side * side);
   }
   net.cell(wide / 2, wide, wide / 2, side);
-  for (int i = 0; i < depth; ++i) {
+  for (int i = 0; i < kDepth; ++i) {
     wide /= 2;  // channels that come from below, and as many that were kept
     side *= 2;
     const double elements = wide * side * side;
