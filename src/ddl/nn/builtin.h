@@ -23,8 +23,8 @@ ModelGraph mlp(const Spec& options, const SampleShape& images);
 ModelGraph lenet(const Spec& options, const SampleShape& images);
 ModelGraph smallcnn(const Spec& options, const SampleShape& images);
 ModelGraph resnet(int depth, const Spec& options, const SampleShape& images);     ///< 18, 34, 50, 101 or 152
-ModelGraph resnet_v2(int depth, const Spec& options, const SampleShape& images);  ///< 50 or 101
-ModelGraph vgg(int depth, const Spec& options, const SampleShape& images);        ///< 11 or 16
+ModelGraph resnet_v2(int depth, const Spec& options, const SampleShape& images);  ///< 50, 101 or 152
+ModelGraph vgg(int depth, const Spec& options, const SampleShape& images);        ///< 11, 16 or 19
 ModelGraph mobilenet_v2(const Spec& options, const SampleShape& images);
 ModelGraph alexnet(const Spec& options, const SampleShape& images);
 ModelGraph inception_v3(const Spec& options, const SampleShape& images);

@@ -4,9 +4,10 @@
 namespace ddl {
 namespace {
 
-/// Channels of each 3x3 convolution; 0 is a pooling. Configurations A and D of table 1.
+/// Channels of each 3x3 convolution; 0 is a pooling. Configurations A, E and D of table 1.
 std::vector<std::int64_t> plan_of(int depth) {
   if (depth == 11) return {64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0};
+  if (depth == 19) return {64, 64, 0, 128, 128, 0, 256, 256, 256, 256, 0, 512, 512, 512, 512, 0, 512, 512, 512, 512, 0};
   return {64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0};
 }
 

@@ -1,5 +1,5 @@
 #include "ddl/core/error.h"
-#include "ddl/nn/builtin.h"
+#include "ddl/predict/images/networks.h"
 #include "ddl/predict/validate/estimate.h"
 
 namespace ddl {
@@ -13,13 +13,7 @@ double flops_of(const MeasuredRow& row) {
     const double ffn = row.ffn > 0 ? static_cast<double>(row.ffn) / (4 * h) : 1;
     return 72 * batch * s * l * h * h * ((1 + 2 * ffn) / 3 + s / (6 * h) + v / (12 * l * h));
   }
-  auto shape = natural_shape(row.model);
-  if (!row.image.empty()) {
-    shape.channels = static_cast<int>(row.image[0]);
-    shape.height = static_cast<int>(row.image[1]);
-    shape.width = static_cast<int>(row.image[2]);
-  }
-  return 3 * batch * static_cast<double>(builtin_models().at(row.model).make(Spec{row.model, {}}, shape).flops());
+  return 3 * batch * flops_of(image_network(row.model, row.image));
 }
 
 }  // namespace ddl

@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "ddl/core/error.h"
+#include "ddl/core/text.h"
+#include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/images/steps.h"
+#include "ddl/predict/validate/estimate.h"
+
+namespace ddl {
+namespace {
+
+/// A row with what its device and stack say.
+struct Described {
+  const MeasuredRow& row;
+  Json machine, stack;
+  std::string precision;
+  int per_node = 1;
+  double launch = 0;  ///< seconds between operators
+  std::vector<std::string> notes = {};
+};
+
+bool has_images(const std::string& name) {
+  const auto known = shipped_stacks();
+  return std::find(known.begin(), known.end(), name) != known.end() && find_stack(name).contains("images");
+}
+
+bool pipelined(const MeasuredRow& row) { return row.pp > 1 || !row.stages.empty() || row.strategy == "pipeline"; }
+
+/// package/library by that name, or by the package alone. Of those that nobody has measured, what is staged through a host's memory costs what Intel MPI does, what is NCCL what its wires say, and
+/// pipelines what torchgpipe's do.
+std::string stack_name(const MeasuredRow& row, std::vector<std::string>& notes) {
+  auto name = row.stack;
+  std::replace(name.begin(), name.end(), '/', '-');
+  const auto package = row.stack.substr(0, row.stack.find('/'));
+  const bool host_staged = row.stack.find("nccl") == std::string::npos && (row.stack.find("mpi") != std::string::npos || row.stack.find("gloo") != std::string::npos);
+  const auto near = pipelined(row) ? "torchgpipe" : host_staged ? "horovod-intelmpi" : "horovod-nccl";
+  for (const auto& known : {name, package})
+    if (!known.empty() && has_images(known)) {
+      if (known == "horovod-nccl") notes.emplace_back("horovod over NCCL with RDMA was not measured: its terms are judgement");
+      return known;
+    }
+  notes.push_back(fmt::format("stack '{}' has no profile; taken for {}", row.stack, near));
+  return near;
+}
+
+Described described(const MeasuredRow& row) {
+  Described out{row, find_machine(row.device), {}, row.precision.empty() ? "fp32" : row.precision};
+  out.stack = find_stack(stack_name(row, out.notes));
+  out.per_node = row.devices_per_node > 0 ? row.devices_per_node : static_cast<int>(term(out.machine, "node.devices"));
+  out.launch = term_or(out.machine, "device.operator_us", term(out.stack, "images.operator_us")) * 1e-6;
+  return out;
+}
+
+/// "8x200Gbps", "20Gbps": bytes/s of a node each way; 0 for words that say no rate.
+double rate_of_link(const std::string& link) {
+  const auto end = link.find("Gbps");
+  if (end == std::string::npos) return 0;
+  double rate = 1e9 / 8;
+  for (const auto& part : split(link.substr(0, end), 'x')) {
+    const bool number = !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c) != 0 || c == '.'; });
+    if (!number) return 0;
+    rate *= std::stod(part);
+  }
+  return rate;
+}
+
+bool fitted(const Json& stack, const char* what, const std::string& word) {
+  for (const auto& each : stack.at("images").at("fitted").at(what))
+    if (each == word) return true;
+  return false;
+}
+
+/// Standard deviation of the logarithm, from residuals of the tables that constants were fitted to; docs/validation.md, "Intervals".
+double sigma_of(const Described& of, const ImageSeconds& priced) {
+  constexpr double kOfStalls = 0.5, kOfExposed = 0.15, kOfUneven = 0.1;
+  constexpr double kOtherDevice = 0.06, kOtherDeviceByDatasheet = 0.35, kOtherPrecision = 0.06, kPerDoubling = 0.04;
+  const auto& row = of.row;
+  const bool rated = row.one_device_samples_per_s > 0;
+  const double total = priced.total();
+  std::vector<double> parts{term(of.stack, "images.sigma"), kOfStalls * priced.stalls / total, kOfExposed * priced.exposed / total, kOfUneven * priced.uneven / total};
+  if (!fitted(of.stack, "devices", of.machine.value("name", ""))) parts.push_back(rated ? kOtherDevice : kOtherDeviceByDatasheet);
+  else if (!rated) parts.push_back(term(of.stack, "images.sigma_of_roofline"));
+  if (!fitted(of.stack, "precisions", of.precision)) parts.push_back(rated ? kOtherPrecision : kOtherDeviceByDatasheet);
+  parts.push_back(kPerDoubling * std::max(0.0, std::log2(row.devices / term(of.stack, "images.fitted.count"))));
+  double square = 0;
+  for (const double part : parts) square += part * part;
+  return std::sqrt(square);
+}
+
+[[noreturn]] void contradiction(const std::string& what, const std::string& got, const std::string& expected) { throw Error(Code::invalid_argument, fmt::format("{}; got {}, expected {}", what, got, expected)); }
+
+/// Steps of one replica that a step of the row is made of: more than one where gradients are accumulated.
+double passes_of(const MeasuredRow& row, double batch) {
+  if (row.global_batch <= 0) return 1;
+  const double passes = row.global_batch / (batch * row.devices);
+  if (std::abs(passes - std::round(passes)) > 1e-6 || passes < 0.5) contradiction("global_batch", fmt::format("{}", row.global_batch), fmt::format("a multiple of micro_batch x devices, {} x {}", batch, row.devices));
+  return std::round(passes);
+}
+
+double batch_of(Described& of) {
+  const auto& row = of.row;
+  if (row.micro_batch > 0) return row.micro_batch;
+  if (row.global_batch > 0) return row.global_batch / row.devices;
+  const double assumed = term(of.stack, "images.micro_batch");
+  of.notes.push_back(fmt::format("micro_batch is empty; {} assumed", assumed));
+  return assumed;
+}
+
+ImageSeconds price_replicas(Described& of, const ImageRoofline& device, double& samples) {
+  const auto& row = of.row;
+  const auto form = of.stack.at("images").value("form", "");
+  const double batch = batch_of(of), passes = passes_of(row, batch);
+  const auto& network = image_network(row.model, row.image);
+  const double rate = row.one_device_samples_per_s, alone = rate > 0 ? batch / rate : device.step(network, batch);
+  const auto slash = row.stack.find('/');
+  const ReplicaStep step{network, device, batch, alone, row.devices, of.per_node, slash == std::string::npos ? "" : row.stack.substr(slash + 1),
+                         row.link_intra.starts_with("nvlink"), row.data == "real", rate_of_link(row.link_inter)};
+  auto out = form == "tensorflow" ? price_tensorflow(step, of.stack) : form == "apex" ? price_apex(step, of.stack, of.machine) : price_horovod(step, of.stack);
+  if (passes > 1) {
+    out.terms.emplace_back("accumulated passes", (passes - 1) * alone);
+    out.notes.push_back(fmt::format("{:.0f} passes for each step, of which the last exchanges gradients", passes));
+  }
+  if (step.reads && form == "horovod") out.notes.emplace_back("data is real; what reading it takes is not in the model of this stack");
+  samples = batch * row.devices * passes;
+  return out;
+}
+
+FillDrainStep::Recompute recompute_of(const std::string& word) {
+  if (word.empty() || word == "none" || word == "never") return FillDrainStep::Recompute::none;
+  if (word == "except_last") return FillDrainStep::Recompute::except_last;
+  if (word == "full" || word == "always") return FillDrainStep::Recompute::full;
+  contradiction("recompute", word, "none, except_last or full of a pipeline");
+}
+
+ImageSeconds price_stages(Described& of, const ImageRoofline& device, double& samples) {
+  const auto& row = of.row;
+  const auto& network = sequential_network(row.model, row.image);
+  const double batch = row.global_batch > 0 ? row.global_batch : row.micro_batch;
+  if (batch <= 0) throw Error(Code::invalid_argument, fmt::format("global_batch is empty; a pipeline needs it, in row '{}'", row.id));
+  auto stages = row.stages;
+  if (stages.empty() && row.pp > 1) throw Error(Code::invalid_argument, fmt::format("stages is empty; a pipeline needs it, in row '{}'", row.id));
+  if (stages.empty()) stages = {static_cast<int>(network.size())};
+  if (static_cast<int>(stages.size()) != row.devices) contradiction("stages", fmt::format("{} of them", stages.size()), fmt::format("as many as devices, {}", row.devices));
+  const double micro_batch = row.micro_batch > 0 ? row.micro_batch : batch;
+  const double measured_at = term_or(of.stack, fmt::format("images.one_device_batch.{}", row.model), micro_batch);
+  samples = batch;
+  return price_fill_drain({network, device, stages, micro_batch, batch, recompute_of(row.recompute), row.one_device_samples_per_s, measured_at}, of.stack);
+}
+
+void require_images(const Described& of) {
+  const auto& row = of.row;
+  const bool fills = of.stack.at("images").value("form", "") == "fill-drain";
+  if (row.tp > 1 || (fills && row.dp > 1) || (!fills && pipelined(row)))
+    throw Error(Code::unsupported, fmt::format("[predict] unsupported: {} with strategy '{}', dp {}, tp {}, pp {}; expected {} over {}", row.model, row.strategy, row.dp, row.tp, row.pp,
+                                               fills ? "a pipeline" : "data parallelism", of.stack.value("name", "?")));
+}
+
+}  // namespace
+
+Estimate estimate_images(const MeasuredRow& row) {
+  auto of = described(row);
+  require_images(of);
+  const ImageRoofline device(gpu_of(of.machine, of.precision), image_kernels(find_stack("nvidia")), of.launch, of.precision);
+  double samples = 1;
+  const auto priced = of.stack.at("images").value("form", "") == "fill-drain" ? price_stages(of, device, samples) : price_replicas(of, device, samples);
+  Estimate out;
+  out.sigma = sigma_of(of, priced);
+  const double scale = row.global_batch > 0 || !row.prints_rate() ? 1 : 1 / samples;
+  for (const auto& [name, seconds] : priced.terms) out.terms.emplace_back(name, seconds * scale);
+  out.seconds = priced.total() * scale;
+  out.notes = of.notes;
+  out.notes.insert(out.notes.end(), priced.notes.begin(), priced.notes.end());
+  if (row.one_device_samples_per_s <= 0) out.notes.emplace_back("one device was not measured: its time is from the datasheet");
+  return out;
+}
+
+}  // namespace ddl

@@ -1,0 +1,207 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ddl/core/error.h"
+#include "ddl/predict/images/networks.h"
+#include "ddl/predict/validate/estimate.h"
+
+// Rows as tables have them, and what was measured: what constants were fitted to stays as good.
+namespace ddl {
+namespace {
+
+constexpr const char* kHeader =
+    "id,model,image,device,devices,devices_per_node,link_intra,link_inter,stack,precision,data,strategy,tp,pp,stages,recompute,micro_batch,global_batch,one_device_samples_per_s,measured_samples_per_s\n";
+
+MeasuredRow row(const std::string& text) {
+  const auto table = parse_table(std::string(kHeader) + text + "\n", "rows");
+  EXPECT_TRUE(table.unread.empty()) << (table.unread.empty() ? "" : table.unread[0].reason);
+  return table.rows.at(0);
+}
+
+double error_pct(const MeasuredRow& row) { return 100 * (row.measured_seconds() / estimate_row(row).seconds - 1); }
+
+/// A row, and the most that its rate may be off, %.
+struct Measured {
+  const char* text;
+  double most;
+};
+
+void expect_near(const std::vector<Measured>& rows) {
+  for (const auto& [text, most] : rows) {
+    const auto one = row(text);
+    const auto estimate = estimate_row(one);
+    EXPECT_NEAR(error_pct(one), 0, most) << one.id;
+    double sum = 0;
+    for (const auto& [name, seconds] : estimate.terms) sum += seconds;
+    EXPECT_NEAR(sum, estimate.seconds, 1e-9 * estimate.seconds) << one.id;
+    EXPECT_GT(estimate.sigma, 0.01) << one.id;
+  }
+}
+
+/// What an estimate of such a row says is wrong; empty: nothing.
+std::string refusal(const std::string& text, Code code) {
+  try {
+    estimate_row(row(text));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  return "";
+}
+
+bool mentions(const Estimate& estimate, const std::string& word) {
+  for (const auto& note : estimate.notes)
+    if (note.find(word) != std::string::npos) return true;
+  return false;
+}
+
+// Azure Batch AI's Horovod benchmarks: TensorFlow, 64 images a GPU, four GPUs a node.
+TEST(ImageTables, Horovod) {
+  expect_near({{"azure-K80-resnet101-4-openmpi+nccl,resnet101,3x224x224,k80,4,4,pcie3,infiniband,horovod/openmpi+nccl,fp32,synthetic,data,,,,,64,256,30.2,105.7", 5},
+               {"azure-K80-resnet101-32-intelmpi,resnet101,3x224x224,k80,32,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,2048,30.2,921.9", 4},
+               {"azure-K80-resnet50-1-intelmpi,resnet50,3x224x224,k80,1,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,64,53.0,52.0", 2},
+               {"azure-K80-resnet50-2-intelmpi,resnet50,3x224x224,k80,2,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,128,53.0,104.7", 1},
+               {"azure-K80-resnet50-2-openmpi+nccl,resnet50,3x224x224,k80,2,4,pcie3,infiniband,horovod/openmpi+nccl,fp32,synthetic,data,,,,,64,128,53.0,109.1", 6},
+               {"azure-V100-mobilenetv2-32-intelmpi,mobilenetv2,3x224x224,v100,32,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,2048,3698.3,27627.8", 3},
+               {"azure-V100-resnet152-32-intelmpi,resnet152,3x224x224,v100,32,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,2048,144.1,2667.4", 6},
+               {"azure-V100-resnet152-32-openmpi+nccl,resnet152,3x224x224,v100,32,4,pcie3,infiniband,horovod/openmpi+nccl,fp32,synthetic,data,,,,,64,2048,144.1,1814.2", 1},
+               {"azure-V100-resnet50-4-openmpi+nccl,resnet50,3x224x224,v100,4,4,pcie3,infiniband,horovod/openmpi+nccl,fp32,synthetic,data,,,,,64,256,357.2,1243.6", 3},
+               {"azure-V100-resnet50-8-intelmpi,resnet50,3x224x224,v100,8,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,512,357.2,1809.0", 6},
+               {"azure-V100-resnet50_v2-16-openmpi+nccl,resnet50v2,3x224x224,v100,16,4,pcie3,infiniband,horovod/openmpi+nccl,fp32,synthetic,data,,,,,64,1024,364.8,2137.8", 3}});
+}
+
+// TensorFlow's benchmarks of May 2017.
+TEST(ImageTables, TensorFlow) {
+  expect_near({{"tfcnn-15,inceptionv3,3x299x299,p100,8,8,nvlink1,,tensorflow/ps-cpu,fp32,synthetic,data,,,,,64,512,142,1131", 2},
+               {"tfcnn-18,alexnet,3x224x224,p100,8,8,nvlink1,,tensorflow/nccl,fp32,synthetic,data,,,,,512,4096,2987,17822", 10},
+               {"tfcnn-35,inceptionv3,3x299x299,p100,8,8,nvlink1,,tensorflow/ps-cpu,fp32,real,data,,,,,64,512,142,1079", 2},
+               {"tfcnn-38,vgg16,3x224x224,p100,8,8,nvlink1,,tensorflow/nccl,fp32,real,data,,,,,64,512,154,898", 2},
+               {"tfcnn-86,inceptionv3,3x299x299,k80,8,8,pcie3,,tensorflow/ps-cpu,fp32,synthetic,data,,,,,64,512,30.5,227", 1},
+               {"tfcnn-106,inceptionv3,3x299x299,k80,8,8,pcie3,,tensorflow/ps-cpu,fp32,real,data,,,,,64,512,30.5,225", 1},
+               {"tfcnn-143,resnet50,3x224x224,k80,8,8,pcie3,,tensorflow/repl-nonccl,fp32,synthetic,data,,,,,64,512,52.4,384", 3},
+               {"tfcnn-145,alexnet,3x224x224,k80,8,8,pcie3,,tensorflow/ps-gpu,fp32,synthetic,data,,,,,512,4096,684,4853", 4},
+               {"tfcnn-163,resnet50,3x224x224,k80,8,8,pcie3,,tensorflow/repl-nonccl,fp32,real,data,,,,,64,512,52.4,373", 4},
+               {"tfcnn-165,vgg16,3x224x224,k80,8,8,pcie3,,tensorflow/ps-gpu,fp32,real,data,,,,,32,256,36.3,242", 1},
+               {"tfcnn-185,inceptionv3,3x299x299,k80,8,8,pcie3,,tensorflow/dist-repl,fp32,synthetic,data,,,,,64,512,29.7,229", 4}});
+}
+
+// NVIDIA DeepLearningExamples, real data through DALI. The table prints no batch: seconds are those of a sample.
+TEST(ImageTables, Apex) {
+  expect_near({{"nvidia-0,resnet50,3x224x224,a100-80gb,1,8,nvlink3,,apex/nccl,tf32,real,data,,,,,,,938,938", 1},
+               {"nvidia-1,resnet50,3x224x224,a100-80gb,8,8,nvlink3,,apex/nccl,tf32,real,data,,,,,,,938,7248", 1},
+               {"nvidia-3,resnet50,3x224x224,a100-80gb,8,8,nvlink3,,apex/nccl,fp16,real,data,,,,,,,2470,16621", 1},
+               {"nvidia-5,resnet50,3x224x224,v100-16gb,8,8,nvlink2,,apex/nccl,fp32,real,data,,,,,,,367,2855", 1},
+               {"nvidia-7,resnet50,3x224x224,v100-16gb,8,8,nvlink2,,apex/nccl,fp16,real,data,,,,,,,1200,8322", 1}});
+}
+
+// torchgpipe 0.0.7's documentation.
+TEST(ImageTables, Torchgpipe) {
+  expect_near({{"torchgpipe-ResNet-101-baseline,resnet101,3x224x224,p40,1,8,pcie3,,torchgpipe,fp32,synthetic,single,,1,,none,118,118,95.862,95.862", 1},
+               {"torchgpipe-ResNet-101-pipeline-1,resnet101,3x224x224,p40,1,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,1,370,except_last,110,220,95.862,81.796", 1},
+               {"torchgpipe-ResNet-101-pipeline-2,resnet101,3x224x224,p40,2,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,2,135/235,except_last,14,25000,95.862,135.539", 4},
+               {"torchgpipe-ResNet-101-pipeline-4,resnet101,3x224x224,p40,4,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,4,44/92/124/110,except_last,22,5632,95.862,265.958", 5},
+               {"torchgpipe-AmoebaNet-D-n2m1,AmoebaNet-D(18;256),3x224x224,p40,2,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,2,7/17,full,96,96,,26.733", 2},
+               {"torchgpipe-AmoebaNet-D-n2m4,AmoebaNet-D(18;256),3x224x224,p40,2,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,2,9/15,except_last,64,256,,41.133", 3},
+               {"torchgpipe-AmoebaNet-D-n2m32,AmoebaNet-D(18;256),3x224x224,p40,2,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,2,9/15,except_last,40,1280,,47.386", 3},
+               {"torchgpipe-AmoebaNet-D-n4m1,AmoebaNet-D(18;256),3x224x224,p40,4,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,4,3/4/5/12,full,160,160,,26.827", 1},
+               {"torchgpipe-AmoebaNet-D-n4m4,AmoebaNet-D(18;256),3x224x224,p40,4,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,4,3/6/7/8,except_last,90,360,,44.543", 22},
+               {"torchgpipe-AmoebaNet-D-n4m32,AmoebaNet-D(18;256),3x224x224,p40,4,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,4,3/6/7/8,except_last,36,1152,,72.412", 4},
+               {"torchgpipe-U-Net-baseline,U-Net(5;64),3x192x192,p40,1,8,pcie3,,torchgpipe,fp32,synthetic,single,,1,,none,40,40,28.500,28.500", 1},
+               {"torchgpipe-U-Net-pipeline-1,U-Net(5;64),3x192x192,p40,1,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,1,241,except_last,40,80,28.500,24.456", 1},
+               {"torchgpipe-U-Net-pipeline-2,U-Net(5;64),3x192x192,p40,2,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,2,104/137,except_last,16,512,28.500,35.502", 1},
+               {"torchgpipe-U-Net-pipeline-4,U-Net(5;64),3x192x192,p40,4,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,4,30/66/84/61,except_last,32,512,28.500,67.042", 7}});
+}
+
+// Layers that torchgpipe's benchmarks cut (their splits add up to these), and parameters as published: He et al. 2016; torchgpipe's table of memory.
+TEST(ImageTables, SequentialFormsAreTorchgpipes) {
+  const auto layers = [](const char* model) { return sequential_network(model, {}).size(); };
+  const auto millions = [](const char* model) { return parameters_of(operators_of(sequential_network(model, {}))) / 1e6; };
+  EXPECT_EQ(layers("resnet101"), 370);
+  EXPECT_EQ(layers("U-Net(5;64)"), 241);
+  EXPECT_EQ(layers("AmoebaNet-D(18;256)"), 24);
+  EXPECT_NEAR(millions("resnet101"), 44.549160, 1e-6);
+  EXPECT_NEAR(millions("AmoebaNet-D(18;208)"), 81.5, 0.1);
+  EXPECT_NEAR(millions("AmoebaNet-D(18;416)"), 319.0, 0.1);
+  EXPECT_NEAR(millions("AmoebaNet-D(18;544)"), 542.7, 0.5);
+  EXPECT_NEAR(millions("U-Net(6;72)"), 362.2, 0.1);
+  EXPECT_NEAR(millions("U-Net(11;128)"), 2210, 5);
+  EXPECT_NEAR(millions("U-Net(24;128)"), 4990, 5);
+}
+
+// The flat form of a network and its sequential one are the same work; an auxiliary head is not trained by benchmarks.
+TEST(ImageTables, NetworksAreOurGraphs) {
+  const auto& flat = image_network("resnet101", {});
+  const auto sequential = operators_of(sequential_network("resnet101", {}));
+  EXPECT_EQ(flat.size(), sequential.size());
+  EXPECT_EQ(parameters_of(flat), parameters_of(sequential));
+  EXPECT_EQ(flops_of(flat), flops_of(sequential));
+  EXPECT_NEAR(parameters_of(image_network("inceptionv3", {})) / 1e6, 23.83, 0.01);
+  EXPECT_NEAR(parameters_of(image_network("vgg19", {})) / 1e6, 143.667, 0.001);
+  EXPECT_NEAR(parameters_of(image_network("resnet152v2", {})) / 1e6, 60.19, 0.01);
+}
+
+// flops_of() knows whatever the tables have: three times the forward pass.
+TEST(ImageTables, FlopsOfEveryNetwork) {
+  for (const auto* model : {"resnet50", "resnet101", "resnet152", "resnet50v2", "resnet101v2", "mobilenetv2", "alexnet", "vgg16", "inceptionv3", "U-Net(5;64)", "AmoebaNet-D(18;256)"})
+    EXPECT_GT(flops_of(row(fmt::format("a,{},,p40,1,8,pcie3,,torchgpipe,fp32,synthetic,single,,,,none,1,1,,1", model))), 1e9) << model;
+  EXPECT_NEAR(flops_of(row("a,resnet50,3x224x224,p40,1,8,pcie3,,torchgpipe,fp32,synthetic,single,,,,none,2,2,,1")) / 1e9, 3 * 2 * 2 * 4.09, 0.1);
+}
+
+// Without a batch seconds are those of one sample, with one of a step; gradients that are accumulated cost passes.
+TEST(ImageTables, SecondsAreOfWhatTheTablePrints) {
+  const auto step = estimate_row(row("a,resnet50,,v100,8,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,512,300,1"));
+  const auto sample = estimate_row(row("a,resnet50,,v100,8,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,,300,1"));
+  const auto twice = estimate_row(row("a,resnet50,,v100,8,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,1024,300,1"));
+  EXPECT_NEAR(step.seconds, 512 * sample.seconds, 1e-9);
+  EXPECT_NEAR(twice.seconds, step.seconds + 64.0 / 300, 1e-9);
+  EXPECT_TRUE(mentions(twice, "2 passes"));
+  EXPECT_TRUE(mentions(estimate_row(row("a,resnet50,,v100,8,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,,,300,1")), "micro_batch is empty"));
+}
+
+// What was never fitted says so: its interval is wider, and what stands in for it is named.
+TEST(ImageTables, WhatWasNotFittedHasAWiderInterval) {
+  const auto fitted = estimate_row(row("a,resnet50,,v100,8,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,512,300,1"));
+  const auto device = estimate_row(row("b,resnet50,,p100,8,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,512,200,1"));
+  const auto unrated = estimate_row(row("c,resnet50,,v100,8,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,512,,1"));
+  const auto larger = estimate_row(row("d,resnet50,,v100,256,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,16384,300,1"));
+  EXPECT_GT(device.sigma, fitted.sigma);
+  EXPECT_GT(unrated.sigma, 0.3);
+  EXPECT_GT(larger.sigma, 0.12);
+  EXPECT_TRUE(mentions(unrated, "datasheet"));
+  EXPECT_TRUE(fitted.notes.empty());
+
+  const auto sockets = estimate_row(row("e,resnet50,,v100,32,4,pcie3,infiniband,horovod/openmpi+nccl,fp32,synthetic,data,,,,,64,2048,300,1"));
+  const auto verbs = estimate_row(row("f,resnet50,,v100,32,4,pcie3,100Gbps,ddp/nccl,fp32,synthetic,data,,,,,64,2048,300,1"));
+  EXPECT_TRUE(mentions(verbs, "'ddp/nccl' has no profile; taken for horovod-nccl"));
+  EXPECT_LT(verbs.seconds, sockets.seconds);
+  EXPECT_GT(verbs.sigma, 0.1);
+  EXPECT_TRUE(mentions(estimate_row(row("g,resnet50,,v100,8,4,pcie3,infiniband,horovod/mpich,fp32,synthetic,data,,,,,64,512,300,1")), "taken for horovod-intelmpi"));
+  EXPECT_TRUE(mentions(estimate_row(row("h,resnet50,,v100,8,4,pcie3,infiniband,horovod/intelmpi,fp32,real,data,,,,,64,512,300,1")), "data is real"));
+  EXPECT_TRUE(mentions(estimate_row(row("i,resnet50,,k80,8,8,pcie3,,tensorflow/collective,fp32,synthetic,data,,,,,64,512,50,1")), "'collective' were not measured"));
+  EXPECT_TRUE(mentions(estimate_row(row("j,resnet50,,h100-80gb,8,8,nvlink4,,apex/nccl,tf32,real,data,,,,,,,2000,1")), "loader_images_per_s"));
+  // Twice the wire, half of what updates between nodes expose.
+  const auto slow = estimate_row(row("k,vgg16,,k80,16,8,pcie3,20Gbps,tensorflow/dist-repl,fp32,synthetic,data,,,,,32,512,30,1"));
+  const auto fast = estimate_row(row("l,vgg16,,k80,16,8,pcie3,2x20Gbps,tensorflow/dist-repl,fp32,synthetic,data,,,,,32,512,30,1"));
+  EXPECT_NEAR(slow.seconds - fast.seconds, 0.5 * 0.444e-3 * 4 * 138.357544, 1e-6);
+}
+
+TEST(ImageTables, RowsThatCannotBePricedSayWhy) {
+  EXPECT_NE(refusal("a,resnet5,,k80,8,4,pcie3,,horovod/intelmpi,fp32,synthetic,data,,,,,64,512,50,1", Code::not_found).find("did you mean 'resnet50'"), std::string::npos);
+  EXPECT_NE(refusal("b,vgg16,,p40,2,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,2,3/3,none,64,512,50,1", Code::not_found).find("U-Net(convolutions;channels)"), std::string::npos);
+  EXPECT_NE(refusal("c,transformer,,k80,8,4,pcie3,,horovod/intelmpi,fp32,synthetic,data,,,,,64,512,50,1", Code::unsupported).find("convolutional"), std::string::npos);
+  EXPECT_NE(refusal("d,resnet101,,p40,2,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,2,100/200,none,64,512,50,1", Code::invalid_argument).find("got 100/200, 300 layers in all, expected the 370"), std::string::npos);
+  EXPECT_NE(refusal("e,resnet101,,p40,4,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,4,135/235,none,64,512,50,1", Code::invalid_argument).find("as many as devices, 4"), std::string::npos);
+  EXPECT_NE(refusal("f,resnet101,,p40,2,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,2,,none,64,512,50,1", Code::invalid_argument).find("stages is empty"), std::string::npos);
+  EXPECT_NE(refusal("g,resnet101,,p40,2,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,2,135/235,none,,,50,1", Code::invalid_argument).find("global_batch is empty"), std::string::npos);
+  EXPECT_NE(refusal("h,resnet101,,p40,2,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,2,135/235,some,14,28,50,1", Code::invalid_argument).find("except_last"), std::string::npos);
+  EXPECT_NE(refusal("i,resnet50,,k80,8,4,pcie3,,horovod/intelmpi,fp32,synthetic,data,,,,,64,500,50,1", Code::invalid_argument).find("a multiple of micro_batch x devices"), std::string::npos);
+  EXPECT_NE(refusal("j,resnet50,,k80,8,4,pcie3,,horovod/intelmpi,fp32,synthetic,tensor,2,,,,64,512,50,1", Code::unsupported).find("expected data parallelism"), std::string::npos);
+  EXPECT_NE(refusal("k,resnet50,,k80,8,4,pcie3,,horovod/intelmpi,fp16,synthetic,data,,,,,64,512,50,1", Code::unsupported).find("no peak of precision fp16"), std::string::npos);
+  EXPECT_NE(refusal("l,resnet50,,k8,8,4,pcie3,,horovod/intelmpi,fp32,synthetic,data,,,,,64,512,50,1", Code::not_found).find("did you mean 'k80'"), std::string::npos);
+  EXPECT_NE(refusal("m,resnet101,3x200x200,p40,1,8,pcie3,,torchgpipe,fp32,synthetic,single,,,,none,8,8,,1", Code::unsupported).find("halves 5 times"), std::string::npos);
+  EXPECT_NE(refusal("n,resnet101,,p40,1,8,pcie3,,torchgpipe,fp32,synthetic,single,,,,none,8,8,100000,1", Code::invalid_argument).find("faster than launching"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ddl
