@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@ namespace {
 /// Sizes of the mesh's axes.
 struct Sizes {
   int data = 1, pipeline = 1, tensor = 1, sharded = 1;
+  std::vector<int> parts = {1};  ///< of each axis that layers are split over, together `tensor`
   std::int64_t workers() const { return static_cast<std::int64_t>(data) * pipeline * tensor * sharded; }
 };
 
@@ -33,7 +35,9 @@ std::vector<int> divisors(int number) {
 /// What is not told of `data` is what the others leave.
 Sizes sizes_of(const StrategyInput& input) {
   const auto size = [&](const char* axis) { return whole_option(input.spec, axis, 1, 1, 1 << 20); };
-  Sizes sizes{1, size("pipeline"), size("tensor"), size("sharded")};
+  Sizes sizes{1, size("pipeline"), 1, size("sharded")};
+  if (input.spec.options.contains("tensor")) sizes.parts = mesh_option(input.spec, "tensor");
+  for (const int each : sizes.parts) sizes.tensor = static_cast<int>(std::min<std::int64_t>(static_cast<std::int64_t>(sizes.tensor) * each, 1 << 20));
   const auto others = sizes.workers();
   const bool told = input.spec.options.count("data") > 0;
   sizes.data = told ? size("data") : others <= input.workers ? static_cast<int>(input.workers / others) : 1;
@@ -79,7 +83,8 @@ void require_level(const Spec& spec, const Sizes& sizes) {
 
 }  // namespace
 
-/// A mesh: stages over axis "pipeline", each stage replicated over "data" and "sharded", and its layers split over "tensor", whose places stand together.
+/// A mesh: stages over axis "pipeline", each stage replicated over "data" and "sharded", and its layers split over "tensor", whose places stand together;
+/// tensor=2x3 is two axes of those, with split=…/….
 /// Over "sharded" replicas share what the optimizer keeps, as `sharded[level=1]` does; with neither stages nor split layers all that `sharded` does, level 3 unless told.
 /// Options: data, pipeline, tensor, sharded (sizes, 1 unless told; data is what the others leave); those of `pipeline`; split, sequence of `tensor`; level=1; or those of `sharded`.
 /// Errors: invalid_argument for a mesh that does not match the workers, and those of the strategies that it is made of, with numbers that would do.
@@ -107,7 +112,7 @@ Plan hybrid(const StrategyInput& input) {
     auto plan = pipeline_by_options(each, sizes.pipeline, sizes.data * sizes.sharded);
     plan.replicas = sizes.data;
     plan.shards = sizes.sharded;
-    plan.parts = sizes.tensor;
+    plan.parts = sizes.parts;
     return plan;
   };
   if (sizes.tensor == 1) {
@@ -118,13 +123,13 @@ Plan hybrid(const StrategyInput& input) {
     return pipeline_plan(input, form(input));
   }
   require_whole_norms(input, sizes.tensor);
-  const auto options = split_by_options(input);
-  const auto part = split_graph(input.graph, options, 0, sizes.tensor);
+  const auto axes = split_by_options(input, sizes.parts, "tensor");
+  const auto part = split_graph(input.graph, axes, 0);
   const auto of = of_part(input, part);
   auto plan = form(of);
   if (plan.deferred_statistics)
     throw Error(Code::unsupported, "[hybrid] unsupported: statistics of split maps that are updated once a step; got batch-norm=deferred with axis tensor, expected batch-norm=micro");
-  plan.split = split_words(options);
+  plan.split = split_words(axes);
   return pipeline_plan(of, plan);
 }
 

@@ -112,7 +112,6 @@ class StageRunner {
   std::vector<std::vector<int>> inputs_;    ///< input layers that each stage reads
   std::vector<at::ScalarType> types_;       ///< of each layer's value; empty where nothing crosses
   std::vector<Lead> leads_;                 ///< by stage
-  int part_ = 0, parts_ = 1;                ///< of the network
   std::optional<DeferredStatistics> deferred_;
   std::vector<std::size_t> cuts_;           ///< where recomputed segments of a single stage begin and end; empty: none
   std::map<Key, Flight> flights_;           ///< by stage
