@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -37,7 +36,7 @@ Sizes sizes_of(const StrategyInput& input) {
   const auto size = [&](const char* axis) { return whole_option(input.spec, axis, 1, 1, 1 << 20); };
   Sizes sizes{1, size("pipeline"), 1, size("sharded")};
   if (input.spec.options.contains("tensor")) sizes.parts = mesh_option(input.spec, "tensor");
-  for (const int each : sizes.parts) sizes.tensor = static_cast<int>(std::min<std::int64_t>(static_cast<std::int64_t>(sizes.tensor) * each, 1 << 20));
+  sizes.tensor = product(sizes.parts);
   const auto others = sizes.workers();
   const bool told = input.spec.options.count("data") > 0;
   sizes.data = told ? size("data") : others <= input.workers ? static_cast<int>(input.workers / others) : 1;
@@ -45,7 +44,7 @@ Sizes sizes_of(const StrategyInput& input) {
     const auto fitting = input.workers % others == 0 ? fmt::format("data={}", input.workers / others)
                                                      : fmt::format("pipeline x tensor x sharded that divides {}: {}", input.workers, fmt::join(divisors(input.workers), ", "));
     throw Error(Code::invalid_argument, fmt::format("[hybrid] a mesh has as many places as there are workers; got data={} x pipeline={} x tensor={} x sharded={} = {} for {} workers, "
-                                                    "expected {}", sizes.data, sizes.pipeline, sizes.tensor, sizes.sharded, sizes.workers(), input.workers, fitting));
+                                                    "expected {}", sizes.data, sizes.pipeline, fmt::join(sizes.parts, "x"), sizes.sharded, sizes.workers(), input.workers, fitting));
   }
   return sizes;
 }
@@ -78,7 +77,7 @@ void require_level(const Spec& spec, const Sizes& sizes) {
   if (whole_option(spec, "level", 1, 1, 3) != 1)
     throw Error(Code::invalid_argument, fmt::format("[hybrid] beside axes pipeline and tensor, axis sharded divides what the optimizer keeps, and neither gradients nor parameters; got level={} with "
                                                     "pipeline={},tensor={},sharded={}, expected level=1 or none, or a mesh of data and sharded alone: hybrid[sharded={},level={}]", level->second,
-                                                    sizes.pipeline, sizes.tensor, sizes.sharded, sizes.sharded, level->second));
+                                                    sizes.pipeline, fmt::join(sizes.parts, "x"), sizes.sharded, sizes.sharded, level->second));
 }
 
 }  // namespace
@@ -107,7 +106,7 @@ Plan hybrid(const StrategyInput& input) {
   const auto schedule = input.spec.options.find("schedule");
   if (schedule != input.spec.options.end() && sizes.sharded * sizes.tensor > 1 && !builtin_pipeline_schedules().at(schedule->second).make.synchronous)
     throw Error(Code::unsupported, fmt::format("[hybrid] unsupported: shards and parts of asynchronous stages; got schedule={} with sharded={},tensor={}, expected 1 of both, or a synchronous "
-                                               "schedule", schedule->second, sizes.sharded, sizes.tensor));
+                                               "schedule", schedule->second, sizes.sharded, fmt::join(sizes.parts, "x")));
   const auto form = [&](const StrategyInput& each) {
     auto plan = pipeline_by_options(each, sizes.pipeline, sizes.data * sizes.sharded);
     plan.replicas = sizes.data;

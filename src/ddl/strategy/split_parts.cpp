@@ -15,12 +15,6 @@
 namespace ddl {
 namespace {
 
-int product(const std::vector<int>& sizes) {
-  int all = 1;
-  for (const int size : sizes) all *= size;
-  return all;
-}
-
 std::int64_t largest(const std::vector<Ranges>& parts) {
   std::int64_t most = 0;
   for (const auto& ranges : parts) most = std::max(most, size_of(ranges));
@@ -72,13 +66,20 @@ StrategyInput of_part(const StrategyInput& input, const ModelGraph& part) {
   return of;
 }
 
+int product(const std::vector<int>& sizes) {
+  int all = 1;
+  for (const int size : sizes) all *= size;
+  return all;
+}
+
 std::vector<int> mesh_option(const Spec& spec, const std::string& option) {
+  constexpr int kMost = 1 << 20;
   std::vector<int> sizes;
   for (const auto& word : split(spec.options.at(option), 'x')) {
     int size = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
-    if (error != std::errc() || end != word.data() + word.size() || size < 1 || size > 1 << 20)
-      throw Error(Code::invalid_argument, fmt::format("[{}] {}; got '{}', expected a whole number from 1 to {}, or of several axes one each, as 2x3", spec.name, option, spec.options.at(option), 1 << 20));
+    if (error != std::errc() || end != word.data() + word.size() || size < 1 || size > kMost / product(sizes))
+      throw Error(Code::invalid_argument, fmt::format("[{}] {}; got '{}', expected a whole number from 1 to {}, or of several axes one each, as 2x3", spec.name, option, spec.options.at(option), kMost));
     sizes.push_back(size);
   }
   return sizes;

@@ -15,7 +15,8 @@ StrategyInput of_part(const StrategyInput& input, const ModelGraph& part);
 /// As the options split and sequence say; without a word, megatron for networks that have attention, else channels. Over axes of these sizes, which option
 /// `mesh_word` says. Errors: invalid_argument where those are not as many.
 std::vector<SplitAxis> split_by_options(const StrategyInput& input, const std::vector<int>& sizes, const char* mesh_word);
-/// Sizes of a mesh in a user's words: "4", "2x3". Errors: invalid_argument.
+/// Sizes of a mesh in a user's words: "4", "2x3"; and how many places it has. Errors: invalid_argument.
+int product(const std::vector<int>& sizes);
 std::vector<int> mesh_option(const Spec& spec, const std::string& option);
 /// "1x6, 2x3, 3x2, 6x1": all meshes of so many axes for so many workers; the first of them where there are many.
 std::string meshes_for(int workers, std::size_t axes);

@@ -24,10 +24,8 @@ std::vector<int> sizes_of(const StrategyInput& input) {
                                                     meshes_for(input.workers, axes)));
   }
   const auto sizes = mesh_option(input.spec, "mesh");
-  std::int64_t places = 1;
-  for (const int size : sizes) places *= size;
-  if (places != input.workers)
-    throw Error(Code::invalid_argument, fmt::format("[tensor] a mesh has as many places as there are workers; got mesh={} = {} for {} workers, expected mesh={}", options.at("mesh"), places,
+  if (product(sizes) != input.workers)
+    throw Error(Code::invalid_argument, fmt::format("[tensor] a mesh has as many places as there are workers; got mesh={} = {} for {} workers, expected mesh={}", options.at("mesh"), product(sizes),
                                                     input.workers, meshes_for(input.workers, sizes.size())));
   return sizes;
 }
