@@ -67,7 +67,7 @@ void Executor::adopt(Plan plan) {
     for (const int task : tasks) queue_of_[static_cast<std::size_t>(task)] = queues_.size();
     queues_.push_back({tasks});
   }
-  if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_, worker_);
+  if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_);
   if (!channels_) channels_ = std::make_unique<Channels>(plan_, worker_, communicator_);
   adopt_buckets();
   if (plan_.asynchronous() && !asynchronous_) asynchronous_ = std::make_unique<Asynchronous>(plan_, worker_, network_, optimizer_);

@@ -28,7 +28,7 @@ namespace ddl {
 class StageRunner {
  public:
   /// All but the plan are kept by reference. The network has the layers of the stages that tasks of the plan's worker are of.
-  StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan, int worker);
+  StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan);
 
   /// `graph` with what a network of `stages` must not do: write over a value that came from another stage.
   static ModelGraph prepare(ModelGraph graph, const std::vector<Stage>& stages);
