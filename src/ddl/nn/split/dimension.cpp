@@ -109,10 +109,11 @@ std::vector<Dimension> dimensions_of(const ModelGraph& graph) {
   const auto last = last_dimensions(graph);
   for (std::size_t i = 0; i < graph.layers.size(); ++i) {
     const auto& layer = graph.layers[i];
-    if (layer.kind == LayerKind::script) continue;
+    // Images that are flattened at once are never split.
+    if (layer.kind == LayerKind::script || layer.kind == LayerKind::input) continue;
     if (layer.shape.size() == 3)
       all.insert({Dimension::channels, Dimension::height, Dimension::width});
-    else if (layer.kind != LayerKind::input)
+    else
       all.insert(last[i]);
     if (layer.shape.size() == 2) all.insert(Dimension::sequence);
     if (layer.kind == LayerKind::attention) all.insert(Dimension::heads);
