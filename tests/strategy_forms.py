@@ -35,6 +35,9 @@ FORMS = {
     # Their workers are threads of one process.
     "data[in-process=parallel]": 3,
     "data[in-process=mirrored]": 3,
+    # Layers over two axes of workers.
+    "tensor[split=height/channels,mesh=2x2]": 4,
+    "hybrid[tensor=2x2,split=hidden+vocabulary/features]": 4,
 }
 
 

@@ -47,6 +47,11 @@ Initialiser Initialiser::glorot_uniform(std::int64_t fan_in, std::int64_t fan_ou
   return uniform(std::sqrt(6.0F / static_cast<float>(fan_in + fan_out)));
 }
 
+const std::vector<IndexRange>* TensorPiece::along(int dimension) const {
+  const auto found = std::find_if(cuts.begin(), cuts.end(), [&](const Cut& cut) { return cut.dimension == dimension; });
+  return found == cuts.end() ? nullptr : &found->ranges;
+}
+
 std::int64_t ParameterSpec::elements() const { return elements_of(shape); }
 
 std::int64_t ModelGraph::parameters() const { return elements(layers, true); }

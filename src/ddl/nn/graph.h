@@ -37,8 +37,9 @@ enum class LayerKind : std::uint8_t {
   // Of networks that are split among workers alone (split/split.h):
   exchange,         ///< changes how a value lies on the parts
   bias,             ///< adds a vector along channels or features, once what it is added to is complete
-  batch_moments,    ///< [channels, rows, columns] of a batch -> its means and sums of squared deviations [2 channels], one for the whole batch
-  batch_normalise,  ///< batch norm with the moments of all parts, [parts * 2 channels], each weighted by its pixels
+  batch_moments,    ///< [channels, rows, columns] of a batch -> its means and, a sample, sums of squared deviations [1, 2 channels], one for the whole batch
+  merge_moments,    ///< of several parts of maps [parts, 2 channels] -> of those maps [1, 2 channels]
+  batch_normalise,  ///< batch norm with the moments of all parts, [parts, 2 channels], each weighted by its pixels
 };
 
 /// How a tensor starts.
@@ -73,11 +74,17 @@ struct IndexRange {
   bool operator==(const IndexRange&) const = default;
 };
 
-/// Which part of a whole tensor this is: those indices of one dimension, in this order. Of values, dimensions are those of a sample.
+/// Which part of a whole tensor this is: those indices of each dimension that is cut, in this order. Of values, dimensions are those of a sample.
 struct TensorPiece {
+  struct Cut {
+    int dimension = 0;
+    std::vector<IndexRange> ranges = {};
+    bool operator==(const Cut&) const = default;
+  };
   std::vector<std::int64_t> whole = {};    ///< shape
-  int dimension = 0;
-  std::vector<IndexRange> ranges = {};
+  std::vector<Cut> cuts = {};              ///< one of a dimension, ascending
+  /// Of a dimension; null where it is not cut.
+  const std::vector<IndexRange>* along(int dimension) const;
   bool operator==(const TensorPiece&) const = default;
 };
 
@@ -88,8 +95,9 @@ struct ParameterSpec {
   Initialiser initialiser = {};
   bool trainable = true;
   std::optional<TensorPiece> piece = {};  ///< of a split network's: which part of the whole network's it is; it starts as that does
-  /// Every part of a split network has all of it but sees its gradient in part: those of all parts are to be added.
-  bool partial_gradient = false;
+  std::vector<int> cut_along = {};        ///< axes of the split (split/split.h) whose places have pieces of their own; along the others they have the same
+  /// Axes along which every place has all of it, or the same piece, but sees its gradient in part: those of all places are to be added.
+  std::vector<int> partial_along = {};
 
   std::int64_t elements() const;
 };
@@ -127,7 +135,7 @@ struct Attributes {
   std::string file = {};                     ///< script
   Pair padding_after = -1;                   ///< conv2d, pools: below and to the right where that differs from `padding`; -1: it does not
   IndexRange words = {};                     ///< embedding: whose vectors are here, of others it gives zeros; empty: all
-  std::vector<std::int64_t> counts = {};     ///< batch_normalise: pixels of each part's maps
+  std::vector<std::int64_t> counts = {};     ///< batch_normalise, merge_moments: pixels of each part's maps
 };
 
 /// What an exchange moves between the parts of a split network, in one of its directions.
@@ -141,11 +149,14 @@ enum class Move : std::uint8_t {
   halo_add,        ///< overlapping pieces of a gradient -> pieces: what several hold is added
 };
 
-/// Of a layer of kind exchange. Pieces lie along `dimension`; those of a part are ranges of the whole, ascending, and together they are the whole.
+/// Of a layer of kind exchange, between the places of one axis that agree in all others. Pieces lie along `dimension`; those of a place are ranges of the
+/// whole, ascending, and together they are the whole.
 struct PartExchange {
   Move forward = Move::none, backward = Move::none;
+  int axis = 0;
+  int part = 0, parts = 1;                          ///< this place, of how many of the axis
   int dimension = 0;
-  std::vector<std::int64_t> whole = {};             ///< shape of a sample, or of what a batch has once
+  std::vector<std::int64_t> whole = {};             ///< shape of a sample, or of what a batch has once, as far as other axes leave it
   std::vector<std::vector<IndexRange>> before = {};  ///< of each part, where its input is a piece
   std::vector<std::vector<IndexRange>> after = {};   ///< of each part, where its output is
   bool per_batch = false;                           ///< the value is one for the whole batch: its first dimension is 1
@@ -159,8 +170,11 @@ struct Keeps {
   bool inputs = false;
   bool output = false;
   std::int64_t extra = 0;  ///< elements of fp32
+  std::int64_t padded = 0; ///< elements of its input with the padding around it, where that is made in memory
   bool view = false;       ///< its output is its input's memory
   bool can_overwrite = false;
+
+  std::int64_t own() const { return extra + padded; }  ///< elements besides inputs and output
 };
 
 /// One layer: what it computes and what that costs, known before any tensor exists. Shapes are those of one sample:

@@ -59,7 +59,7 @@ void count_kept(ModelGraph& graph) {
     layer.in_place = last_use[over] == i && !read_twice && kept_by[over] == 0 && !somebody_elses;
   }
   for (std::size_t i = 0; i < n; ++i) {
-    if (learns[i]) layers[i].kept_elements = layers[i].keeps.extra;
+    if (learns[i]) layers[i].kept_elements = layers[i].keeps.own();
     if (kept_by[i] > 0) layers[i].kept_elements += elements_of(layers[i].shape);
   }
 }

@@ -49,9 +49,11 @@ at::Tensor Network::make(const ParameterSpec& spec, std::uint64_t index) const {
   auto values = at::empty(whole.shape, at::kFloat);
   initialise(whole, options_.seed, index, values.data_ptr<float>());
   if (spec.piece) {
-    std::vector<at::Tensor> some;
-    for (const auto& [begin, end] : spec.piece->ranges) some.push_back(values.narrow(spec.piece->dimension, begin, end - begin));
-    values = at::cat(some, spec.piece->dimension);
+    for (const auto& [dimension, ranges] : spec.piece->cuts) {
+      std::vector<at::Tensor> some;
+      for (const auto& [begin, end] : ranges) some.push_back(values.narrow(dimension, begin, end - begin));
+      values = at::cat(some, dimension);
+    }
   }
   values = values.to(options_.device, options_.type);
   return spec.shape.size() == 4 ? values.contiguous(format_) : values;

@@ -40,6 +40,19 @@ bool Plan::asynchronous() const {
   return std::any_of(roles.begin(), roles.end(), [](const Role& role) { return depth(role) > 0; });
 }
 
+std::vector<int> Plan::part_axes() const {
+  std::vector<int> sizes;
+  for (const auto& axis : mesh.axes)
+    if (!split.empty() && axis.name.starts_with("tensor")) sizes.push_back(axis.size);
+  return sizes;
+}
+
+int Plan::parts() const {
+  int product = 1;
+  for (const int size : part_axes()) product *= size;
+  return product;
+}
+
 int Plan::role_number(int worker) const {
   const auto after = std::upper_bound(roles.begin(), roles.end(), worker, [](int number, const Role& role) { return number < role.first; });
   if (after != roles.begin() && worker < std::prev(after)->first + std::prev(after)->count) return static_cast<int>(after - roles.begin()) - 1;

@@ -134,8 +134,8 @@ struct Plan {
   int local_from = kNone;            ///< from this step on each worker follows the gradient of the mean over its own samples, and replicas differ
   int hops = 1;                      ///< of messages within a role: how often they are exchanged until what one worker says has reached all
   Serving serving = {};
-  /// Dimensions that each worker's network is split along, over axis "tensor" (nn/split/split.h), by name; empty: workers have whole layers. Stages and
-  /// tasks are then of the layers of such a part.
+  /// Dimensions that each worker's network is split along (nn/split/split.h), by name, those of one axis after the other's, "height/channels"; empty: workers have
+  /// whole layers. Stages and tasks are then of the layers of such a part. Its axes are the mesh's last: "tensor", or of several "tensor 1", "tensor 2", …
   std::string split = {};
   bool in_process = false;           ///< workers are threads of one process
 
@@ -145,6 +145,10 @@ struct Plan {
   /// The part of the batch that a worker sees, and how many there are.
   int share_of(int worker) const { return mesh.coordinate("data", worker) * mesh.size("sharded") + mesh.coordinate("sharded", worker); }
   int shares() const { return mesh.size("data") * mesh.size("sharded"); }
+  /// Places of each axis that the network is split over, and how many parts those are; a worker's part.
+  std::vector<int> part_axes() const;
+  int parts() const;
+  int part_of(int worker) const { return worker % parts(); }
   /// Whether some task is done on a batch of a later step.
   bool asynchronous() const;
 };

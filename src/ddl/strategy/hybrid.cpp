@@ -20,6 +20,7 @@ namespace {
 /// Sizes of the mesh's axes.
 struct Sizes {
   int data = 1, pipeline = 1, tensor = 1, sharded = 1;
+  std::vector<int> parts = {1};  ///< of each axis that layers are split over, together `tensor`
   std::int64_t workers() const { return static_cast<std::int64_t>(data) * pipeline * tensor * sharded; }
 };
 
@@ -33,7 +34,9 @@ std::vector<int> divisors(int number) {
 /// What is not told of `data` is what the others leave.
 Sizes sizes_of(const StrategyInput& input) {
   const auto size = [&](const char* axis) { return whole_option(input.spec, axis, 1, 1, 1 << 20); };
-  Sizes sizes{1, size("pipeline"), size("tensor"), size("sharded")};
+  Sizes sizes{1, size("pipeline"), 1, size("sharded")};
+  if (input.spec.options.contains("tensor")) sizes.parts = mesh_option(input.spec, "tensor");
+  sizes.tensor = product(sizes.parts);
   const auto others = sizes.workers();
   const bool told = input.spec.options.count("data") > 0;
   sizes.data = told ? size("data") : others <= input.workers ? static_cast<int>(input.workers / others) : 1;
@@ -41,7 +44,7 @@ Sizes sizes_of(const StrategyInput& input) {
     const auto fitting = input.workers % others == 0 ? fmt::format("data={}", input.workers / others)
                                                      : fmt::format("pipeline x tensor x sharded that divides {}: {}", input.workers, fmt::join(divisors(input.workers), ", "));
     throw Error(Code::invalid_argument, fmt::format("[hybrid] a mesh has as many places as there are workers; got data={} x pipeline={} x tensor={} x sharded={} = {} for {} workers, "
-                                                    "expected {}", sizes.data, sizes.pipeline, sizes.tensor, sizes.sharded, sizes.workers(), input.workers, fitting));
+                                                    "expected {}", sizes.data, sizes.pipeline, fmt::join(sizes.parts, "x"), sizes.sharded, sizes.workers(), input.workers, fitting));
   }
   return sizes;
 }
@@ -74,12 +77,13 @@ void require_level(const Spec& spec, const Sizes& sizes) {
   if (whole_option(spec, "level", 1, 1, 3) != 1)
     throw Error(Code::invalid_argument, fmt::format("[hybrid] beside axes pipeline and tensor, axis sharded divides what the optimizer keeps, and neither gradients nor parameters; got level={} with "
                                                     "pipeline={},tensor={},sharded={}, expected level=1 or none, or a mesh of data and sharded alone: hybrid[sharded={},level={}]", level->second,
-                                                    sizes.pipeline, sizes.tensor, sizes.sharded, sizes.sharded, level->second));
+                                                    sizes.pipeline, fmt::join(sizes.parts, "x"), sizes.sharded, sizes.sharded, level->second));
 }
 
 }  // namespace
 
-/// A mesh: stages over axis "pipeline", each stage replicated over "data" and "sharded", and its layers split over "tensor", whose places stand together.
+/// A mesh: stages over axis "pipeline", each stage replicated over "data" and "sharded", and its layers split over "tensor", whose places stand together;
+/// tensor=2x3 is two axes of those, with split=…/….
 /// Over "sharded" replicas share what the optimizer keeps, as `sharded[level=1]` does; with neither stages nor split layers all that `sharded` does, level 3 unless told.
 /// Options: data, pipeline, tensor, sharded (sizes, 1 unless told; data is what the others leave); those of `pipeline`; split, sequence of `tensor`; level=1; or those of `sharded`.
 /// Errors: invalid_argument for a mesh that does not match the workers, and those of the strategies that it is made of, with numbers that would do.
@@ -102,12 +106,12 @@ Plan hybrid(const StrategyInput& input) {
   const auto schedule = input.spec.options.find("schedule");
   if (schedule != input.spec.options.end() && sizes.sharded * sizes.tensor > 1 && !builtin_pipeline_schedules().at(schedule->second).make.synchronous)
     throw Error(Code::unsupported, fmt::format("[hybrid] unsupported: shards and parts of asynchronous stages; got schedule={} with sharded={},tensor={}, expected 1 of both, or a synchronous "
-                                               "schedule", schedule->second, sizes.sharded, sizes.tensor));
+                                               "schedule", schedule->second, sizes.sharded, fmt::join(sizes.parts, "x")));
   const auto form = [&](const StrategyInput& each) {
     auto plan = pipeline_by_options(each, sizes.pipeline, sizes.data * sizes.sharded);
     plan.replicas = sizes.data;
     plan.shards = sizes.sharded;
-    plan.parts = sizes.tensor;
+    plan.parts = sizes.parts;
     return plan;
   };
   if (sizes.tensor == 1) {
@@ -118,13 +122,13 @@ Plan hybrid(const StrategyInput& input) {
     return pipeline_plan(input, form(input));
   }
   require_whole_norms(input, sizes.tensor);
-  const auto options = split_by_options(input);
-  const auto part = split_graph(input.graph, options, 0, sizes.tensor);
+  const auto axes = split_by_options(input, sizes.parts, "tensor");
+  const auto part = split_graph(input.graph, axes, 0);
   const auto of = of_part(input, part);
   auto plan = form(of);
   if (plan.deferred_statistics)
     throw Error(Code::unsupported, "[hybrid] unsupported: statistics of split maps that are updated once a step; got batch-norm=deferred with axis tensor, expected batch-norm=micro");
-  plan.split = split_words(options);
+  plan.split = split_words(axes);
   return pipeline_plan(of, plan);
 }
 

@@ -31,6 +31,7 @@ constexpr Home kHomes[] = {
     {"balance", "model, pipeline, and hybrid with axis pipeline", "strategy pipeline[balance={}]"},
     {"recompute", "model, pipeline, tensor, sharded and hybrid", "--recompute, which goes with every strategy"},
     {"split", "tensor, and of hybrid with axis tensor", "strategy tensor[split={}]"},
+    {"mesh", "tensor", "strategy tensor[mesh={0}] or hybrid[tensor={0}]"},
     {"sequence", "tensor, and of hybrid with axis tensor", "strategy tensor[sequence={}]"},
     {"level", "sharded, and of hybrid with axis sharded", "strategy sharded[level={}]"},
     {"unit", "sharded[level=3]", "strategy sharded[level=3,unit={}]"},

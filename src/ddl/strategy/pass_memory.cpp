@@ -44,7 +44,7 @@ class Walk {
     return std::any_of(segments_.begin(), segments_.end(), [&](const Stage& segment) { return layer >= segment.first && layer < segment.last; });
   }
   std::int64_t bytes(int layer) const { return elements_of(layers_[at(layer)].shape) * (is_per_batch(layers_[at(layer)]) ? 1 : samples_) * input_.element_bytes; }
-  std::int64_t extra(int layer) const { return network_.learns_[at(layer)] ? layers_[at(layer)].keeps.extra * samples_ * input_.element_bytes : 0; }
+  std::int64_t extra(int layer) const { return network_.learns_[at(layer)] ? layers_[at(layer)].keeps.own() * samples_ * input_.element_bytes : 0; }
   std::int64_t logits() const { return logits_bytes(input_, samples_); }
 
   void keep(int value, int until) {

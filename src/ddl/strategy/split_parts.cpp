@@ -1,7 +1,12 @@
 #include "ddl/strategy/split_parts.h"
 
 #include <algorithm>
+#include <charconv>
+#include <functional>
 #include <map>
+#include <utility>
+
+#include <fmt/ranges.h>
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
@@ -9,10 +14,6 @@
 
 namespace ddl {
 namespace {
-
-ModelGraph part_of_network(const Plan& plan, const ModelGraph& whole, int part) {
-  return split_graph(whole, split_options({"tensor", {{"split", plan.split}}}), part, plan.mesh.size("tensor"));
-}
 
 std::int64_t largest(const std::vector<Ranges>& parts) {
   std::int64_t most = 0;
@@ -65,12 +66,50 @@ StrategyInput of_part(const StrategyInput& input, const ModelGraph& part) {
   return of;
 }
 
-SplitOptions split_by_options(const StrategyInput& input) {
+int product(const std::vector<int>& sizes) {
+  int all = 1;
+  for (const int size : sizes) all *= size;
+  return all;
+}
+
+std::vector<int> mesh_option(const Spec& spec, const std::string& option) {
+  constexpr int kMost = 1 << 20;
+  std::vector<int> sizes;
+  for (const auto& word : split(spec.options.at(option), 'x')) {
+    int size = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), size);
+    if (error != std::errc() || end != word.data() + word.size() || size < 1 || size > kMost / product(sizes))
+      throw Error(Code::invalid_argument, fmt::format("[{}] {}; got '{}', expected a whole number from 1 to {}, or of several axes one each, as 2x3", spec.name, option, spec.options.at(option), kMost));
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+std::string meshes_for(int workers, std::size_t axes) {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::string> all;
+  const std::function<void(const std::string&, int, std::size_t)> add = [&](const std::string& before, int left, std::size_t more) {
+    if (more == 1) all.push_back(before + std::to_string(left));
+    for (int size = 1; more > 1 && size <= left && all.size() < kMost; ++size)
+      if (left % size == 0) add(before + std::to_string(size) + "x", left / size, more - 1);
+  };
+  add("", workers, axes);
+  return join(all, ", ");
+}
+
+std::vector<SplitAxis> split_by_options(const StrategyInput& input, const std::vector<int>& sizes, const char* mesh_word) {
   auto spec = input.spec;
   const auto& layers = input.graph.layers;
   const bool attends = std::any_of(layers.begin(), layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::attention; });
   spec.options.emplace("split", attends ? "megatron" : "channels");
-  return split_options(spec);
+  const auto options = split_options(spec);
+  if (options.size() != sizes.size())
+    throw Error(Code::invalid_argument, fmt::format("[{}] each axis that a network is split over has dimensions of its own; got {} of {} with split={}, which are dimensions of {}, expected {}={}, or as "
+                                                    "many dimensions, as split={}", spec.name, mesh_word, fmt::join(sizes, "x"), spec.options.at("split"), options.size(), mesh_word,
+                                                    meshes_for(product(sizes), options.size()), sizes.size() == 1 ? "height" : attends ? "megatron/sequence" : "height/channels"));
+  std::vector<SplitAxis> axes;
+  for (std::size_t i = 0; i < sizes.size(); ++i) axes.push_back({options[i], sizes[i]});
+  return axes;
 }
 
 void require_whole_norms(const StrategyInput& input, int parts) {
@@ -79,20 +118,28 @@ void require_whole_norms(const StrategyInput& input, int parts) {
                                                "adamw, or strategy data, pipeline or sharded with it", input.spec.name, parts, input.optimizer_word));
 }
 
-std::string split_words(const SplitOptions& options) {
-  std::vector<std::string> words;
-  for (const auto dimension : options.dimensions) words.emplace_back(name(dimension));
-  return join(words, "+");
+std::string split_words(const std::vector<SplitAxis>& axes) {
+  std::vector<SplitOptions> options;
+  for (const auto& axis : axes) options.push_back(axis.options);
+  return words_of(options);
+}
+
+std::vector<SplitAxis> axes_of(const Plan& plan) {
+  std::vector<SplitAxis> axes;
+  if (plan.split.empty()) return axes;
+  const auto sizes = plan.part_axes();
+  for (auto& options : split_from_words(plan.split)) axes.push_back({std::move(options), sizes.at(axes.size())});
+  return axes;
 }
 
 ModelGraph graph_of(const Plan& plan, const ModelGraph& whole, int worker) {
-  return plan.split.empty() ? whole : part_of_network(plan, whole, plan.mesh.coordinate("tensor", worker));
+  return plan.split.empty() ? whole : split_graph(whole, axes_of(plan), plan.part_of(worker));
 }
 
 std::vector<ModelGraph> parts_of(const Plan& plan, const ModelGraph& whole) {
   if (plan.split.empty()) return {whole};
   std::vector<ModelGraph> parts;
-  for (int part = 0; part < plan.mesh.size("tensor"); ++part) parts.push_back(part_of_network(plan, whole, part));
+  for (int part = 0; part < plan.parts(); ++part) parts.push_back(split_graph(whole, axes_of(plan), part));
   return parts;
 }
 
@@ -110,7 +157,7 @@ Goal goal_of(Move move) {
   return Goal::barrier;
 }
 
-MoveBuffer move_buffer(const PartExchange& how, bool forward, int parts) {
+MoveBuffer move_buffer(const PartExchange& how, bool forward) {
   const auto move = forward ? how.forward : how.backward;
   const auto& from = forward ? how.before : how.after;
   const auto& to = forward ? how.after : how.before;
@@ -118,10 +165,10 @@ MoveBuffer move_buffer(const PartExchange& how, bool forward, int parts) {
   const auto per_index = all / std::max<std::int64_t>(1, how.whole[static_cast<std::size_t>(how.dimension)]);
   switch (move) {
     case Move::all_reduce: return {all, 1};
-    case Move::all_gather: return {largest(from) * per_index, parts};
-    case Move::reduce_scatter: return {largest(to) * per_index, parts};
+    case Move::all_gather: return {largest(from) * per_index, how.parts};
+    case Move::reduce_scatter: return {largest(to) * per_index, how.parts};
     case Move::halo:
-    case Move::halo_add: return {largest_overlap(from, to) * per_index, parts};
+    case Move::halo_add: return {largest_overlap(from, to) * per_index, how.parts};
     case Move::none:
     case Move::slice: break;
   }

@@ -77,6 +77,8 @@ TEST(StrategyConformance, PlansOfMeshesAreSound) {
   for (const auto& network : builtin_models().entries()) {
     const auto graph = network.make({network.name, {}}, natural_shape(network.name));
     for (const auto& [form, workers] : std::vector<Mesh>{{"tensor", 2}, {"tensor", 4}, {"tensor[sequence=on]", 3}, {"tensor[split=height]", 2}, {"tensor[recompute=always]", 8},
+                                                         {"tensor[split=height/channels,mesh=2x2]", 4}, {"tensor[split=channels/width,mesh=3x2]", 6}, {"tensor[split=megatron/sequence,mesh=2x3]", 6},
+                                                         {"hybrid[data=2,pipeline=2,tensor=2x2,split=height/channels]", 16}, {"hybrid[pipeline=2,sharded=2,tensor=2x2,split=sequence/heads+hidden]", 16},
                                                          {"hybrid[data=2,pipeline=2,tensor=2]", 8}, {"hybrid[pipeline=3,tensor=2]", 48}, {"hybrid[tensor=4,split=channels]", 64},
                                                          {"hybrid[pipeline=4,tensor=8,schedule=zb-h1]", 64}, {"hybrid[data=2,sharded=4]", 8}, {"hybrid[sharded=2,level=1]", 6},
                                                          {"hybrid[data=2,pipeline=2,tensor=2,sharded=2]", 16}, {"hybrid[pipeline=2,sharded=3]", 6}, {"hybrid[pipeline=2,tensor=2,schedule=interleaved-1f1b,chunks=2]", 8}}) {

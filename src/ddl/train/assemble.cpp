@@ -39,24 +39,29 @@ void for_each_parameter(const Plan& plan, int worker, Network& part, Device& dev
   }
 }
 
-/// The indices that a piece has, of a tensor that is whole.
-template <typename Visit>
-void for_each_range(const TensorPiece& piece, const at::Tensor& whole, const at::Tensor& of_piece, const Visit& visit) {
+/// Copies a piece to where it belongs in what is whole; `cut`: from that one of its dimensions on.
+void put(const TensorPiece& piece, const at::Tensor& of_piece, const at::Tensor& whole, std::size_t cut = 0) {
+  if (cut == piece.cuts.size()) {
+    whole.copy_(of_piece);
+    return;
+  }
   std::int64_t at = 0;
-  for (const auto& [begin, end] : piece.ranges) {
-    visit(whole.narrow(piece.dimension, begin, end - begin), of_piece.narrow(piece.dimension, at, end - begin));
+  const auto& [dimension, ranges] = piece.cuts[cut];
+  for (const auto& [begin, end] : ranges) {
+    put(piece, of_piece.narrow(dimension, at, end - begin), whole.narrow(dimension, begin, end - begin), cut + 1);
     at += end - begin;
   }
 }
 
-/// The same where layers are split: `values` has the whole parameter's shape. Pieces come from the first who have them, each from its place on axis "tensor"; what
+/// The same where layers are split: `values` has the whole parameter's shape. Pieces come from the first who have them; what
 /// the worker has itself is as it has it.
 void for_each_split_parameter(const Plan& plan, int worker, const ModelGraph& whole, Network& part, Device& device, Communicator& communicator, const Take& take) {
   std::vector<std::vector<ParameterSpec>> specs;  // by part
   for (const auto& each : parts_of(plan, whole)) specs.push_back(each.parameter_specs());
   const auto holders = first_holders(plan, static_cast<int>(specs[0].size()));
   const auto& numbers = part.parameter_numbers();
-  const auto own_part = static_cast<std::size_t>(plan.mesh.coordinate("tensor", worker));
+  const auto axes = axes_of(plan);
+  const auto own_part = static_cast<std::size_t>(plan.part_of(worker));
   const auto options = part.tensor_options().device(at::kCPU);
   std::size_t next = 0;
   for (std::size_t i = 0; i < specs[0].size(); ++i) {
@@ -64,16 +69,17 @@ void for_each_split_parameter(const Plan& plan, int worker, const ModelGraph& wh
     const auto own = has ? fetch(device, part.parameters()[next++].detach()).contiguous() : at::Tensor();
     const auto& piece = specs[own_part][i].piece;
     auto values = at::empty(piece ? piece->whole : specs[0][i].shape, options);
-    for (std::size_t p = 0; p < (piece ? specs.size() : 1); ++p) {
+    for (std::size_t p = 0; p < specs.size(); ++p) {
+      if (first_with(axes, specs[p][i], static_cast<int>(p)) != static_cast<int>(p)) continue;
       const int holder = holders[i] + static_cast<int>(p);
       auto came = holder == worker ? own.clone() : at::empty(specs[p][i].shape, options);
       communicator.broadcast(buffer_of(came), holder).wait();
       if (!piece)
         values.copy_(came);
       else
-        for_each_range(*specs[p][i].piece, values, came, [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
+        put(*specs[p][i].piece, came, values);
     }
-    if (has && piece) for_each_range(*piece, values, own, [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
+    if (has && piece) put(*piece, own, values);
     take(i, piece ? at::Tensor() : own, values);
   }
 }
@@ -135,8 +141,9 @@ void assemble(const Plan& plan, int worker, Network& part, Device& device, Commu
       const auto own = fetch(device, part.buffers()[next++]).to(at::kDouble);
       const auto both = at::stack({own, at::ones_like(own)});
       if (i < specs.size() && specs[i].piece) {
-        const TensorPiece rows{{}, specs[i].piece->dimension + 1, specs[i].piece->ranges};
-        for_each_range(rows, sums, both, [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
+        auto rows = *specs[i].piece;
+        for (auto& cut : rows.cuts) ++cut.dimension;
+        put(rows, both, sums);
       } else {
         sums.copy_(both.view({2, -1}));
       }

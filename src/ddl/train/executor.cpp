@@ -10,6 +10,7 @@
 #include "ddl/core/text.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
+#include "ddl/strategy/split_parts.h"
 #include "ddl/train/assemble.h"
 #include "ddl/train/executor_asynchronous.h"
 #include "ddl/train/executor_serving.h"
@@ -55,7 +56,7 @@ void Executor::adopt(Plan plan) {
   control_task_ = kNone;
   gossips_ = plan_.serving.servers == 0 && std::any_of(own.tasks.begin(), own.tasks.end(), [](const Task& task) { return is_transfer(task) && task.cargo == Cargo::parameters; });
   // All parts of a split network compute the same loss: the first one's counts.
-  has_loss_ = std::find(own.stages.begin(), own.stages.end(), static_cast<int>(plan_.stages.size()) - 1) != own.stages.end() && plan_.mesh.coordinate("tensor", worker_) == 0;
+  has_loss_ = std::find(own.stages.begin(), own.stages.end(), static_cast<int>(plan_.stages.size()) - 1) != own.stages.end() && plan_.part_of(worker_) == 0;
   for (int i = 0; i < static_cast<int>(own.tasks.size()); ++i) {
     const auto& task = own.tasks[static_cast<std::size_t>(i)];
     (communicates(task) ? communication_tasks_ : compute_tasks_).push_back(i);
@@ -66,7 +67,7 @@ void Executor::adopt(Plan plan) {
     for (const int task : tasks) queue_of_[static_cast<std::size_t>(task)] = queues_.size();
     queues_.push_back({tasks});
   }
-  if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_, worker_);
+  if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_);
   if (!channels_) channels_ = std::make_unique<Channels>(plan_, worker_, communicator_);
   adopt_buckets();
   if (plan_.asynchronous() && !asynchronous_) asynchronous_ = std::make_unique<Asynchronous>(plan_, worker_, network_, optimizer_);
@@ -80,6 +81,7 @@ void Executor::adopt_buckets() {
   for (std::size_t i = 0; i < numbers.size(); ++i) place[numbers[i]] = i;
   const auto specs = network_.graph().parameter_specs();
   const auto holders = first_holders(plan_, static_cast<int>(specs.size()));
+  const auto axes = axes_of(plan_);
   std::vector<bool> in_bucket(numbers.size());
   for (const auto& bucket : own.buckets)
     for (const int parameter : bucket.parameters) in_bucket[place.at(parameter)] = true;
@@ -90,9 +92,8 @@ void Executor::adopt_buckets() {
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (in_bucket[i]) among_bucketed_[numbers[i]] = bucketed_.size();
     (in_bucket[i] ? bucketed_ : unbucketed_).push_back(i);
-    // Each part has a piece of its own of what is split, and each shard a part of its own of everything.
-    const bool piece = specs[static_cast<std::size_t>(numbers[i])].piece.has_value();
-    const int own_place = plan_.mesh.coordinate("sharded", worker_) * plan_.mesh.size("tensor") + (piece ? plan_.mesh.coordinate("tensor", worker_) : 0);
+    // The first parts that have a piece have it for all, and each shard a part of its own of everything.
+    const int own_place = plan_.mesh.coordinate("sharded", worker_) * plan_.parts() + first_with(axes, specs[static_cast<std::size_t>(numbers[i])], plan_.part_of(worker_));
     if (holders[static_cast<std::size_t>(numbers[i])] + own_place == worker_) owned_.push_back(i);
   }
   if (own.buckets.empty()) return;

@@ -39,16 +39,14 @@ at::MemoryFormat format_of(std::int64_t dimensions) { return dimensions == 4 ? a
 
 }  // namespace
 
-PartMove::PartMove(const PartExchange& how, bool forward, int part, int parts, at::Tensor from, bool overwrite)
+PartMove::PartMove(const PartExchange& how, bool forward, at::Tensor from, bool overwrite)
     : how_(how),
       move_(forward ? how.forward : how.backward),
       before_(forward ? how.before : how.after),
       after_(forward ? how.after : how.before),
-      part_(part),
-      parts_(parts),
       from_(std::move(from)),
       samples_(from_.size(0)),
-      slot_elements_(move_buffer(how, forward, parts).slot * samples_) {
+      slot_elements_(move_buffer(how, forward).slot * samples_) {
   if (!communicates(move_)) return;
   if (move_ == Move::all_reduce) {
     const auto format = format_of(from_.dim());
@@ -56,15 +54,15 @@ PartMove::PartMove(const PartExchange& how, bool forward, int part, int parts, a
     from_.reset();
     return;
   }
-  buffer_ = at::empty({slot_elements_ * parts}, from_.options());
+  buffer_ = at::empty({slot_elements_ * how.parts}, from_.options());
   if (move_ == Move::all_gather) {
-    slot(part_, from_.size(how.dimension + 1)).copy_(from_);
+    slot(how_.part, from_.size(how.dimension + 1)).copy_(from_);
     from_.reset();
   } else if (move_ == Move::reduce_scatter) {
     fill({{0, how.whole[static_cast<std::size_t>(how.dimension)]}});
     from_.reset();
   } else {
-    fill(before_[static_cast<std::size_t>(part)]);
+    fill(before_[static_cast<std::size_t>(how.part)]);
   }
 }
 
@@ -84,8 +82,8 @@ at::Tensor PartMove::slot(int number, std::int64_t indices) const {
 /// What each part is to have of the ranges that are here, into its slot.
 void PartMove::fill(const Ranges& own) {
   const auto dimension = how_.dimension + 1;
-  for (int other = 0; other < parts_; ++other) {
-    if (other == part_ && move_ != Move::reduce_scatter) continue;
+  for (int other = 0; other < how_.parts; ++other) {
+    if (other == how_.part && move_ != Move::reduce_scatter) continue;
     const auto pieces = common(own, after_[static_cast<std::size_t>(other)]);
     const auto indices = indices_of(pieces);
     if (indices == 0) continue;
@@ -109,12 +107,12 @@ at::Tensor PartMove::result() {
     case Move::all_reduce: return buffer_;
     case Move::slice: {
       std::vector<at::Tensor> pieces;
-      for (const auto& [begin, end] : after_[static_cast<std::size_t>(part_)]) pieces.push_back(from_.narrow(dimension, begin, end - begin));
+      for (const auto& [begin, end] : after_[static_cast<std::size_t>(how_.part)]) pieces.push_back(from_.narrow(dimension, begin, end - begin));
       return pieces.size() == 1 ? pieces.front() : at::cat(pieces, dimension);
     }
     case Move::all_gather: {
       auto all = made(whole);
-      for (int other = 0; other < parts_; ++other) {
+      for (int other = 0; other < how_.parts; ++other) {
         std::int64_t at = 0;
         const auto& ranges = before_[static_cast<std::size_t>(other)];
         const auto piece = slot(other, size_of(ranges));
@@ -126,22 +124,22 @@ at::Tensor PartMove::result() {
       return all;
     }
     // A copy: the other slots are not kept with it.
-    case Move::reduce_scatter: return slot(part_, size_of(after_[static_cast<std::size_t>(part_)])).clone(at::MemoryFormat::Preserve);
+    case Move::reduce_scatter: return slot(how_.part, size_of(after_[static_cast<std::size_t>(how_.part)])).clone(at::MemoryFormat::Preserve);
     case Move::halo:
     case Move::halo_add: break;
   }
-  const auto& mine = after_[static_cast<std::size_t>(part_)];
+  const auto& mine = after_[static_cast<std::size_t>(how_.part)];
   auto all = made(size_of(mine));
   if (move_ == Move::halo_add) all.zero_();
-  for (int other = 0; other < parts_; ++other) {
+  for (int other = 0; other < how_.parts; ++other) {
     const auto pieces = common(mine, before_[static_cast<std::size_t>(other)]);
     const auto indices = indices_of(pieces);
     if (indices == 0) continue;
-    const auto came = other == part_ ? from_ : slot(other, indices);
+    const auto came = other == how_.part ? from_ : slot(other, indices);
     std::int64_t at = 0;
     for (const auto& piece : pieces) {
       const auto place = all.narrow(dimension, piece.in_a, piece.size);
-      const auto values = came.narrow(dimension, other == part_ ? piece.in_b : at, piece.size);
+      const auto values = came.narrow(dimension, other == how_.part ? piece.in_b : at, piece.size);
       move_ == Move::halo_add ? place.add_(values) : place.copy_(values);
       at += piece.size;
     }

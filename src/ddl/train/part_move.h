@@ -17,7 +17,7 @@ namespace ddl {
 class PartMove {
  public:
   /// `from`: this part's value. `overwrite`: an all-reduce may work in its memory. Move::none and Move::slice need no collective: result() is there at once.
-  PartMove(const PartExchange& how, bool forward, int part, int parts, at::Tensor from, bool overwrite = false);
+  PartMove(const PartExchange& how, bool forward, at::Tensor from, bool overwrite = false);
 
   Collective collective() const;
   /// Dense; of the collective.
@@ -35,7 +35,6 @@ class PartMove {
   const PartExchange& how_;
   Move move_;
   const Parts &before_, &after_;   ///< of the value that moves
-  int part_, parts_;
   at::Tensor from_;                ///< as long as it is needed
   std::int64_t samples_;
   std::int64_t slot_elements_;     ///< of all samples

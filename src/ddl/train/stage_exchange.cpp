@@ -59,7 +59,7 @@ bool StageRunner::learns(int stage, const Place& place) const {
 PartMove StageRunner::move_of(int stage, bool forward, at::Tensor from) const {
   const auto& lead = leads_[at(stage)];
   // The gradient of what an exchange made is nobody else's.
-  return {*lead.how, forward, part_, parts_, std::move(from), !forward || lead.overwrites};
+  return {*lead.how, forward, std::move(from), !forward || lead.overwrites};
 }
 
 std::optional<PartMove> StageRunner::begin_exchange(const Task& task) {

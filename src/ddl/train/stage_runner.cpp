@@ -55,11 +55,9 @@ void take_gradients(const std::vector<at::Tensor>& from, const std::vector<at::T
 
 }  // namespace
 
-StageRunner::StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan, int worker)
+StageRunner::StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan)
     : network_(network), device_(device), recipe_(recipe), asynchronous_(plan.asynchronous()), stages_(plan.stages), crossings_(crossings(network.graph(), plan.stages)),
-      leads_(plan.stages.size()),
-      part_(plan.mesh.coordinate("tensor", worker)),
-      parts_(plan.mesh.size("tensor")) {
+      leads_(plan.stages.size()) {
   for (const auto& stage : stages_) inputs_.push_back(inputs_of(network.graph(), stage));
   if (recipe.recompute && stages_.size() == 1) cuts_ = recompute_cuts(network);
   if (!crossings_.empty()) types_ = value_types(network.graph(), network.tensor_options(), recipe.precision);

@@ -28,7 +28,7 @@ namespace ddl {
 class StageRunner {
  public:
   /// All but the plan are kept by reference. The network has the layers of the stages that tasks of the plan's worker are of.
-  StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan, int worker);
+  StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan);
 
   /// `graph` with what a network of `stages` must not do: write over a value that came from another stage.
   static ModelGraph prepare(ModelGraph graph, const std::vector<Stage>& stages);
@@ -112,7 +112,6 @@ class StageRunner {
   std::vector<std::vector<int>> inputs_;    ///< input layers that each stage reads
   std::vector<at::ScalarType> types_;       ///< of each layer's value; empty where nothing crosses
   std::vector<Lead> leads_;                 ///< by stage
-  int part_ = 0, parts_ = 1;                ///< of the network
   std::optional<DeferredStatistics> deferred_;
   std::vector<std::size_t> cuts_;           ///< where recomputed segments of a single stage begin and end; empty: none
   std::map<Key, Flight> flights_;           ///< by stage

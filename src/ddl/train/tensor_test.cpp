@@ -33,10 +33,26 @@ TEST(Tensor, EqualsOneWorkerInFp64) {
   expect_like_one({"lenet"}, {"tensor", "tensor[split=height]", "tensor[split=width+hidden]"}, {2, 3});
 }
 
+// Over two axes and three: what lies along each, exchanged among those who agree on the others.
+TEST(Tensor, OfSeveralAxesEqualsOneWorkerInFp64) {
+  for (const auto* model : {kTransformer, kGpt}) {
+    Trial trial{model};
+    trial.label_smoothing = 0.1;
+    expect_like_one(trial, {"tensor[split=megatron/sequence,mesh=2x2]", "tensor[split=sequence/heads+hidden,mesh=2x2,recompute=always]", "tensor[split=features/hidden+vocabulary,mesh=2x2]"}, {4});
+    expect_like_one(trial, {"tensor[split=megatron/sequence,mesh=2x3]", "tensor[split=features/heads+sequence,mesh=3x2]"}, {6});
+    expect_like_one(trial, {"tensor[split=sequence/heads/hidden,mesh=2x2x2]"}, {8});
+  }
+  expect_like_one({"lenet"}, {"tensor[split=height/channels,mesh=2x2]", "tensor[split=channels/height,mesh=2x2]", "tensor[split=height/width,mesh=2x2]"}, {4});
+  expect_like_one({"lenet"}, {"tensor[split=height/channels,mesh=2x3]", "tensor[split=width/height,mesh=3x2]"}, {6});
+  expect_like_one({"lenet"}, {"tensor[split=height/width/channels,mesh=2x2x2]"}, {8});
+  expect_like_one({"mlp"}, {"tensor[split=hidden/features,mesh=3x1]", "tensor[split=hidden/features,mesh=1x3]"}, {3});
+}
+
 // Batch norm of split maps is that of all of them. MobileNetV2 has 52 one after the other, which is a test of rounding.
 TEST(Tensor, EqualsOneWorkerWithBatchNorm) {
   expect_like_one({"resnet18", "", 4, 2}, {"tensor", "tensor[split=height]"}, {2});
   expect_like_one({"mobilenetv2[dropout=0]", "", 4, 2}, {"tensor"}, {2}, 1e-11);
+  expect_like_one({"resnet18", "", 4, 2}, {"tensor[split=height/channels,mesh=2x2]", "tensor[split=height/width,mesh=2x2]"}, {4});
 }
 
 TEST(Tensor, AccumulatesMicroBatches) {
@@ -50,16 +66,18 @@ TEST(Tensor, ClipsByTheNormOfAllPiecesTogether) {
   trial.clip = 0.05;
   const auto reference = train_rank(trial, 0, 1, nullptr);
   EXPECT_GT(reference.updates.clipped, 0);
-  for (const auto* form : {"tensor", "tensor[sequence=on]", "hybrid[pipeline=2,tensor=2]", "hybrid[data=2,sharded=2]", "hybrid[sharded=2,tensor=2]", "hybrid[sharded=2,pipeline=2]"}) {
+  for (const auto* form : {"tensor", "tensor[sequence=on]", "hybrid[pipeline=2,tensor=2]", "hybrid[data=2,sharded=2]", "hybrid[sharded=2,tensor=2]", "hybrid[sharded=2,pipeline=2]",
+                           "tensor[split=sequence/megatron,mesh=2x2]", "tensor[split=features/hidden,mesh=2x2]"}) {
     trial.strategy = form;
-    const auto outcomes = train(trial, std::string_view(form).starts_with("tensor") ? 2 : 4);
+    const bool pair = std::string_view(form).starts_with("tensor") && std::string_view(form).find("mesh") == std::string_view::npos;
+    const auto outcomes = train(trial, pair ? 2 : 4);
     expect_equal(outcomes, reference, form);
     for (const auto& outcome : outcomes) EXPECT_EQ(outcome.updates.clipped, reference.updates.clipped) << form;
   }
 }
 
 TEST(Tensor, RepeatsBitByBit) {
-  for (const auto* form : {"tensor[sequence=on]", "hybrid[data=2,tensor=2]"}) {
+  for (const auto* form : {"tensor[sequence=on]", "hybrid[data=2,tensor=2]", "tensor[split=megatron/sequence,mesh=2x2]"}) {
     Trial trial{kTransformer, form, 6, 4, at::kFloat};
     const auto first = whole(train(trial, 4), "first");
     EXPECT_TRUE(same_bits(first, whole(train(trial, 4), "second"))) << form;
@@ -101,7 +119,11 @@ TEST(Hybrid, EqualsOneWorkerInFp64) {
                                  {"hybrid[data=2,sharded=2,level=1]", 4},
                                  {"hybrid[sharded=2,pipeline=2,micro=2]", 4},
                                  {"hybrid[sharded=2,tensor=2,sequence=on]", 4},
-                                 {"hybrid[data=2,sharded=2,tensor=2]", 8}};
+                                 {"hybrid[data=2,sharded=2,tensor=2]", 8},
+                                 {"hybrid[data=2,tensor=2x2,split=megatron/sequence]", 8},
+                                 {"hybrid[pipeline=2,tensor=2x2,split=sequence/heads+hidden,micro=2,recompute=always]", 8},
+                                 {"hybrid[pipeline=2,tensor=2x2,split=features/hidden+vocabulary,schedule=zb-h1,micro=2]", 8},
+                                 {"hybrid[sharded=2,tensor=2x2,split=sequence/vocabulary+hidden]", 8}};
   for (const auto* model : {kGpt, kTransformer})
     for (const auto& [form, workers] : meshes) expect_like_one({model, "", 6, 3}, {form}, {workers});
   for (const auto* optimizer : {"adam", "sgd"}) {
@@ -110,7 +132,7 @@ TEST(Hybrid, EqualsOneWorkerInFp64) {
     // Adam divides by what is noise where a gradient is nothing.
     trial.rate = std::string_view(optimizer) == "adam" ? 1e-3 : kRate;
     expect_like_one(trial, {"hybrid[data=2,pipeline=2,tensor=2,micro=3]"}, {8});
-    expect_like_one(trial, {"hybrid[pipeline=2,tensor=2,sharded=2,micro=3]"}, {8});
+    expect_like_one(trial, {"hybrid[pipeline=2,tensor=2,sharded=2,micro=3]", "hybrid[pipeline=2,tensor=2x2,split=height/channels,micro=3]", "hybrid[sharded=2,tensor=2x2,split=channels/width]"}, {8});
   }
 }
 
@@ -118,6 +140,10 @@ TEST(Hybrid, EqualsOneWorkerInFp64) {
 TEST(Hybrid, TiedPiecesStayTied) {
   Trial trial{kGpt, "hybrid[pipeline=2,tensor=2,micro=2]", 6, 4, at::kFloat};
   whole(train(trial, 4), "tied");  // which compares what several hold
+  for (const auto* form : {"hybrid[pipeline=2,tensor=2x2,split=vocabulary/sequence,micro=2]", "hybrid[pipeline=2,tensor=2x2,split=sequence/features,micro=2]"}) {
+    trial.strategy = form;
+    whole(train(trial, 8), form);
+  }
 }
 
 // What parts exchange is in the trace of each, as communication that the same meeting numbers join.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -257,21 +258,30 @@ inline bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Te
 /// The parameters of all ranks together. Those that several hold have the same bits.
 inline std::vector<at::Tensor> whole(const std::vector<Outcome>& outcomes, const std::string& what) {
   std::vector<at::Tensor> all;
-  std::map<std::pair<std::size_t, std::int64_t>, at::Tensor> pieces;  // by parameter and first index
+  std::map<std::pair<std::size_t, std::vector<std::int64_t>>, at::Tensor> pieces;  // by parameter and first indices
   for (const auto& outcome : outcomes)
     for (std::size_t i = 0; i < outcome.numbers.size(); ++i) {
       const auto number = static_cast<std::size_t>(outcome.numbers[i]);
       all.resize(std::max(all.size(), number + 1));
       if (const auto& piece = outcome.specs.at(number).piece) {
         if (!all[number].defined()) all[number] = at::full(piece->whole, std::nan(""), outcome.parameters[i].options());
-        std::int64_t at = 0;
-        for (const auto& [begin, end] : piece->ranges) {
-          const auto own = outcome.parameters[i].narrow(piece->dimension, at, end - begin);
-          const auto [place, is_new] = pieces.try_emplace({number, begin}, own);
-          EXPECT_TRUE(is_new || at::equal(place->second, own)) << what << ": piece from " << begin << " of parameter " << number;
-          all[number].narrow(piece->dimension, begin, end - begin).copy_(own);
-          at += end - begin;
-        }
+        const std::function<void(std::size_t, std::vector<std::int64_t>, const at::Tensor&, const at::Tensor&)> put = [&](std::size_t cut, std::vector<std::int64_t> from, const at::Tensor& to,
+                                                                                                                          const at::Tensor& own) {
+          if (cut == piece->cuts.size()) {
+            const auto [place, is_new] = pieces.try_emplace({number, from}, own);
+            EXPECT_TRUE(is_new || at::equal(place->second, own)) << what << ": piece from " << from.front() << " of parameter " << number;
+            to.detach().copy_(own);
+            return;
+          }
+          std::int64_t at = 0;
+          for (const auto& [begin, end] : piece->cuts[cut].ranges) {
+            auto next = from;
+            next.push_back(begin);
+            put(cut + 1, next, to.narrow(piece->cuts[cut].dimension, begin, end - begin), own.narrow(piece->cuts[cut].dimension, at, end - begin));
+            at += end - begin;
+          }
+        };
+        put(0, {}, all[number], outcome.parameters[i]);
         continue;
       }
       if (all[number].defined())

@@ -120,15 +120,24 @@ struct Dropout : torch::autograd::Function<Dropout> {
 }  // namespace
 
 std::vector<IndexRange> runs_of(const TensorPiece& piece) {
-  std::int64_t outer = 1, inner = 1;
-  for (std::size_t d = 0; d < piece.whole.size(); ++d) {
-    if (static_cast<int>(d) < piece.dimension) outer *= piece.whole[d];
-    if (static_cast<int>(d) > piece.dimension) inner *= piece.whole[d];
+  // From the last dimension to the first: each index of what is before has the runs of what is behind it, which are one where that is whole.
+  std::vector<IndexRange> runs{{0, 1}};
+  std::int64_t inner = 1;
+  for (auto d = static_cast<int>(piece.whole.size()); d-- > 0;) {
+    const auto size = piece.whole[static_cast<std::size_t>(d)];
+    const auto* const cut = piece.along(d);
+    const bool whole_behind = runs.size() == 1 && runs[0] == IndexRange{0, inner};
+    std::vector<IndexRange> all;
+    for (const auto& [begin, end] : cut ? *cut : std::vector<IndexRange>{{0, size}}) {
+      if (whole_behind)
+        all.push_back({begin * inner, end * inner});
+      else
+        for (auto index = begin; index < end; ++index)
+          for (const auto& run : runs) all.push_back({index * inner + run.begin, index * inner + run.end});
+    }
+    runs = std::move(all);
+    inner *= size;
   }
-  const auto along = piece.whole[static_cast<std::size_t>(piece.dimension)];
-  std::vector<IndexRange> runs;
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (const auto& [begin, end] : piece.ranges) runs.push_back({(o * along + begin) * inner, (o * along + end) * inner});
   return runs;
 }
 

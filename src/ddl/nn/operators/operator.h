@@ -62,6 +62,7 @@ at::Tensor run_script(const OperatorContext& c);
 // Of split networks, split.cpp:
 at::Tensor exchange(const OperatorContext& c);
 at::Tensor add_bias(const OperatorContext& c);
+at::Tensor merge_moments(const OperatorContext& c);
 at::Tensor take_moments(const OperatorContext& c);
 at::Tensor normalise_by_moments(const OperatorContext& c);
 

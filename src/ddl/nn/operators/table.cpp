@@ -31,6 +31,7 @@ Operator operator_of(LayerKind kind) {
     case LayerKind::exchange: return exchange;
     case LayerKind::bias: return add_bias;
     case LayerKind::batch_moments: return take_moments;
+    case LayerKind::merge_moments: return merge_moments;
     case LayerKind::batch_normalise: return normalise_by_moments;
     case LayerKind::input: break;
   }

@@ -14,7 +14,10 @@ namespace {
 at::Tensor by_heads(const at::Tensor& x, std::int64_t heads) { return x.unflatten(-1, {heads, x.size(-1) / heads}).transpose(1, 2); }
 
 /// Of a piece of the places, the number of the first.
-std::int64_t first_place(const Layer& layer) { return layer.piece && layer.piece->dimension == 0 ? layer.piece->ranges[0].begin : 0; }
+std::int64_t first_place(const Layer& layer) {
+  const auto* const places = layer.piece ? layer.piece->along(0) : nullptr;
+  return places ? places->front().begin : 0;
+}
 
 /// Causal attention of a piece of the places to all.
 at::Tensor seen_from(const OperatorContext& c) {

@@ -42,25 +42,66 @@ Dimension dimension_from_name(std::string_view word) {
 
 bool SplitOptions::splits(Dimension dimension) const { return std::find(dimensions.begin(), dimensions.end(), dimension) != dimensions.end(); }
 
-SplitOptions split_options(const Spec& spec) {
+namespace {
+
+SplitOptions by_names(const std::string& words) {
+  SplitOptions options;
+  for (const auto& word : split(words, '+')) {
+    const auto dimension = dimension_from_name(word);
+    if (!options.splits(dimension)) options.dimensions.push_back(dimension);
+  }
+  return options;
+}
+
+SplitOptions of_axis(const std::string& words) {
+  if (words == "megatron") return {{Dimension::heads, Dimension::hidden, Dimension::vocabulary}};
+  if (words == "channels") return {{Dimension::channels, Dimension::features, Dimension::hidden, Dimension::vocabulary}};
+  return by_names(words);
+}
+
+/// Of a tensor that two axes both split along one dimension each part would have a part of a part.
+void require_apart(const Spec& spec, const std::vector<SplitOptions>& axes, const std::string& words) {
+  for (std::size_t b = 1; b < axes.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a)
+      for (const auto dimension : axes[a].dimensions)
+        if (axes[b].splits(dimension))
+          throw Error(Code::invalid_argument, fmt::format("[{}] a dimension is split along one axis; got split={} with {} on axes {} and {}, which are {}, expected it on one of them", spec.name,
+                                                          words, name(dimension), a + 1, b + 1, words_of(axes)));
+}
+
+}  // namespace
+
+std::vector<SplitOptions> split_options(const Spec& spec) {
   const auto option = [&](const std::string& key, const std::string& standard) {
     const auto found = spec.options.find(key);
     return found == spec.options.end() ? standard : found->second;
   };
   const auto words = option("split", "megatron");
   const bool sequence = switch_option(spec, "sequence", false);
-  SplitOptions options;
-  if (words == "megatron")
-    options.dimensions = {Dimension::heads, Dimension::hidden, Dimension::vocabulary};
-  else if (words == "channels")
-    options.dimensions = {Dimension::channels, Dimension::features, Dimension::hidden, Dimension::vocabulary};
-  else
-    for (const auto& word : split(words, '+')) {
-      const auto dimension = dimension_from_name(word);
-      if (!options.splits(dimension)) options.dimensions.push_back(dimension);
-    }
-  if (sequence && !options.splits(Dimension::sequence)) options.dimensions.push_back(Dimension::sequence);
-  return options;
+  std::vector<SplitOptions> axes;
+  for (const auto& each : split(words, '/')) axes.push_back(of_axis(each));
+  if (sequence && axes.size() > 1)
+    throw Error(Code::invalid_argument, fmt::format("[{}] sequence=on is of a split along one axis; got sequence=on with split={}, expected sequence among the dimensions of one of the {} axes",
+                                                    spec.name, words, axes.size()));
+  if (sequence && !axes[0].splits(Dimension::sequence)) axes[0].dimensions.push_back(Dimension::sequence);
+  require_apart(spec, axes, words);
+  return axes;
+}
+
+std::string words_of(const std::vector<SplitOptions>& axes) {
+  std::vector<std::string> all;
+  for (const auto& axis : axes) {
+    std::vector<std::string> words;
+    for (const auto dimension : axis.dimensions) words.emplace_back(name(dimension));
+    all.push_back(join(words, "+"));
+  }
+  return join(all, "/");
+}
+
+std::vector<SplitOptions> split_from_words(const std::string& words) {
+  std::vector<SplitOptions> axes;
+  for (const auto& each : split(words, '/')) axes.push_back(by_names(each));
+  return axes;
 }
 
 std::vector<Dimension> dimensions_of(const ModelGraph& graph) {
@@ -68,10 +109,11 @@ std::vector<Dimension> dimensions_of(const ModelGraph& graph) {
   const auto last = last_dimensions(graph);
   for (std::size_t i = 0; i < graph.layers.size(); ++i) {
     const auto& layer = graph.layers[i];
-    if (layer.kind == LayerKind::script) continue;
+    // Images that are flattened at once are never split.
+    if (layer.kind == LayerKind::script || layer.kind == LayerKind::input) continue;
     if (layer.shape.size() == 3)
       all.insert({Dimension::channels, Dimension::height, Dimension::width});
-    else if (layer.kind != LayerKind::input)
+    else
       all.insert(last[i]);
     if (layer.shape.size() == 2) all.insert(Dimension::sequence);
     if (layer.kind == LayerKind::attention) all.insert(Dimension::heads);

@@ -27,7 +27,7 @@ std::string_view name(Dimension dimension);
 /// Errors: invalid_argument with the nearest of the names; `batch` is strategy data's.
 Dimension dimension_from_name(std::string_view word);
 
-/// Which dimensions a network is split along; of a tensor that has several of them, one is.
+/// Which dimensions a network is split along by one axis of workers; of a tensor that has several of them, one is.
 struct SplitOptions {
   std::vector<Dimension> dimensions;
 
@@ -40,8 +40,12 @@ struct SplitOptions {
 ///   split=channels          channels+features+hidden+vocabulary: every convolution and linear layer
 ///   split=A+B…              dimensions by their names
 ///   sequence=on|off         and sequence, too: Megatron's sequence parallelism (Korthikanti et al. 2022); off unless told
+///   split=…/…               those of each axis of a mesh, of which a tensor is split along one each; none is on two
 /// Errors: invalid_argument.
-SplitOptions split_options(const Spec& spec);
+std::vector<SplitOptions> split_options(const Spec& spec);
+/// "height/heads+hidden": the names alone, which split_from_words() reads back.
+std::string words_of(const std::vector<SplitOptions>& axes);
+std::vector<SplitOptions> split_from_words(const std::string& words);
 
 /// The dimensions that some layer of a network has, in the order of the enum.
 std::vector<Dimension> dimensions_of(const ModelGraph& graph);

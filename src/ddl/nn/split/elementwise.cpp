@@ -34,7 +34,7 @@ void split_concatenate(Splitter& s, int layer) {
   const auto& first = s.home(inputs[0]);
   const auto all = [&](auto condition) { return std::all_of(inputs.begin(), inputs.end(), condition); };
   if (first.is_split() && first.dimension > 0 && all([&](int input) { return s.home(input) == first; })) return in_one_layout(s, layer, Layout(first));
-  const auto by_channels = [&](int input) { return s.home(input).is_split(0) || (!s.home(input).is_split() && s.enough(s.shape(input)[0])); };
+  const auto by_channels = [&](int input) { return s.home(input).is_split(0) || (!s.home(input).is_split() && s.enough(input, 0)); };
   const bool some = std::any_of(inputs.begin(), inputs.end(), [&](int input) { return s.home(input).is_split(0); });
   if (!some || !all(by_channels)) return run_whole(s, layer);
 

@@ -38,7 +38,7 @@ std::int64_t overlap(const Ranges& a, const Ranges& b) {
 
 std::optional<TensorPiece> piece_of(const std::vector<std::int64_t>& whole, const Layout& layout, int part) {
   if (!layout.is_split()) return {};
-  return TensorPiece{whole, layout.dimension, layout.parts[static_cast<std::size_t>(part)]};
+  return TensorPiece{whole, {{layout.dimension, layout.parts[static_cast<std::size_t>(part)]}}};
 }
 
 std::vector<std::int64_t> shape_of(const std::vector<std::int64_t>& whole, const Layout& layout, int part) {
@@ -47,8 +47,39 @@ std::vector<std::int64_t> shape_of(const std::vector<std::int64_t>& whole, const
   return shape;
 }
 
+Ranges ranges_within(const Ranges& outer, const Ranges& inner) {
+  Ranges all;
+  for (const auto& [begin, end] : inner) {
+    std::int64_t before = 0;
+    for (const auto& range : outer) {
+      const IndexRange common{std::max(begin, before), std::min(end, before + range.size())};
+      const IndexRange found{range.begin + common.begin - before, range.begin + common.end - before};
+      before += range.size();
+      if (common.size() <= 0) continue;
+      if (!all.empty() && all.back().end == found.begin)
+        all.back().end = found.end;
+      else
+        all.push_back(found);
+    }
+  }
+  return all;
+}
+
+std::optional<TensorPiece> piece_within(const std::optional<TensorPiece>& outer, const std::optional<TensorPiece>& inner) {
+  if (!outer || !inner) return outer ? outer : inner;
+  auto piece = *outer;
+  for (const auto& [dimension, ranges] : inner->cuts) {
+    const auto place = std::find_if(piece.cuts.begin(), piece.cuts.end(), [&, along = dimension](const TensorPiece::Cut& cut) { return cut.dimension >= along; });
+    if (place != piece.cuts.end() && place->dimension == dimension)
+      place->ranges = ranges_within(place->ranges, ranges);
+    else
+      piece.cuts.insert(place, {dimension, ranges});
+  }
+  return piece;
+}
+
 void cut(ParameterSpec& spec, int dimension, const Ranges& ranges) {
-  spec.piece = TensorPiece{spec.shape, dimension, ranges};
+  spec.piece = TensorPiece{spec.shape, {{dimension, ranges}}};
   spec.shape[static_cast<std::size_t>(dimension)] = size_of(ranges);
 }
 

@@ -43,6 +43,11 @@ struct Layout {
 std::optional<TensorPiece> piece_of(const std::vector<std::int64_t>& whole, const Layout& layout, int part);
 std::vector<std::int64_t> shape_of(const std::vector<std::int64_t>& whole, const Layout& layout, int part);
 
+/// Of what has ranges `outer` of a whole dimension, ranges `inner`: which those are of the whole.
+Ranges ranges_within(const Ranges& outer, const Ranges& inner);
+/// The piece `inner` of what is itself the piece `outer` of a whole: a piece of that.
+std::optional<TensorPiece> piece_within(const std::optional<TensorPiece>& outer, const std::optional<TensorPiece>& inner);
+
 /// Cuts a parameter, statistic or constant of a whole network down to ranges of one of its dimensions.
 void cut(ParameterSpec& spec, int dimension, const Ranges& ranges);
 

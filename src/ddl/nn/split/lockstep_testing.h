@@ -81,8 +81,8 @@ struct Joint : torch::autograd::Function<Joint> {
 
 class Lockstep {
  public:
-  Lockstep(const ModelGraph& whole, const SplitOptions& split, int parts, const NetworkOptions& options) {
-    for (int part = 0; part < parts; ++part) networks_.push_back(std::make_unique<Network>(split_graph(whole, split, part, parts), options));
+  Lockstep(const ModelGraph& whole, const std::vector<SplitAxis>& split, const NetworkOptions& options) : axes_(split) {
+    for (int part = 0; part < parts_of(axes_); ++part) networks_.push_back(std::make_unique<Network>(split_graph(whole, axes_, part), options));
   }
   int parts() const { return static_cast<int>(networks_.size()); }
   Network& part(int number) { return *networks_[static_cast<std::size_t>(number)]; }
@@ -94,11 +94,13 @@ class Lockstep {
     for (std::size_t i = 0; i < layers.size(); ++i) {
       if (layers[i].auxiliary && !training) continue;
       if (communicates(layers[i])) {
-        PartValues from;
-        for (const auto& of_part : values) from.push_back(of_part[static_cast<std::size_t>(layers[i].inputs[0])]);
-        // What the parts were told apart differs in sizes received alone.
-        const auto to = Joint::apply(at::TensorList(from), &*layers[i].exchange);
-        for (std::size_t p = 0; p < values.size(); ++p) values[p][i] = to[p];
+        for (const auto& group : groups(i)) {
+          PartValues from;
+          for (const auto p : group) from.push_back(values[p][source(i)]);
+          // What the parts of a group were told apart differs in their own numbers and sizes received alone.
+          const auto to = Joint::apply(at::TensorList(from), &exchange_at(group[0], i));
+          for (std::size_t k = 0; k < group.size(); ++k) values[group[k]][i] = to[k];
+        }
       } else {
         for (std::size_t p = 0; p < values.size(); ++p) values[p][i] = networks_[p]->forward_layer(i, values[p], input, training);
       }
@@ -121,9 +123,13 @@ class Lockstep {
     for (std::size_t s = 0; s < cuts.size(); ++s) {
       for (std::size_t p = 0; p < flights.size(); ++p) run(*networks_[p], cuts[s], s, flights[p], input);
       for (auto i = static_cast<std::size_t>(cuts[s].last); i < end_of(cuts, s); ++i) {
-        const auto& how = exchange_at(i);
-        auto to = moved(how.forward, how, how.before, how.after, values_at(flights, source(i)));
-        for (std::size_t p = 0; p < flights.size(); ++p) flights[p].values[i] = to[p].requires_grad_(flights[p].values[source(i)].requires_grad());
+        for (const auto& group : groups(i)) {
+          const auto& how = exchange_at(group[0], i);
+          PartValues from;
+          for (const auto p : group) from.push_back(flights[p].values[source(i)].detach());
+          auto to = moved(how.forward, how, how.before, how.after, from);
+          for (std::size_t k = 0; k < group.size(); ++k) flights[group[k]].values[i] = to[k].requires_grad_(flights[group[k]].values[source(i)].requires_grad());
+        }
       }
     }
     std::vector<NetworkOutput> outputs;
@@ -137,11 +143,13 @@ class Lockstep {
     for (std::size_t s = cuts.size(); s-- > 0;) {
       for (auto i = end_of(cuts, s); i-- > static_cast<std::size_t>(cuts[s].last);) {
         if (!flights[0].values[i].requires_grad()) continue;
-        PartValues from;
-        for (auto& flight : flights) from.push_back(flight.gradients[i].defined() ? flight.gradients[i] : at::zeros_like(flight.values[i]));
-        const auto& how = exchange_at(i);
-        const auto back = moved(how.backward, how, how.after, how.before, from);
-        for (std::size_t p = 0; p < flights.size(); ++p) flights[p].add(source(i), back[p]);
+        for (const auto& group : groups(i)) {
+          PartValues from;
+          for (const auto p : group) from.push_back(flights[p].gradients[i].defined() ? flights[p].gradients[i] : at::zeros_like(flights[p].values[i]));
+          const auto& how = exchange_at(group[0], i);
+          const auto back = moved(how.backward, how, how.after, how.before, from);
+          for (std::size_t k = 0; k < group.size(); ++k) flights[group[k]].add(source(i), back[k]);
+        }
       }
       for (auto& flight : flights) flight.go_back(s);
     }
@@ -186,14 +194,23 @@ class Lockstep {
   std::size_t end_of(const std::vector<Segment>& cuts, std::size_t s) {
     return s + 1 < cuts.size() ? static_cast<std::size_t>(cuts[s + 1].first) : part(0).graph().layers.size();
   }
-  const PartExchange& exchange_at(std::size_t layer) { return *part(0).graph().layers[layer].exchange; }
-  std::size_t source(std::size_t layer) { return static_cast<std::size_t>(part(0).graph().layers[layer].inputs[0]); }
-  static PartValues values_at(const std::vector<Flight>& flights, std::size_t layer) {
-    PartValues all;
-    for (const auto& flight : flights) all.push_back(flight.values[layer].detach());
-    return all;
+  const PartExchange& exchange_at(std::size_t part, std::size_t layer) { return *networks_[part]->graph().layers[layer].exchange; }
+  /// Those who meet in an exchange, by their places on its axis.
+  std::vector<std::vector<std::size_t>> groups(std::size_t layer) {
+    const int axis = exchange_at(0, layer).axis;
+    std::map<std::vector<int>, std::vector<std::size_t>> all;  // by places on the other axes
+    for (std::size_t p = 0; p < networks_.size(); ++p) {
+      std::vector<int> others;
+      for (int other = 0; other < static_cast<int>(axes_.size()); ++other)
+        if (other != axis) others.push_back(place_on(axes_, other, static_cast<int>(p)));
+      all[others].push_back(p);
+    }
+    std::vector<std::vector<std::size_t>> found;
+    for (auto& [others, group] : all) found.push_back(std::move(group));
+    return found;
   }
-
+  std::size_t source(std::size_t layer) { return static_cast<std::size_t>(part(0).graph().layers[layer].inputs[0]); }
+  std::vector<SplitAxis> axes_;
   std::vector<std::unique_ptr<Network>> networks_;
 };
 

@@ -24,12 +24,12 @@ Move move_between(const Layout& before, const Layout& after) {
   return to_pieces ? Move::slice : Move::none;
 }
 
-/// What a part receives. All-reduce is a reduce-scatter and an all-gather, cut evenly.
-std::int64_t received(Move move, const Layout& before, const Layout& after, const std::vector<std::int64_t>& shape, int part, int parts) {
-  const auto all = elements_of(shape);
-  const auto per_index = [&](const Layout& layout) { return all / std::max<std::int64_t>(1, shape[static_cast<std::size_t>(layout.dimension)]); };
-  const auto of = [](const Layout& layout, int p) -> const Ranges& { return layout.parts[static_cast<std::size_t>(p)]; };
-  const auto mine = [&](const Layout& layout) { return size_of(of(layout, part)) * per_index(layout); };
+/// What a part receives of a move from `before` to `after`. All-reduce is a reduce-scatter and an all-gather, cut evenly.
+std::int64_t received(const PartExchange& how, Move move, const std::vector<Ranges>& before, const std::vector<Ranges>& after) {
+  const auto all = elements_of(how.whole), per_index = all / std::max<std::int64_t>(1, how.whole[static_cast<std::size_t>(how.dimension)]);
+  const int part = how.part, parts = how.parts;
+  const auto of = [](const std::vector<Ranges>& pieces, int p) -> const Ranges& { return pieces[static_cast<std::size_t>(p)]; };
+  const auto mine = [&](const std::vector<Ranges>& pieces) { return size_of(of(pieces, part)) * per_index; };
   switch (move) {
     case Move::none:
     case Move::slice: return 0;
@@ -39,12 +39,12 @@ std::int64_t received(Move move, const Layout& before, const Layout& after, cons
     }
     case Move::all_gather: return all - mine(before);
     case Move::reduce_scatter: return (parts - 1) * mine(after);
-    case Move::halo: return (size_of(of(after, part)) - overlap(of(after, part), of(before, part))) * per_index(after);
+    case Move::halo: return (size_of(of(after, part)) - overlap(of(after, part), of(before, part))) * per_index;
     case Move::halo_add: {
       std::int64_t from_others = 0;
       for (int other = 0; other < parts; ++other)
         if (other != part) from_others += overlap(of(before, other), of(after, part));
-      return from_others * per_index(after);
+      return from_others * per_index;
     }
   }
   return 0;
@@ -60,8 +60,18 @@ bool overlaps(const std::vector<Ranges>& parts) {
   return std::adjacent_find(all.begin(), all.end(), [](const IndexRange& a, const IndexRange& b) { return b.begin < a.end; }) != all.end();
 }
 
-PartExchange exchange_between(const Layout& before, const Layout& after, const std::vector<std::int64_t>& shape, int part, int parts, bool learns, bool per_batch) {
+void count_received(PartExchange& how) {
+  how.forward_elements = received(how, how.forward, how.before, how.after);
+  how.backward_elements = received(how, how.backward, how.after, how.before);
+}
+
+bool moves_pieces(const PartExchange& how) { return !how.before.empty() || !how.after.empty(); }
+
+PartExchange exchange_between(const Layout& before, const Layout& after, const std::vector<std::int64_t>& shape, const PartPlace& place, bool learns, bool per_batch) {
   PartExchange how;
+  how.axis = place.axis;
+  how.part = place.part;
+  how.parts = place.parts;
   how.forward = move_between(before, after);
   how.dimension = after.is_split() ? after.dimension : before.dimension;
   invariant(!before.is_split() || !after.is_split() || before.dimension == after.dimension, "pieces stay along one dimension");
@@ -69,12 +79,9 @@ PartExchange exchange_between(const Layout& before, const Layout& after, const s
   how.before = before.parts;
   how.after = after.parts;
   how.per_batch = per_batch;
-  how.forward_elements = received(how.forward, before, after, shape, part, parts);
-  if (learns) {
-    // A gradient comes back from what may overlap to what does not.
-    how.backward = how.forward == Move::halo ? Move::halo_add : move_between(dual(after), dual(before));
-    how.backward_elements = received(how.backward, dual(after), dual(before), shape, part, parts);
-  }
+  // A gradient comes back from what may overlap to what does not.
+  if (learns) how.backward = how.forward == Move::halo ? Move::halo_add : move_between(dual(after), dual(before));
+  count_received(how);
   return how;
 }
 

@@ -72,7 +72,7 @@ void with_whole_weights(Splitter& s, const Product& p, const Layout& home) {
   const int from = s.read(p.input, home);
   auto made = s.like(p.layer, home);
   made.inputs = {from};
-  if (home.is_split()) mark_partial(made);
+  if (home.is_split()) s.mark_partial(made);
   s.give(p.layer, std::move(made), home);
 }
 
@@ -80,11 +80,11 @@ void with_whole_weights(Splitter& s, const Product& p, const Layout& home) {
 /// not be told apart in one tensor.
 void tied(Splitter& s, const Product& p) {
   const auto& owner = s.first_parameter(s.whole(p.layer).borrowed[0].layer);
-  if (owner.piece && owner.piece->dimension == 0) {
+  if (owner.piece && owner.piece->along(0)) {
     by_columns(s, p);
   } else if (owner.piece) {
     by_rows(s, p, Layout::split(p.in_dimension, cut_evenly(p.in, s.parts())));
-  } else if (owner.partial_gradient) {
+  } else if (!owner.partial_along.empty()) {
     with_whole_weights(s, p, Layout::split(0, cut_evenly(s.shape(p.layer)[0], s.parts())));
   } else {
     with_whole_weights(s, p, Layout::whole());
@@ -115,7 +115,7 @@ void by_groups(Splitter& s, const Product& p) {
 /// Elements moved, forward and backward, by all parts together, for each part less one: an all-reduce moves 2n of n elements, an all-gather and a
 /// reduce-scatter n.
 std::int64_t cost_of_columns(const Splitter& s, const Product& p) {
-  const auto in = elements_of(s.shape(p.input)), out = elements_of(s.shape(p.layer));
+  const auto in = elements_of(s.deciding_shape(p.input)), out = elements_of(s.deciding_shape(p.layer));
   const bool learns = s.learns(p.input);
   const auto result = s.is_output(p.layer) ? out : 0;
   // What others have had exchanged costs nothing more: their gradients are added before they go back.
@@ -125,7 +125,7 @@ std::int64_t cost_of_columns(const Splitter& s, const Product& p) {
 }
 
 std::int64_t cost_of_rows(const Splitter& s, const Product& p) {
-  const auto in = elements_of(s.shape(p.input)), out = elements_of(s.shape(p.layer));
+  const auto in = elements_of(s.deciding_shape(p.input)), out = elements_of(s.deciding_shape(p.layer));
   return (s.home(p.input).is_split() || !s.learns(p.input) ? 0 : in) + 2 * out;
 }
 
@@ -141,8 +141,8 @@ void split_product(Splitter& s, int layer) {
   if (!whole.borrowed.empty()) return tied(s, p);
   const auto& home = s.home(p.input);
   const auto made = p.convolution ? Dimension::channels : s.last_dimension(layer), summed = p.convolution ? Dimension::channels : s.last_dimension(p.input);
-  const bool columns = s.splits(made) && s.enough(p.out);
-  const bool rows = home.is_split(p.in_dimension) || (!home.is_split() && s.splits(summed) && s.enough(p.in));
+  const bool columns = s.splits(made) && s.enough(p.layer, p.out_dimension);
+  const bool rows = home.is_split(p.in_dimension) || (!home.is_split() && s.splits(summed) && s.enough(p.input, p.in_dimension));
   if (columns && (!rows || cost_of_columns(s, p) <= cost_of_rows(s, p))) return by_columns(s, p);
   if (rows) return by_rows(s, p, rows_of(s, p));
   const bool places = !p.convolution && home.is_split(0) && p.in_dimension == 1;

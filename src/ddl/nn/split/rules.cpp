@@ -20,7 +20,8 @@ SplitRule split_rule_of(LayerKind kind) {
     case LayerKind::sigmoid:
     case LayerKind::scale:
     case LayerKind::dropout:
-    case LayerKind::wait: return split_pointwise;
+    case LayerKind::wait:
+    case LayerKind::merge_moments: return split_pointwise;
     case LayerKind::add: return split_add;
     case LayerKind::concatenate: return split_concatenate;
     case LayerKind::flatten: return split_flatten;
@@ -31,12 +32,12 @@ SplitRule split_rule_of(LayerKind kind) {
     case LayerKind::lstm:
     case LayerKind::script:
     case LayerKind::input: return run_whole;
-    case LayerKind::exchange:
-    case LayerKind::bias:
-    case LayerKind::batch_moments:
-    case LayerKind::batch_normalise: break;
+    case LayerKind::exchange: return split_exchange;
+    case LayerKind::bias: return split_bias;
+    case LayerKind::batch_moments: return split_batch_moments;
+    case LayerKind::batch_normalise: return split_batch_normalise;
   }
-  invariant(false, "a network is split once");
+  invariant(false, "every kind of layer has a rule");
   return nullptr;
 }
 
@@ -48,8 +49,12 @@ void run_whole(Splitter& s, int layer) {
   s.give(layer, std::move(made), Layout::whole());
 }
 
-void mark_partial(Layer& layer) {
-  for (auto& spec : layer.parameters) spec.partial_gradient = spec.trainable;
+void cut_bias(Splitter& s, Layer& made, const Layout& home) {
+  const auto rank = static_cast<int>(made.shape.size());
+  if (home.is_split(rank == 3 ? 0 : rank - 1))
+    cut(made.parameters[0], 0, s.mine(home));
+  else if (home.is_split())
+    s.mark_partial(made);
 }
 
 void complete_with_bias(Splitter& s, int layer, int partial, const std::vector<ParameterSpec>& bias, const Layout& to) {
@@ -59,7 +64,7 @@ void complete_with_bias(Splitter& s, int layer, int partial, const std::vector<P
     return;
   }
   auto made = s.like(layer, to);
-  made.name += ".add_bias";
+  made.name = s.name_beside(layer, "add_bias");
   made.kind = LayerKind::bias;
   made.inputs = {complete};
   made.attributes = {};
@@ -68,12 +73,7 @@ void complete_with_bias(Splitter& s, int layer, int partial, const std::vector<P
   made.multiply_adds = 0;
   made.flops = elements_of(made.shape);
   made.keeps = {};
-  const auto rank = static_cast<int>(s.shape(layer).size());
-  const int dimension = rank == 3 ? 0 : rank - 1;
-  if (to.is_split(dimension))
-    cut(made.parameters[0], 0, s.mine(to));
-  else if (to.is_split())
-    mark_partial(made);
+  cut_bias(s, made, to);
   s.give(layer, std::move(made), to);
 }
 

@@ -24,12 +24,17 @@ void split_flatten(Splitter& s, int layer);
 void split_embedding(Splitter& s, int layer);        ///< words.cpp
 void split_positions(Splitter& s, int layer);
 void split_attention(Splitter& s, int layer);
+// What earlier axes of a mesh have put in, exchanges.cpp and normalisation.cpp.
+void split_exchange(Splitter& s, int layer);
+void split_bias(Splitter& s, int layer);
+void split_batch_moments(Splitter& s, int layer);
+void split_batch_normalise(Splitter& s, int layer);
 
 /// A convolution or pool along height or width, if the options ask for it and every part gets some rows; whether it was done. windows.cpp.
 bool split_spatially(Splitter& s, int layer);
 
-/// Every part sees the gradients of these parameters in part.
-void mark_partial(Layer& layer);
+/// A layer that adds a bias to what lies so: the bias is cut as that is, along channels or features.
+void cut_bias(Splitter& s, Layer& made, const Layout& home);
 
 /// Layer `partial` of the part gives summands of the value of `layer`: exchanges them, then adds the bias, if there is one.
 void complete_with_bias(Splitter& s, int layer, int partial, const std::vector<ParameterSpec>& bias, const Layout& to);

@@ -6,15 +6,10 @@
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/nn/split/rules.h"
+#include "ddl/nn/split/within.h"
 
 namespace ddl {
 namespace {
-
-std::string names_of(const std::vector<Dimension>& dimensions) {
-  std::vector<std::string> words;
-  for (const auto dimension : dimensions) words.emplace_back(name(dimension));
-  return join(words, "+");
-}
 
 bool is_split(const ModelGraph& graph) {
   return std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) {
@@ -22,26 +17,80 @@ bool is_split(const ModelGraph& graph) {
   });
 }
 
+/// One axis of several, applied to what those before it left.
+class AxisSplit {
+ public:
+  AxisSplit(const ModelGraph& whole, const std::vector<SplitAxis>& axes) : whole_(whole), axes_(axes), last_(last_dimensions(whole)) {}
+
+  /// `outer`, and a place's that decides, as far as the axes before `axis` have split them.
+  ModelGraph apply(const ModelGraph& outer, const ModelGraph& decider, int axis, int part) const {
+    const auto& [options, parts] = axes_[static_cast<std::size_t>(axis)];
+    if (parts == 1) return outer;
+    const auto graph = as_whole(outer);
+    std::vector<Dimension> last;
+    for (std::size_t i = 0; i < graph.layers.size(); ++i) last.push_back(last_[graph.layers[i].origin < 0 ? i : static_cast<std::size_t>(graph.layers[i].origin)]);
+    Splitter splitter({graph, decider, last, options, {axis, part, parts}});
+    for (std::size_t i = 0; i < graph.layers.size(); ++i) split_rule_of(graph.layers[i].kind)(splitter, static_cast<int>(i));
+    auto made = std::move(splitter).finish();
+    if (!is_split(made)) fail(axis);
+    set_within(outer, made, axis);
+    return made;
+  }
+
+ private:
+  [[noreturn]] void fail(int axis) const {
+    const auto& [options, parts] = axes_[static_cast<std::size_t>(axis)];
+    throw Error(Code::invalid_argument, fmt::format("[split] nothing of '{}' is split{}; got dimensions {} and {} parts, expected some of {} that are as large", whole_.name,
+                                                    axes_.size() == 1 ? "" : fmt::format(" along axis {}", axis + 1), words_of({SplitOptions{options}}), parts, words_of({SplitOptions{dimensions_of(whole_)}})));
+  }
+
+  const ModelGraph& whole_;
+  const std::vector<SplitAxis>& axes_;
+  std::vector<Dimension> last_;  ///< of the whole network's layers
+};
+
 }  // namespace
 
-ModelGraph split_graph(const ModelGraph& whole, const SplitOptions& options, int part, int parts) {
+int parts_of(const std::vector<SplitAxis>& axes) {
+  int parts = 1;
+  for (const auto& axis : axes) parts *= axis.parts;
+  return parts;
+}
+
+int place_on(const std::vector<SplitAxis>& axes, int axis, int part) {
+  for (auto later = axes.size(); --later > static_cast<std::size_t>(axis);) part /= axes[later].parts;
+  return part % axes[static_cast<std::size_t>(axis)].parts;
+}
+
+int first_with(const std::vector<SplitAxis>& axes, const ParameterSpec& spec, int part) {
+  int first = 0;
+  for (int axis = 0; axis < static_cast<int>(axes.size()); ++axis) {
+    const bool cut = std::find(spec.cut_along.begin(), spec.cut_along.end(), axis) != spec.cut_along.end();
+    first = first * axes[static_cast<std::size_t>(axis)].parts + (cut ? place_on(axes, axis, part) : 0);
+  }
+  return first;
+}
+
+ModelGraph split_graph(const ModelGraph& whole, const std::vector<SplitAxis>& axes, int part) {
+  const int parts = parts_of(axes);
   if (parts < 1 || part < 0 || part >= parts)
     throw Error(Code::invalid_argument, fmt::format("[split] there is no such part; got part {} of {}", part, parts));
-  if (parts == 1) return whole;
-  Splitter splitter(whole, options, part, parts);
-  for (std::size_t i = 0; i < whole.layers.size(); ++i) split_rule_of(whole.layers[i].kind)(splitter, static_cast<int>(i));
-  auto made = std::move(splitter).finish();
-  if (!is_split(made))
-    throw Error(Code::invalid_argument, fmt::format("[split] nothing of '{}' is split; got dimensions {} and {} parts, expected some of {} that are as large",
-                                                    whole.name, names_of(options.dimensions), parts, names_of(dimensions_of(whole))));
-  return made;
+  const AxisSplit split(whole, axes);
+  auto graph = whole, decider = whole;
+  for (int axis = 0; axis < static_cast<int>(axes.size()); ++axis) {
+    auto next = split.apply(graph, decider, axis, place_on(axes, axis, part));
+    // The last place has the fewest indices of everything.
+    if (axis + 1 < static_cast<int>(axes.size())) decider = split.apply(decider, decider, axis, axes[static_cast<std::size_t>(axis)].parts - 1);
+    graph = std::move(next);
+  }
+  return graph;
 }
 
 bool communicates(const Layer& layer) {
   return layer.exchange && (communicates(layer.exchange->forward) || communicates(layer.exchange->backward));
 }
 
-bool is_per_batch(const Layer& layer) { return layer.kind == LayerKind::batch_moments || (layer.exchange && layer.exchange->per_batch); }
+bool is_per_batch(const Layer& layer) { return layer.kind == LayerKind::batch_moments || layer.kind == LayerKind::merge_moments || (layer.exchange && layer.exchange->per_batch); }
 
 std::vector<Segment> segments(const ModelGraph& part) {
   std::vector<Segment> all(1);
@@ -60,7 +109,7 @@ SplitTraffic traffic_of(const ModelGraph& part) {
   SplitTraffic all;
   for (const auto& layer : part.layers) {
     for (const auto& spec : layer.parameters)
-      if (spec.partial_gradient) all.gradient_elements += spec.elements();
+      if (!spec.partial_along.empty()) all.gradient_elements += spec.elements();
     if (!communicates(layer)) continue;
     const auto& how = *layer.exchange;
     (how.per_batch ? all.forward_batch_elements : all.forward_elements) += how.forward_elements;

@@ -9,10 +9,25 @@
 
 namespace ddl {
 
-/// What worker `part` of `parts` computes of a network that is split along named dimensions: a network of its own, with the exchanges in it.
+/// One axis of the mesh that parts stand in: the dimensions that are split along it, and over how many places.
+struct SplitAxis {
+  SplitOptions options;
+  int parts = 1;
+};
+
+/// How many parts a mesh has, which are numbered with the last axis fastest, and the place of one of them on an axis.
+int parts_of(const std::vector<SplitAxis>& axes);
+int place_on(const std::vector<SplitAxis>& axes, int axis, int part);
+/// The first of the parts that have the same of a tensor as `part` has.
+int first_with(const std::vector<SplitAxis>& axes, const ParameterSpec& spec, int part);
+
+/// What worker `part` computes of a network that is split along named dimensions over a mesh of axes: a network of its own, with the exchanges in it.
+///
+/// A mesh splits a network axis by axis: what an axis leaves to a part is a network, with exchanges in it, which the next axis splits. An exchange is between the
+/// parts that agree on all axes but PartExchange::axis.
 ///
 /// What holds of the result, for whoever runs it:
-///  - All parts have the same layers in the same order, with the same exchanges; shapes, ranges and sizes of parameters differ where a size does
+///  - All parts have the same layers in the same order, with the same exchanges (whose ranges are the same for those who meet in them); shapes, ranges and sizes of parameters differ where a size does
 ///    not divide. So layer i of one part meets layer i of the others.
 ///  - A layer of kind `exchange` has one input, no parameters and Layer::exchange. Where communicates() says neither, Network runs it alone. Else
 ///    the forward move makes its outputs out of the inputs of all parts, and the backward move the gradients of its inputs out of those of its
@@ -25,15 +40,15 @@ namespace ddl {
 ///  - The gradient of an exchange's output that some part does not have is zero there. It takes part nonetheless.
 ///  - The last layer is the logits, whole; so is the auxiliary output.
 ///  - Layer::auxiliary means, as ever: not run in evaluation. That is so of batch_moments and their exchange, too.
-///  - parameter_specs() and frozen_specs() are numbered as the whole network's. ParameterSpec says of each whether it is a piece (its gradient
-///    is that piece's), or whole with partial_gradient (to be summed over parts) or without (the same on all parts). Statistics that are no pieces
-///    are the same on all parts. Initial values are the whole network's.
+///  - parameter_specs() and frozen_specs() are numbered as the whole network's. ParameterSpec says of each along which axes it lies in pieces (its gradient is
+///    that piece's), and along which places have a summand of the gradient; along the others they have the same, and the same gradient. Statistics are the same
+///    along axes that do not cut them. Initial values are the whole network's.
 ///  - Each part's Network picks its memory_format() by its own channels: what is exchanged is to be made dense in one order by who sends it.
 ///  - Samples have all the places that the graph's shapes say where `sequence` is split: ranges are of those.
 ///  - Dropout draws by Layer::origin and Layer::piece what the whole network draws there.
 /// Errors: invalid_argument for parts that do not exist, for heads and groups that do not divide (saying what would), and where the network has
-/// none of the dimensions.
-ModelGraph split_graph(const ModelGraph& whole, const SplitOptions& options, int part, int parts);
+/// none of an axis's dimensions.
+ModelGraph split_graph(const ModelGraph& whole, const std::vector<SplitAxis>& axes, int part);
 
 /// Whether a move needs other parts.
 constexpr bool communicates(Move move) { return move != Move::none && move != Move::slice; }

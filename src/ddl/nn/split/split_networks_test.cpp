@@ -21,6 +21,18 @@ TEST(SplitNetworks, HeightAndWidthEqualTheWholeNetwork) {
   expect_equal("smallcnn", {3, 10, 7, 10}, "split=width", 7, 2);
 }
 
+TEST(SplitNetworks, MeshesEqualTheWholeNetwork) {
+  for (const auto* words : {"split=height/channels", "split=channels/height", "split=height/width"})
+    for (const auto* network : {"smallcnn", "vgg11", "mobilenetv2", "resnet18"}) {
+      expect_equal(network, kColours, words, {2, 2}, 2);
+      expect_equal(network, kColours, words, {2, 3}, 2);
+    }
+  expect_equal("resnet18", {3, 96, 64, 10}, "split=height/width/channels", {2, 2, 2}, 2);
+  expect_equal("inceptionv3", {3, 107, 107, 10}, "split=channels/height", {2, 2}, 6, Run::joint, 1e-11);
+  const SampleShape captions{3, 32, 32, 50, Objective::captioning, 0, 9};
+  expect_equal("captioner[encoder=trained,depth=18,hidden=36]", captions, "split=height/channels", {2, 2}, 4);
+}
+
 // Branches joined along channels, an auxiliary head, average pools with padding; a frozen encoder, and an LSTM that runs whole.
 TEST(SplitNetworks, BranchesAuxiliaryHeadsAndRecurrenceEqualTheWholeNetwork) {
   // With samples and pixels enough at the end: batch norm of two values that are nearly one is not a function that rounding leaves alone.

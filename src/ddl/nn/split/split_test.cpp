@@ -1,3 +1,4 @@
+#include "ddl/nn/split/layout.h"
 #include "ddl/nn/split/split.h"
 
 #include <array>
@@ -55,7 +56,7 @@ TEST(Split, WhatNoNetworkHasEqualsTheWholeNetwork) {
     const auto graph = std::move(net).finish();
     for (const int parts : {2, 3, 4})
       for (const auto* words : {"split=channels", "split=height", "split=width", "split=width+channels"}) expect_equal(graph, shape, words, parts);
-    EXPECT_THROW(split_graph(graph, options_of("split=channels"), 0, 5), Error);
+    EXPECT_THROW(split_graph(graph, axes_of("split=channels", 5), 0), Error);
   }
 }
 
@@ -69,6 +70,42 @@ TEST(Split, InPiecesEqualsTheWholeNetwork) {
     expect_equal("resnet18", kColours, words, 3, 2, Run::in_pieces);
     expect_equal("mobilenetv2", kColours, words, 2, 2, Run::in_pieces);
   }
+  expect_equal(kGpt, kText, "split=megatron/sequence", {2, 3}, 3, Run::in_pieces);
+  expect_equal(kTransformer, kPairs, "split=sequence/heads+hidden", {2, 3}, 3, Run::in_pieces);
+  expect_equal("resnet18", kColours, "split=height/channels", {2, 3}, 2, Run::in_pieces);
+  expect_equal("resnet18", kColours, "split=channels/width", {2, 2}, 2, Run::in_pieces);
+}
+
+// Two axes, and three: of each tensor a dimension along every axis that has one of it; sizes that no axis divides.
+TEST(Split, MeshesEqualTheWholeNetwork) {
+  for (const auto* words : {"split=height/channels", "split=channels/height", "split=height/width", "split=hidden/height+features"})
+    for (const auto& over : {Parts{2, 2}, Parts{2, 3}, Parts{3, 2}}) expect_equal("lenet", kDigits, words, over);
+  expect_equal("lenet", kDigits, "split=height/width/channels", {2, 2, 2}, 2);
+  expect_equal("lenet", kDigits, "split=height/width/channels", {2, 1, 3}, 2);
+  for (const auto* words : {"split=megatron/sequence", "split=sequence/heads+hidden", "split=heads+hidden/features", "split=features/heads+sequence", "split=vocabulary+sequence/features+hidden"})
+    for (const auto& over : {Parts{2, 2}, Parts{3, 2}, Parts{2, 3}}) {
+      expect_equal(kGpt, kText, words, over, 2);
+      expect_equal(kTransformer, kPairs, words, over, 2);
+    }
+  expect_equal(kGpt, kText, "split=heads/sequence/hidden+vocabulary", {2, 2, 2}, 2);
+  for (const auto* words : {"split=hidden/features", "split=vocabulary/hidden+features"}) expect_equal("mlp[hidden=50,layers=3]", kDigits, words, {2, 3});
+}
+
+// Batch norm, groups and pools whose padding differs from part to part on both sides.
+TEST(Split, MeshesOfMapsEqualTheWholeNetwork) {
+  const SampleShape shape{3, 17, 14, 10};
+  GraphBuilder net("windows", {3, 17, 14});
+  int x = net.relu("relu", net.batch_norm2d("norm", net.conv2d("grouped", net.conv2d("conv", GraphBuilder::kInput, 24, {5, 1, 2}), 48, {3, 2, 1}, {.groups = 12})));
+  x = net.dropout("dropout", net.average_pool2d("average", x, {3, 1, 1}, false), 0.3);
+  x = net.global_average_pool("mean", net.max_pool2d("largest", net.conv2d("narrow", x, 20, {3, 1, 1}), {3, 2, 1}));
+  net.linear("fc", net.flatten("flatten", x), 10);
+  const auto graph = std::move(net).finish();
+  for (const auto* words : {"split=height/channels", "split=channels/height", "split=height/width", "split=width/height", "split=width/channels"})
+    for (const auto& over : {Parts{2, 2}, Parts{2, 3}, Parts{3, 2}}) {
+      expect_equal(graph, shape, words, over);
+      expect_equal(graph, shape, words, over, 3, Run::in_pieces);
+    }
+  expect_equal(graph, shape, "split=width/channels/height", {2, 2, 3});
 }
 
 ModelGraph graph_of(const std::string& network, const SampleShape& shape) { return make_model(parse_spec(network), shape); }
@@ -77,23 +114,30 @@ struct Case {
   std::string network;
   SampleShape shape;
   std::string words;
+  Parts over = 3;
 };
 
 std::vector<Case> cases() {
   return {{kGpt, kText, "split=megatron"},           {kGpt, kText, "split=megatron,sequence=on"}, {kTransformer, kPairs, "split=sequence"},
           {kGpt, kText, "split=channels"},           {"resnet18", kColours, "split=channels"},    {"resnet18", kColours, "split=height"},
-          {"mobilenetv2", kColours, "split=height"}, {"lenet", kDigits, "split=channels"},        {"inceptionv3", {3, 75, 75, 10}, "split=width"}};
+          {"mobilenetv2", kColours, "split=height"}, {"lenet", kDigits, "split=channels"},        {"inceptionv3", {3, 75, 75, 10}, "split=width"},
+          {"resnet18", kColours, "split=height/channels", {2, 3}}, {"inceptionv3", {3, 75, 75, 10}, "split=channels/width", {2, 3}},
+          {"lenet", kDigits, "split=height/channels", {3, 4}},     {"mobilenetv2", kColours, "split=height/width", {3, 2}},
+          {kGpt, kText, "split=megatron/sequence", {3, 2}},        {kTransformer, kPairs, "split=sequence/heads+features", {4, 2}},
+          {"lenet", kDigits, "split=height/width/channels", {2, 3, 2}}};
 }
 
 // What split.h promises to whoever runs the parts.
 TEST(Split, PartsMeetLayerByLayer) {
-  for (const auto& [network, shape, words] : cases()) {
+  for (const auto& [network, shape, words, over] : cases()) {
     SCOPED_TRACE(network + " " + words);
     const auto whole = graph_of(network, shape);
+    const auto axes = axes_of(words, over);
     std::vector<ModelGraph> parts;
-    for (int part = 0; part < 3; ++part) parts.push_back(split_graph(whole, options_of(words), part, 3));
+    for (int part = 0; part < parts_of(axes); ++part) parts.push_back(split_graph(whole, axes, part));
     const auto& first = parts[0].layers;
-    for (const auto& graph : parts) {
+    for (std::size_t number = 0; number < parts.size(); ++number) {
+      const auto& graph = parts[number];
       ASSERT_EQ(graph.layers.size(), first.size());
       EXPECT_EQ(graph.auxiliary, parts[0].auxiliary);
       const auto cuts = segments(graph);
@@ -109,9 +153,7 @@ TEST(Split, PartsMeetLayerByLayer) {
         for (const int input : layer.inputs) EXPECT_LT(input, static_cast<int>(i)) << layer.name;
         if (layer.piece) {
           auto expected = layer.piece->whole;
-          auto& size = expected[static_cast<std::size_t>(layer.piece->dimension)];
-          size = 0;
-          for (const auto& range : layer.piece->ranges) size += range.size();
+          for (const auto& [dimension, ranges] : layer.piece->cuts) expected[static_cast<std::size_t>(dimension)] = size_of(ranges);
           EXPECT_EQ(layer.shape, expected) << layer.name;
         }
         while (segment + 1 < static_cast<int>(cuts.size()) && cuts[static_cast<std::size_t>(segment + 1)].first <= static_cast<int>(i)) ++segment;
@@ -127,8 +169,16 @@ TEST(Split, PartsMeetLayerByLayer) {
         EXPECT_TRUE(layer.parameters.empty());
         EXPECT_EQ(layer.exchange->forward, first[i].exchange->forward);
         EXPECT_EQ(layer.exchange->backward, first[i].exchange->backward);
-        EXPECT_EQ(layer.exchange->before, first[i].exchange->before);
-        EXPECT_EQ(layer.exchange->after, first[i].exchange->after);
+        EXPECT_EQ(layer.exchange->axis, first[i].exchange->axis);
+        EXPECT_EQ(layer.exchange->part, place_on(axes, layer.exchange->axis, static_cast<int>(number)));
+        // The place before this one on the exchange's axis, who agrees on all others.
+        if (layer.exchange->part == 0) continue;
+        int step = 1;
+        for (std::size_t later = axes.size(); --later > static_cast<std::size_t>(layer.exchange->axis);) step *= axes[later].parts;
+        const auto& met = *parts[number - static_cast<std::size_t>(step)].layers[i].exchange;
+        EXPECT_EQ(layer.exchange->whole, met.whole) << layer.name;
+        EXPECT_EQ(layer.exchange->before, met.before) << layer.name;
+        EXPECT_EQ(layer.exchange->after, met.after) << layer.name;
       }
       EXPECT_EQ(covered + std::count_if(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return communicates(layer); }), static_cast<int>(graph.layers.size()));
       EXPECT_FALSE(graph.layers.back().piece) << "logits are whole";
@@ -138,7 +188,8 @@ TEST(Split, PartsMeetLayerByLayer) {
       for (std::size_t i = 0; i < specs.size(); ++i) {
         EXPECT_EQ(specs[i].name, of_whole[i].name);
         EXPECT_EQ(specs[i].piece ? specs[i].piece->whole : specs[i].shape, of_whole[i].shape) << specs[i].name;
-        EXPECT_FALSE(specs[i].piece && specs[i].partial_gradient) << specs[i].name;
+        EXPECT_EQ(specs[i].piece.has_value(), !specs[i].cut_along.empty()) << specs[i].name;
+        for (const int axis : specs[i].partial_along) EXPECT_EQ(std::count(specs[i].cut_along.begin(), specs[i].cut_along.end(), axis), 0) << specs[i].name;
       }
     }
   }
@@ -158,18 +209,20 @@ class Held : public c10::MemoryReportingInfoBase {
 // What lives between forward and backward is what the parts' graphs say.
 TEST(Split, HoldsForBackwardWhatItsGraphsSay) {
   constexpr std::int64_t kSamples = 8;
-  for (const auto& [network, shape, words] : {Case{"gpt[hidden=64,layers=2,heads=4]", kText, "split=megatron"}, {"gpt[hidden=64,layers=2,heads=4]", kText, "split=megatron,sequence=on"},
-                                              {"resnet18", kColours, "split=channels"}, {"resnet18", kColours, "split=height"}}) {
-    Lockstep split(graph_of(network, shape), options_of(words), 2, {});
+  const std::string gpt = "gpt[hidden=64,layers=2,heads=4]";
+  for (const auto& [network, shape, words, over] :
+       {Case{gpt, kText, "split=megatron", 2}, {gpt, kText, "split=megatron,sequence=on", 2}, {"resnet18", kColours, "split=channels", 2}, {"resnet18", kColours, "split=height", 2},
+        {gpt, kText, "split=megatron/sequence", {2, 2}}, {"resnet18", kColours, "split=height/channels", {2, 2}}, {"resnet18", kColours, "split=height/width", {2, 2}}}) {
+    Lockstep split(graph_of(network, shape), axes_of(words, over), {});
     const auto given = made_up_samples(kSamples, shape, at::kFloat);
     const auto held = std::make_shared<Held>();
     const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, held);
     const auto outputs = split.forward(given.input, true);
     std::int64_t expected = 0;
-    for (int p = 0; p < 2; ++p) {
+    for (int p = 0; p < split.parts(); ++p) {
       expected += outputs[static_cast<std::size_t>(p)].logits.nbytes();
       for (const auto& layer : split.part(p).graph().layers) {
-        if (layer.kind != LayerKind::input) expected += 4 * kSamples * layer.kept_elements;
+        if (layer.kind != LayerKind::input) expected += 4 * (is_per_batch(layer) ? 1 : kSamples) * layer.kept_elements;
         for (const auto& statistic : layer.statistics) expected += 4 * statistic.elements();
       }
     }
@@ -181,7 +234,7 @@ TEST(Split, HoldsForBackwardWhatItsGraphsSay) {
 TEST(Split, PartsDivideParametersAndWork) {
   const auto shares = [](const std::string& network, const SampleShape& shape, const std::string& words, int parts) {
     const auto whole = graph_of(network, shape);
-    const auto part = split_graph(whole, options_of(words), 0, parts);
+    const auto part = split_graph(whole, axes_of(words, parts), 0);
     return std::array{static_cast<double>(part.parameters()) / static_cast<double>(whole.parameters()),
                       static_cast<double>(part.multiply_adds()) / static_cast<double>(whole.multiply_adds())};
   };
@@ -212,21 +265,21 @@ TEST(Split, PartsDivideParametersAndWork) {
 TEST(Split, TrafficIsThatOfThePapers) {
   const auto whole = graph_of(kGpt, kText);
   constexpr std::int64_t kPlaces = 12, kFeatures = 48, kWords = 50, kLayers = 2;
-  const auto plain = traffic_of(split_graph(whole, options_of("split=megatron"), 0, 2));
+  const auto plain = traffic_of(split_graph(whole, axes_of("split=megatron", 2), 0));
   constexpr std::int64_t kAllReduce = kPlaces * kFeatures;  // 2 (parts - 1) / parts of it
   EXPECT_EQ(plain.forward_elements, (2 * kLayers + 1) * kAllReduce + kPlaces * kWords / 2);
   EXPECT_EQ(plain.backward_elements, (2 * kLayers + 1) * kAllReduce);
   EXPECT_EQ(plain.gradient_elements, 0);
-  const auto sequence = traffic_of(split_graph(whole, options_of("split=megatron,sequence=on"), 0, 2));
+  const auto sequence = traffic_of(split_graph(whole, axes_of("split=megatron,sequence=on", 2), 0));
   EXPECT_EQ(sequence.forward_elements, plain.forward_elements);
   EXPECT_EQ(sequence.backward_elements, plain.backward_elements);
   // Five layer norms, the positions and four biases after rows.
   EXPECT_EQ(sequence.gradient_elements, 5 * 2 * kFeatures + kPlaces * kFeatures + 4 * kFeatures);
 }
 
-std::string error_of(const std::string& network, const SampleShape& shape, const std::string& words, int part, int parts) {
+std::string error_of(const std::string& network, const SampleShape& shape, const std::string& words, int part, const Parts& parts) {
   try {
-    split_graph(graph_of(network, shape), options_of(words), part, parts);
+    split_graph(graph_of(network, shape), axes_of(words, parts), part);
   } catch (const Error& error) {
     return error.what();
   }

@@ -4,17 +4,26 @@
 #include <utility>
 
 #include "ddl/core/error.h"
-#include "ddl/nn/split/moves.h"
 
 namespace ddl {
 namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
+/// Maps whose padding is not the same on both sides are padded in memory, and that is what is kept.
+void count_padded(Layer& layer, const std::vector<std::int64_t>& input) {
+  const auto &before = layer.attributes.padding, &after = layer.attributes.padding_after;
+  const bool height = after.height >= 0 && after.height != before.height, width = after.width >= 0 && after.width != before.width;
+  if (!height && !width) return;
+  layer.keeps.inputs = false;
+  layer.keeps.padded = input[0] * (input[1] + (height ? before.height + after.height : 0)) * (input[2] + (width ? before.width + after.width : 0));
+}
+
 }  // namespace
 
-Splitter::Splitter(const ModelGraph& whole, const SplitOptions& options, int part, int parts)
-    : whole_(whole), options_(options), part_(part), parts_(parts), last_(last_dimensions(whole)), versions_(whole.layers.size()) {
+Splitter::Splitter(const Input& of)
+    : whole_(of.whole), decider_(of.decider), options_(of.options), place_(of.place), last_(of.last), versions_(of.whole.layers.size()) {
+  const auto& whole = of.whole;
   for (const auto& layer : whole.layers) {
     const auto& own = layer.parameters;
     bool learns = std::any_of(own.begin(), own.end(), [](const auto& spec) { return spec.trainable; });
@@ -47,21 +56,21 @@ int Splitter::read(int layer, Layout as) {
   // From one dimension to another, and from the whole to ranges that overlap, there is a step between.
   if (as.is_split() && source.layout.is_split() && source.layout.dimension != as.dimension) step(Layout::whole());
   if (as.is_split() && !source.layout.is_split() && learns(layer) && overlaps(as.parts))
-    step(Layout::split(as.dimension, cut_evenly(shape(layer)[at(as.dimension)], parts_)));
+    step(Layout::split(as.dimension, cut_evenly(shape(layer)[at(as.dimension)], parts())));
   const int number = exchange(layer, "", source.number, source.layout, as, shape(layer), false);
   versions_[at(layer)].push_back({as, number});
   return number;
 }
 
 int Splitter::exchange(int layer, const std::string& word, int from, const Layout& before, const Layout& after, std::vector<std::int64_t> shape, bool per_batch) {
-  const auto how = exchange_between(before, after, shape, part_, parts_, learns(layer), per_batch);
-  Layer made{whole(layer).name + "." + (word.empty() ? std::string(word_of(how)) : word), LayerKind::exchange, {from}, shape_of(shape, after, part_)};
+  const auto how = exchange_between(before, after, shape, place_, learns(layer), per_batch);
+  Layer made{name_beside(layer, word.empty() ? std::string(word_of(how)) : word), LayerKind::exchange, {from}, shape_of(shape, after, part())};
   // Several halos of one value have numbers.
   const auto same = [&](const Layer& other) { return other.name == made.name; };
   if (const auto before_it = std::count_if(made_.layers.begin(), made_.layers.end(), same); before_it > 0) made.name += fmt::format(".{}", versions_[at(layer)].size());
   made.keeps.view = how.forward == Move::none;
   made.origin = layer;
-  made.piece = piece_of(shape, after, part_);
+  made.piece = piece_of(shape, after, part());
   made.exchange = how;
   made.auxiliary = per_batch;  // in evaluation nobody asks for a batch's statistics
   return append(std::move(made));
@@ -74,12 +83,21 @@ Layer Splitter::like(int layer, const Layout& output) const {
   made.inputs.clear();
   made.origin = layer;
   made.in_place = false;
-  made.shape = shape_of(made.shape, output, part_);
-  made.piece = piece_of(whole(layer).shape, output, part_);
+  made.shape = shape_of(made.shape, output, part());
+  made.piece = piece_of(whole(layer).shape, output, part());
   const auto all = elements_of(whole(layer).shape), here = elements_of(made.shape);
   for (auto* cost : {&made.flops, &made.multiply_adds, &made.keeps.extra}) *cost = *cost * here / all;
   for (auto& [owner, number] : made.borrowed) owner = owners_[at(owner)];
   return made;
+}
+
+std::string Splitter::name_beside(int layer, const std::string& word) const {
+  return whole(layer).name + "." + word + (place_.axis == 0 ? "" : fmt::format("@{}", place_.axis + 1));
+}
+
+void Splitter::mark_partial(Layer& layer) const {
+  for (auto& spec : layer.parameters)
+    if (spec.trainable) spec.partial_along = {place_.axis};
 }
 
 int Splitter::append(Layer layer) {
@@ -100,6 +118,8 @@ void Splitter::give(int layer, int number, const Layout& home) {
 }
 
 ModelGraph Splitter::finish() && {
+  for (auto& layer : made_.layers)
+    if (layer.shape.size() == 3 && !layer.inputs.empty()) count_padded(layer, made_.layers[at(layer.inputs[0])].shape);
   mark_auxiliary(made_);
   count_kept(made_);
   return std::move(made_);
@@ -109,10 +129,10 @@ Layout destination(const Splitter& s, int layer) {
   if (s.is_output(layer)) return Layout::whole();
   const auto& shape = s.shape(layer);
   const auto along = [&](int dimension) { return Layout::split(dimension, cut_evenly(shape[at(dimension)], s.parts())); };
-  if (shape.size() == 3) return s.splits(Dimension::channels) && s.enough(shape[0]) ? along(0) : Layout::whole();
+  if (shape.size() == 3) return s.splits(Dimension::channels) && s.enough(layer, 0) ? along(0) : Layout::whole();
   const int last = static_cast<int>(shape.size()) - 1;
-  if (s.splits(s.last_dimension(layer)) && s.enough(shape[at(last)])) return along(last);
-  if (last == 1 && s.splits(Dimension::sequence) && s.enough(shape[0])) return along(0);
+  if (s.splits(s.last_dimension(layer)) && s.enough(layer, last)) return along(last);
+  if (last == 1 && s.splits(Dimension::sequence) && s.enough(layer, 0)) return along(0);
   return Layout::whole();
 }
 

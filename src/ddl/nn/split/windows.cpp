@@ -18,7 +18,7 @@ std::optional<int> spatial_dimension(const Splitter& s, int layer) {
   const auto& home = s.home(input);
   for (const int dimension : {1, 2})
     if (s.splits(dimension == 1 ? Dimension::height : Dimension::width) && (!home.is_split() || home.is_split(dimension)))
-      if (s.enough(s.shape(layer)[at(dimension)]) && s.enough(s.shape(input)[at(dimension)])) return dimension;
+      if (s.enough(layer, dimension) && s.enough(input, dimension)) return dimension;
   return {};
 }
 
@@ -69,17 +69,10 @@ bool split_spatially(Splitter& s, int layer) {
   auto made = s.like(layer, home);
   made.inputs = {from};
   const auto& mine = windows[at(s.part())];
-  made.attributes.padding_after = a.padding;
+  if (a.padding_after.height < 0) made.attributes.padding_after = a.padding;
   (*dimension == 1 ? made.attributes.padding.height : made.attributes.padding.width) = mine.before;
   (*dimension == 1 ? made.attributes.padding_after.height : made.attributes.padding_after.width) = mine.after;
-  if (mine.before != mine.after) {
-    // Maps are padded in memory, and that is what is kept.
-    auto padded = shape_of(s.shape(input), Layout::split(*dimension, needed), s.part());
-    padded[at(*dimension)] += mine.before + mine.after;
-    made.keeps.inputs = false;
-    made.keeps.extra += elements_of(padded);
-  }
-  mark_partial(made);
+  s.mark_partial(made);
   s.give(layer, std::move(made), home);
   return true;
 }
@@ -107,7 +100,7 @@ void split_adaptive_pool(Splitter& s, int layer) {
     if (home.is_split(0)) return s.give(layer, std::move(made), home);
     auto weighed = s.like(layer, Layout::whole());
     weighed.inputs = {s.append(std::move(made))};
-    weighed.name += ".weigh";
+    weighed.name = s.name_beside(layer, "weigh");
     weighed.kind = LayerKind::scale;
     weighed.keeps = {};
     weighed.flops = elements_of(weighed.shape);

@@ -11,7 +11,7 @@ Layout along(const Splitter& s, int layer, int dimension) {
   return Layout::split(dimension, cut_evenly(s.shape(layer)[static_cast<std::size_t>(dimension)], s.parts()));
 }
 
-bool by_places(const Splitter& s, int layer) { return s.splits(Dimension::sequence) && s.enough(s.shape(layer)[0]); }
+bool by_places(const Splitter& s, int layer) { return s.splits(Dimension::sequence) && s.enough(layer, 0); }
 
 /// Each part knows some words and gives zeros for the others.
 void by_vocabulary(Splitter& s, int layer, std::int64_t vocabulary) {
@@ -37,7 +37,7 @@ void by_sequence(Splitter& s, int layer) {
   const auto home = along(s, layer, 0);
   auto made = s.like(layer, home);
   made.inputs = {s.read(s.whole(layer).inputs[0], home)};
-  mark_partial(made);
+  s.mark_partial(made);
   s.give(layer, std::move(made), home);
 }
 
@@ -48,13 +48,13 @@ void split_embedding(Splitter& s, int layer) {
   if (!whole.borrowed.empty()) {
     // As its table lies (products.cpp: tied()).
     const auto& table = s.first_parameter(whole.borrowed[0].layer);
-    if (table.piece && table.piece->dimension == 0) return by_vocabulary(s, layer, table.piece->whole[0]);
+    if (table.piece && table.piece->along(0)) return by_vocabulary(s, layer, table.piece->whole[0]);
     if (table.piece) return by_features(s, layer);
-    return table.partial_gradient ? by_sequence(s, layer) : run_whole(s, layer);
+    return !table.partial_along.empty() ? by_sequence(s, layer) : run_whole(s, layer);
   }
   const auto vocabulary = whole.parameters[0].shape[0];
   if (s.splits(Dimension::vocabulary) && s.enough(vocabulary)) return by_vocabulary(s, layer, vocabulary);
-  if (s.splits(Dimension::features) && s.enough(whole.shape[1])) return by_features(s, layer);
+  if (s.splits(Dimension::features) && s.enough(layer, 1)) return by_features(s, layer);
   if (by_places(s, layer)) return by_sequence(s, layer);
   run_whole(s, layer);
 }
@@ -68,7 +68,7 @@ void split_positions(Splitter& s, int layer) {
     for (auto* specs : {&made.parameters, &made.constants})
       for (auto& spec : *specs) cut(spec, 1, s.mine(home));
   } else {
-    mark_partial(made);  // of the table's other places the gradient is 0 here
+    s.mark_partial(made);  // of the table's other places the gradient is 0 here
   }
   s.give(layer, std::move(made), home);
 }
@@ -116,11 +116,13 @@ void by_queries(Splitter& s, int layer) {
   if (whole.inputs.size() > 2) inputs.push_back(s.read(whole.inputs[2], Layout::whole()));
   auto made = s.like(layer, home);
   made.inputs = std::move(inputs);
-  mark_partial(made);
-  const auto features = whole.shape[1], length = made.shape[0], seen = s.shape(whole.inputs[1])[0], heads = whole.attributes.heads;
-  made.multiply_adds = 2 * (length + seen) * features * features + 2 * length * seen * features;
-  made.flops = 2 * made.multiply_adds + 2 * (length + seen) * features + 13 * heads * length * seen;
-  made.keeps.extra = 2 * length * features + 2 * seen * features + heads * length;
+  s.mark_partial(made);
+  // An earlier axis may have left some of the heads, and then the bias of what they make is not here.
+  const auto features = whole.shape[1], own = whole.parameters[2].shape[1], heads = whole.attributes.heads;
+  const auto length = made.shape[0], seen = s.shape(whole.inputs[1])[0];
+  made.multiply_adds = 2 * (length + seen) * features * own + 2 * length * seen * own;
+  made.flops = 2 * made.multiply_adds + (length + 2 * seen) * own + (made.parameters.size() > 3 ? length * features : 0) + 13 * heads * length * seen;
+  made.keeps.extra = 2 * length * own + 2 * seen * own + heads * length;
   s.give(layer, std::move(made), home);
 }
 

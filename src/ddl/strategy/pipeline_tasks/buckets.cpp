@@ -17,22 +17,24 @@ namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-/// Of each parameter, whether each part of a split network computes a summand of its gradient.
-std::vector<bool> summands_of(const ModelGraph& graph) {
-  std::vector<bool> summands;
-  for (const auto& spec : graph.parameter_specs()) summands.push_back(spec.partial_gradient);
+/// Axes along which each part of a split network computes a summand of a gradient; none: each has all of it.
+using SummedAlong = std::vector<int>;
+
+std::vector<SummedAlong> summands_of(const ModelGraph& graph) {
+  std::vector<SummedAlong> summands;
+  for (const auto& spec : graph.parameter_specs()) summands.push_back(spec.partial_along);
   return summands;
 }
 
 /// Places that have a gradient, or summands of it. What is of the same ones is added up together.
 struct Sharers {
   std::vector<int> places;
-  bool summands = false;
+  SummedAlong summands = {};
   auto operator<=>(const Sharers&) const = default;
 };
 
 /// Parameters of which several places have copies for different stages.
-std::map<Sharers, std::vector<int>> tied_parameters(const PipelineLayout& layout, const std::vector<bool>& summand) {
+std::map<Sharers, std::vector<int>> tied_parameters(const PipelineLayout& layout, const std::vector<SummedAlong>& summand) {
   std::map<Sharers, std::vector<int>> tied;
   for (const auto& [parameter, segments] : shared_parameters(layout.segments)) {
     std::set<std::vector<int>> users;
@@ -55,7 +57,7 @@ void refuse_asynchronous(const StrategyInput& input, const Sharers& who, int par
 class Finder {
  public:
   Finder(const PipelineLayout& layout, PipelineGroups& groups)
-      : layout_(layout), groups_(groups), summand_(summands_of(layout.input.graph)), tied_(tied_parameters(layout, summand_)) {
+      : layout_(layout), groups_(groups), summand_(summands_of(layout.input.graph)), kinds_(summand_.begin(), summand_.end()), tied_(tied_parameters(layout, summand_)) {
     if (layout.pipeline.asynchronous() && !tied_.empty()) refuse_asynchronous(layout.input, tied_.begin()->first, tied_.begin()->second.front());
     for (const auto& [who, parameters] : tied_) groups_.adding_up(who.places, who.summands, "tied");
   }
@@ -67,13 +69,13 @@ class Finder {
     const auto users = users_at(place);
     tied_within(place, users);
     for (const int stage : layout_.stages_at(place))
-      for (const bool summands : {false, true}) of_stage(stage, summands, users);
+      for (const auto& summands : kinds_) of_stage(stage, summands, users);
     return std::move(found_);
   }
 
  private:
   /// Of what one place has alone: whether other workers of it have a part of the gradient.
-  bool travels(int parameter) const { return layout_.pipeline.replicas > 1 || layout_.pipeline.shards > 1 || summand_[at(parameter)]; }
+  bool travels(int parameter) const { return layout_.pipeline.replicas > 1 || layout_.pipeline.shards > 1 || !summand_[at(parameter)].empty(); }
 
   void add_tied(const std::vector<int>& parameters, int group) {
     Bucket bucket{parameters, 0, kNone};
@@ -98,7 +100,7 @@ class Finder {
   }
 
   void tied_within(int place, const std::map<int, std::vector<int>>& users) {
-    for (const bool summands : {false, true}) {
+    for (const auto& summands : kinds_) {
       std::vector<int> several;
       for (const auto& [parameter, segments] : users)
         if (segments.size() > 1 && summand_[at(parameter)] == summands && travels(parameter) && taken_.insert(parameter).second) several.push_back(parameter);
@@ -106,7 +108,7 @@ class Finder {
     }
   }
 
-  void of_stage(int stage, bool summands, const std::map<int, std::vector<int>>& users) {
+  void of_stage(int stage, const SummedAlong& summands, const std::map<int, std::vector<int>>& users) {
     const auto places = layout_.places_of(stage);
     const auto& segments = layout_.segments_of_stage[at(stage)];
     std::vector<int> own;
@@ -128,7 +130,8 @@ class Finder {
 
   const PipelineLayout& layout_;
   PipelineGroups& groups_;
-  std::vector<bool> summand_;                     ///< by parameter
+  std::vector<SummedAlong> summand_;              ///< by parameter
+  std::set<SummedAlong> kinds_;                   ///< that there are
   std::map<Sharers, std::vector<int>> tied_;
   std::vector<SummedBucket> found_;               ///< of the place so far
   std::set<int> taken_;                           ///< parameters that are in one of them

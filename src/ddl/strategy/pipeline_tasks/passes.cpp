@@ -23,8 +23,8 @@ TaskKind kind_of(Pass pass) {
 
 }  // namespace
 
-PassWriter::PassWriter(const PipelineLayout& layout, const PipelineMessages& messages, int parts, Role& role)
-    : layout_(layout), messages_(messages), parts_(parts), role_(role), inbox_(messages, !layout.pipeline.asynchronous()) {}
+PassWriter::PassWriter(const PipelineLayout& layout, const PipelineMessages& messages, const PipelineGroups& groups, Role& role)
+    : layout_(layout), messages_(messages), groups_(groups), role_(role), inbox_(messages, !layout.pipeline.asynchronous()) {}
 
 void PassWriter::write(const Action& action) {
   for (const auto& pass : layout_.by_segment(action)) write_segment(pass);
@@ -86,12 +86,12 @@ int PassWriter::exchange(const Action& pass, std::vector<int> after) {
   const auto& how = *layer.exchange;
   const auto move = forward ? how.forward : how.backward;
   if (!communicates(move)) return kNone;
-  auto task = collective(goal_of(move), forward ? Cargo::activations : Cargo::activation_gradients, parts_,
+  auto task = collective(goal_of(move), forward ? Cargo::activations : Cargo::activation_gradients, groups_.parts(how.axis),
                          fmt::format("exchange {}{} {}", forward ? "" : "gradient ", pass.stage, pass.micro_batch));
   task.stage = pass.stage;
   task.layer = first;
   task.micro_batch = pass.micro_batch;
-  task.bytes = move_buffer(how, forward, layout_.pipeline.parts).elements() * (how.per_batch ? 1 : layout_.samples) * layout_.input.element_bytes;
+  task.bytes = move_buffer(how, forward).elements() * (how.per_batch ? 1 : layout_.samples) * layout_.input.element_bytes;
   task.after = std::move(after);
   return add(role_, std::move(task));
 }

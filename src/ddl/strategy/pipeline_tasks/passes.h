@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ddl/plan/plan.h"
+#include "ddl/strategy/pipeline_tasks/groups.h"
 #include "ddl/strategy/pipeline_tasks/layout.h"
 #include "ddl/strategy/pipeline_tasks/messages.h"
 
@@ -13,8 +14,8 @@ namespace ddl {
 /// Appends the passes of a place to its role, of which the load is task 0: what computes, with the messages and the exchanges between parts around it.
 class PassWriter {
  public:
-  /// All outlive it. `parts`: the group of those that compute a stage together, or kNone.
-  PassWriter(const PipelineLayout& layout, const PipelineMessages& messages, int parts, Role& role);
+  /// All outlive it.
+  PassWriter(const PipelineLayout& layout, const PipelineMessages& messages, const PipelineGroups& groups, Role& role);
 
   /// In the order of the place's actions.
   void write(const Action& action);
@@ -30,7 +31,7 @@ class PassWriter {
 
   const PipelineLayout& layout_;
   const PipelineMessages& messages_;
-  int parts_;
+  const PipelineGroups& groups_;
   Role& role_;
   Inbox inbox_;
   int last_ = 0, before_last_ = 0;               ///< tasks that compute, or the load

@@ -40,7 +40,7 @@ class Writer {
 
  private:
   Role write_role(int place) const {
-    const int abreast = pipeline_.replicas * pipeline_.shards * pipeline_.parts;
+    const int abreast = pipeline_.replicas * pipeline_.shards * pipeline_.parts_of_stage();
     Role role{role_name(place), place * abreast, abreast};
     role.stages = layout_.segments_at(place);
     if (pipeline_.asynchronous()) role.staleness = pipeline_.staleness[at(place)];
@@ -48,7 +48,7 @@ class Writer {
     Task load;
     load.label = "load";
     add(role, load);
-    PassWriter passes(layout_, messages_, groups_.parts(), role);
+    PassWriter passes(layout_, messages_, groups_, role);
     for (const auto& action : pipeline_.order.actions[at(place)]) passes.write(action);
     add_up(role, place, passes.last());
     role.holds = holdings_at(layout_, place, role);

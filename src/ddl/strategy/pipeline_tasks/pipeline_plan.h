@@ -21,16 +21,23 @@ struct Pipeline {
   std::vector<int> staleness = {};  ///< of asynchronous orders, by worker, which keeps one version of its weights more than that
   bool deferred_statistics = false;  ///< Plan's
   int shards = 1;                 ///< replicas, too, but of each parameter one keeps what the optimizer does: ZeRO 1
-  int parts = 1;                  ///< workers that compute each stage together, on workers that stand together; StrategyInput::graph is then the first one's part
+  /// Workers that compute each stage together and stand together, on each axis that its layers are split over; StrategyInput::graph is then the first one's part.
+  std::vector<int> parts = {};
   std::string split = {};         ///< Plan's
 
   bool asynchronous() const { return !staleness.empty(); }
+  int parts_of_stage() const {
+    int all = 1;
+    for (const int places : parts) all *= places;
+    return all;
+  }
   bool recomputes(int micro_batch) const {
     return recompute == Recompute::always || (recompute == Recompute::except_last && micro_batch + 1 < micro_batches);
   }
 };
 
-/// The plan of one step. Axes "pipeline", with a role for each of its places, then "data", then "sharded" and "tensor", where there are shards and parts.
+/// The plan of one step. Axes "pipeline", with a role for each of its places, then "data", then "sharded" and "tensor", where there are shards and parts;
+/// of parts over several axes "tensor 1", "tensor 2", ….
 ///
 /// Stages whose layers are split are cut again before every exchange between their parts that communicates (nn/split/split.h): such a segment is a stage of
 /// the plan. The exchange is a collective between the compute tasks of two segments, of the first layer of the second.

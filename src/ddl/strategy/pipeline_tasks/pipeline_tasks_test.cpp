@@ -37,10 +37,10 @@ TEST(PipelineLayout, StagesOfWholeLayersAreOneSegmentEach) {
 
 TEST(PipelineLayout, SplitStagesAreCutBeforeExchanges) {
   const auto whole = network("gpt");
-  const auto graph = split_graph(whole, split_options({"tensor", {{"split", "megatron"}}}), 0, 2);
+  const auto graph = split_graph(whole, {{split_options({"tensor", {{"split", "megatron"}}})[0], 2}}, 0);
   const auto input = input_of(graph);
   auto form = halves(graph, one_forward_one_backward().order({2, 4}), 4);
-  form.parts = 2;
+  form.parts = {2};
   const PipelineLayout layout(input, form);
   ASSERT_GT(layout.segments.size(), 4U);
   for (int segment = 0; segment < static_cast<int>(layout.segments.size()); ++segment) {
