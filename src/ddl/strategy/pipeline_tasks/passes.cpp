@@ -43,6 +43,7 @@ void PassWriter::write_segment(const Action& pass) {
   }
   task.after.push_back(last_);
   before_last_ = std::exchange(last_, add(role_, std::move(task)));
+  if (pass.pass != Pass::backward_weight) last_for_others_ = last_;
 
   int made = last_;
   const bool gives_back = gives_input_gradient(pass.pass) && layout_.gives_back(pass.stage);
