@@ -1,5 +1,6 @@
 #include "ddl/strategy/pipeline_tasks/passes.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include "ddl/strategy/split_parts.h"
@@ -58,7 +59,7 @@ void PassWriter::write_segment(const Action& pass) {
 Task PassWriter::computation(const Action& pass) const {
   Task task;
   task.kind = kind_of(pass.pass);
-  task.label = fmt::format("{} {} {}", name(task.kind), pass.stage, pass.micro_batch);
+  task.label = fmt::format(FMT_COMPILE("{} {} {}"), name(task.kind), pass.stage, pass.micro_batch);
   task.stage = pass.stage;
   task.micro_batch = pass.micro_batch;
   task.ahead = pass.ahead;

@@ -47,6 +47,7 @@ class Writer {
     for (const auto& each : buckets_[at(place)]) role.buckets.push_back(each.bucket);
     Task load;
     load.label = "load";
+    role.tasks.reserve(3 * pipeline_.order.actions[at(place)].size() + 16);  // a message in, a pass, a message out
     add(role, load);
     PassWriter passes(layout_, messages_, groups_.parts(), role);
     for (const auto& action : pipeline_.order.actions[at(place)]) passes.write(action);
