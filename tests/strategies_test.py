@@ -100,6 +100,8 @@ class Strategies(Case):
                     self.assertEqual(rank["staleness"] is not None, rank["rank"] < servers)
                     if rank["rank"] < servers:
                         self.assertGreater(rank["staleness"]["updates"], 0)
+                        for by in ("by_steps", "by_updates"):
+                            self.assertEqual(sum(count for _, count in rank["staleness"][by]), rank["staleness"]["updates"])
                         if "stale" in form:
                             self.assertLessEqual(rank["staleness"]["largest_steps"], 1)
                 # What the optimizer keeps, two tensors for each parameter, is with the servers alone, and so is a second copy of the parameters.
@@ -159,6 +161,7 @@ class Strategies(Case):
         for arguments, words in [(["--strategy", "parameter-server", "--clip", 1], ["clip 1", "whole gradient", "no clip"]),
                                  (["--strategy", "parameter-server[async]", "--clip", 1], ["clip 1", "whole gradient"]),
                                  (["--strategy", "parameter-server[stale=2]", "--precision", "fp16"], ["fp16", "whole gradient", "bf16"]),
+                                 (["--strategy", "parameter-server", "--collective", "ring"], ["messages", "got ring with parameter-server", "expected auto"]),
                                  (["--strategy", "data[in-process=parallel]", "--transport", "shm"], ["one process", "shm", "expected transport inproc"]),
                                  (["--strategy", "data[in-process=mirrored]", "--transport", "tcp"], ["one process", "tcp", "expected transport inproc"]),
                                  (["--strategy", "data", "--transport", "inproc"], ["workers are processes", "in-process"]),

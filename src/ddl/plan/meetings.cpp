@@ -1,6 +1,8 @@
 #include "ddl/plan/meetings.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "ddl/plan/peers.h"
 
@@ -9,16 +11,50 @@ namespace {
 
 bool valid_role(const Plan& plan, int role) { return role >= 0 && role < static_cast<int>(plan.roles.size()); }
 
-/// The place in `theirs` of what is `own`'s k-th.
-std::size_t counterpart(const Role& sender, const std::vector<int>& own, std::size_t k, const Role& receiver, const std::vector<int>& theirs, bool in_order) {
-  if (in_order) return k;
-  const auto& task = sender.tasks[static_cast<std::size_t>(own[k])];
-  const auto found = std::find_if(theirs.begin(), theirs.end(), [&](int number) {
-    const auto& other = receiver.tasks[static_cast<std::size_t>(number)];
-    return other.stage == task.stage && other.to_stage == task.to_stage && other.micro_batch == task.micro_batch;
-  });
-  return static_cast<std::size_t>(found - theirs.begin());
-}
+/// Where in a receiver's queue there is what a sender's task is of.
+class Counterparts {
+ public:
+  Counterparts(const Role& receiver, const std::vector<int>& queue) {
+    for (std::size_t k = 0; k < queue.size(); ++k) places_.emplace_back(what(receiver, queue[k]), k);
+    std::sort(places_.begin(), places_.end());
+  }
+
+  /// The first; the queue's length where there is none.
+  std::size_t of(const Role& sender, int task) const {
+    const auto wanted = what(sender, task);
+    const auto found = std::lower_bound(places_.begin(), places_.end(), std::pair(wanted, std::size_t{0}));
+    return found == places_.end() || found->first != wanted ? places_.size() : found->second;
+  }
+
+ private:
+  using What = std::array<int, 3>;
+  static What what(const Role& role, int number) {
+    const auto& task = role.tasks[static_cast<std::size_t>(number)];
+    return {task.stage, task.to_stage, task.micro_batch};
+  }
+
+  std::vector<std::pair<What, std::size_t>> places_;
+};
+
+/// Queues by what was asked for last, first: a role has a few of them, or thousands one after the other.
+class QueueFinder {
+ public:
+  std::vector<int>& of(const QueueKey& key) {
+    if (last_ == nullptr || last_->first.order() != key.order()) {
+      const auto recent = std::find_if(recent_.begin(), recent_.end(), [&](const auto* each) { return each != nullptr && each->first.order() == key.order(); });
+      last_ = recent != recent_.end() ? *recent : &*queues_.try_emplace(key).first;
+      if (recent == recent_.end()) recent_[next_++ % recent_.size()] = last_;
+    }
+    return last_->second;
+  }
+  Queues take() { return std::move(queues_); }
+
+ private:
+  Queues queues_;
+  std::array<Queues::value_type*, 6> recent_{};
+  std::size_t next_ = 0;
+  Queues::value_type* last_ = nullptr;
+};
 
 }  // namespace
 
@@ -29,14 +65,14 @@ int depth(const Role& role) {
 }
 
 Queues communication_queues(const Role& role) {
-  Queues queues;
+  QueueFinder queues;
   for (std::size_t t = 0; t < role.tasks.size(); ++t) {
     const auto& task = role.tasks[t];
     if (!communicates(task)) continue;
     const auto key = is_transfer(task) ? QueueKey{kNone, task.peer, task.kind == TaskKind::send, task.cargo, places(task.shift, role.count), task.flip} : QueueKey{task.group};
-    queues[key].push_back(static_cast<int>(t));
+    queues.of(key).push_back(static_cast<int>(t));
   }
-  return queues;
+  return queues.take();
 }
 
 std::vector<int> roles_of_group(const Plan& plan, int group, int role) {
@@ -56,16 +92,16 @@ std::vector<int> roles_of_group(const Plan& plan, int group, int role) {
   return roles;
 }
 
-std::vector<std::vector<int>> meetings(const Plan& plan) {
-  std::vector<std::vector<int>> numbers;
-  std::vector<Queues> queues;
+Meetings meetings(const Plan& plan) {
+  Meetings all{plan.asynchronous(), {}, {}};
+  auto& [asynchronous, queues, numbers] = all;
   for (const auto& role : plan.roles) {
     numbers.emplace_back(role.tasks.size(), kNone);
     queues.push_back(communication_queues(role));
   }
-  const auto number_of = [&](int role, int task) -> int& { return numbers[static_cast<std::size_t>(role)][static_cast<std::size_t>(task)]; };
+  const auto number_of = [&numbers = all.numbers](int role, int task) -> int& { return numbers[static_cast<std::size_t>(role)][static_cast<std::size_t>(task)]; };
   int next = 0;
-  const bool in_order = !plan.asynchronous();
+  const bool in_order = !asynchronous;
   std::vector<std::vector<bool>> numbered(plan.groups.size(), std::vector<bool>(plan.roles.size()));
   for (int r = 0; r < static_cast<int>(plan.roles.size()); ++r)
     for (const auto& [key, tasks] : queues[static_cast<std::size_t>(r)]) {
@@ -78,8 +114,9 @@ std::vector<std::vector<int>> meetings(const Plan& plan) {
         if (found == theirs.end()) continue;
         const auto& sender = plan.roles[static_cast<std::size_t>(r)];
         const auto& receiver = plan.roles[static_cast<std::size_t>(key.peer)];
+        const Counterparts counterparts(receiver, in_order ? std::vector<int>{} : found->second);
         for (std::size_t k = 0; k < std::min(tasks.size(), found->second.size()); ++k)
-          if (const auto place = counterpart(sender, tasks, k, receiver, found->second, in_order); place < found->second.size())
+          if (const auto place = in_order ? k : counterparts.of(sender, tasks[k]); place < found->second.size())
             number_of(r, tasks[k]) = number_of(key.peer, found->second[place]) = next++;
         continue;
       }
@@ -98,11 +135,11 @@ std::vector<std::vector<int>> meetings(const Plan& plan) {
       for (std::size_t k = 0; k < common; ++k, ++next)
         for (std::size_t i = 0; i < together.size(); ++i) number_of(together[i], (*lists[i])[k]) = next;
     }
-  return numbers;
+  return all;
 }
 
 void number_meetings(Plan& plan) {
-  const auto numbers = meetings(plan);
+  const auto numbers = meetings(plan).numbers;
   for (std::size_t r = 0; r < plan.roles.size(); ++r)
     for (std::size_t t = 0; t < numbers[r].size(); ++t) plan.roles[r].tasks[t].meeting = numbers[r][t];
 }

@@ -33,8 +33,14 @@ int depth(const Role& role);
 /// The roles of a group's members, that of the role's first worker among them; ascending.
 std::vector<int> roles_of_group(const Plan& plan, int group, int role);
 
-/// By role and task: the number of its meeting, or kNone. In asynchronous plans sender and receiver of a message may be in different places of their
-/// steps: those are matched by what they are of.
-std::vector<std::vector<int>> meetings(const Plan& plan);
+/// Who meets whom, and in which queues.
+struct Meetings {
+  bool asynchronous = false;              ///< Plan::asynchronous(), for which all tasks are looked at
+  std::vector<Queues> queues;             ///< by role
+  std::vector<std::vector<int>> numbers;  ///< by role and task: of its meeting, or kNone
+};
+
+/// In asynchronous plans sender and receiver of a message may be in different places of their steps: those are matched by what they are of.
+Meetings meetings(const Plan& plan);
 
 }  // namespace ddl

@@ -167,8 +167,7 @@ void number_meetings(Plan& plan);
 ///  - collectives that roles join in different orders or with different sizes, sends without their receive;
 ///  - parameters (of `parameters`) that no stage uses, buckets that repeat one, or that no update reads;
 ///  - more memory than `memory_limit` bytes on a worker (0: no limit).
-/// Of an asynchronous plan as many steps are run as it takes until all is in flight, and once more.
-/// Takes time in proportion to the tasks of all roles.
+/// Takes time in proportion to the tasks of all roles, of asynchronous plans, too, however many steps are in flight (run_queues.h).
 std::vector<std::string> verify(const Plan& plan, int parameters, std::int64_t memory_limit = 0);
 
 }  // namespace ddl

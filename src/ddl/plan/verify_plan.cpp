@@ -1,12 +1,14 @@
 #include <algorithm>
-#include <map>
-#include <numeric>
-#include <optional>
-#include <unordered_set>
+#include <bit>
+#include <functional>
+#include <iterator>
+#include <string_view>
+#include <utility>
 
 #include "ddl/core/error.h"
 #include "ddl/core/units.h"
 #include "ddl/plan/meetings.h"
+#include "ddl/plan/run_queues.h"
 
 namespace ddl {
 namespace {
@@ -38,13 +40,34 @@ void check_groups(const Plan& plan, Findings& findings) {
     }
 }
 
+/// In one piece of memory: millions of labels that are allocated one by one take longer than all other checks.
+class LabelSet {
+ public:
+  explicit LabelSet(std::size_t most) : slots_(std::bit_ceil(2 * most + 1)) {}
+
+  /// Whether it is new. What is inserted stays where it is.
+  bool insert(std::string_view label) {
+    const auto mask = slots_.size() - 1;
+    for (auto slot = std::hash<std::string_view>{}(label) & mask;; slot = (slot + 1) & mask) {
+      if (slots_[slot].data() == nullptr) {
+        slots_[slot] = label;
+        return true;
+      }
+      if (slots_[slot] == label) return false;
+    }
+  }
+
+ private:
+  std::vector<std::string_view> slots_;
+};
+
 /// Numbers that stand for something that is there.
 void check_tasks(const Plan& plan, const Role& role, Findings& findings) {
   const auto is_below = [](int number, std::size_t count) { return number >= 0 && number < static_cast<int>(count); };
-  std::unordered_set<std::string_view> labels;
+  LabelSet labels(role.tasks.size());
   const auto wrong = [&](const Task& task, const std::string& what) { findings.push_back(fmt::format("{}: '{}' {}", role.name, task.label, what)); };
   for (const auto& task : role.tasks) {
-    if (!labels.insert(task.label).second) findings.push_back(fmt::format("{}: two tasks are called '{}'", role.name, task.label));
+    if (!labels.insert(task.label)) findings.push_back(fmt::format("{}: two tasks are called '{}'", role.name, task.label));
     for (const int other : task.after)
       if (!is_below(other, role.tasks.size())) wrong(task, fmt::format("is after task {}, which does not exist", other));
     for (const int bucket : {task.bucket, task.waits_for})
@@ -156,123 +179,42 @@ void check_meetings(const Plan& plan, const std::vector<std::vector<int>>& numbe
     }
 }
 
-/// Runs the queues of all roles without time (Kahn 1962). A role stands for its workers: they do the same. Tasks of one meeting are one event,
-/// which happens once all of them may.
-class Run {
- public:
-  Run(const Plan& plan, const std::vector<std::vector<int>>& numbers) : plan_(plan) {
-    for (const auto& role : plan.roles) {
-      offset_.push_back(tasks_);
-      tasks_ += role.tasks.size();
-    }
-    node_.resize(tasks_);
-    std::iota(node_.begin(), node_.end(), Node{0});
-    std::vector<std::size_t> first;
-    for (std::size_t r = 0; r < plan.roles.size(); ++r)
-      for (std::size_t t = 0; t < numbers[r].size(); ++t) {
-        if (numbers[r][t] == kNone) continue;
-        const auto number = at(numbers[r][t]);
-        if (first.size() <= number) first.resize(number + 1, tasks_);
-        if (first[number] == tasks_) first[number] = offset_[r] + t;
-        node_[offset_[r] + t] = static_cast<Node>(first[number]);
+/// Of an asynchronous plan: what goes one way comes in the order in which it is sent, over the ends of steps too. By what they are of, sends and receives meet whatever their order.
+void check_order(const Plan& plan, const std::vector<Queues>& queues, const std::vector<std::vector<int>>& numbers, Findings& findings) {
+  struct Taken {
+    int role = kNone, task = kNone;
+    int place = 0;  ///< in its queue
+  };
+  std::vector<Taken> taken;  // by meeting
+  for (std::size_t r = 0; r < plan.roles.size(); ++r)
+    for (const auto& [key, tasks] : queues[r])
+      for (std::size_t k = 0; key.group == kNone && !key.sends && k < tasks.size(); ++k)
+        if (const int number = numbers[r][at(tasks[k])]; number != kNone) {
+          if (taken.size() <= at(number)) taken.resize(at(number) + 1);
+          taken[at(number)] = {static_cast<int>(r), tasks[k], static_cast<int>(k)};
+        }
+  // Of a send of step 0: in which step it is taken, and where in that.
+  const auto when = [&](std::size_t r, int task) {
+    const auto& of = taken[at(numbers[r][at(task)])];
+    return std::pair(plan.roles[r].tasks[at(task)].ahead - plan.roles[at(of.role)].tasks[at(of.task)].ahead, of.place);
+  };
+  for (std::size_t r = 0; r < plan.roles.size(); ++r)
+    for (const auto& [key, tasks] : queues[r]) {
+      if (key.group != kNone || !key.sends) continue;
+      std::vector<int> met;
+      std::copy_if(tasks.begin(), tasks.end(), std::back_inserter(met), [&](int task) { return numbers[r][at(task)] != kNone; });
+      for (std::size_t k = 0; k < met.size(); ++k) {
+        const bool is_last = k + 1 == met.size();
+        const int next = met[is_last ? 0 : k + 1];
+        auto then = when(r, next);
+        then.first += is_last ? 1 : 0;
+        if (when(r, met[k]) < then) continue;
+        const auto& role = plan.roles[r];
+        findings.push_back(fmt::format("{} sends '{}' before '{}'{}, {} expects them in the other order", role.name, role.tasks[at(met[k])].label, role.tasks[at(next)].label,
+                                       is_last ? " of the next step" : "", plan.roles[at(key.peer)].name));
       }
-    open_.resize(tasks_);
-    for (const auto& role : plan.roles) queues_.push_back(queues(role));
-    for (std::size_t r = 0; r < plan.roles.size(); ++r) connect(r, numbers[r]);
-    sort_edges();
-  }
-
-  void go(Findings& findings) {
-    std::vector<std::size_t> ready;
-    for (std::size_t n = 0; n < tasks_; ++n)
-      if (node_[n] == n && open_[n] == 0) ready.push_back(n);
-    std::vector<bool> done(tasks_);
-    while (!ready.empty()) {
-      const auto n = ready.back();
-      ready.pop_back();
-      done[n] = true;
-      for (std::size_t e = first_edge_[n]; e < first_edge_[n + 1]; ++e)
-        if (--open_[next_[e]] == 0) ready.push_back(next_[e]);
     }
-    for (std::size_t r = 0; r < plan_.roles.size(); ++r)
-      for (const auto& queue : queues_[r])
-        for (const int t : queue)
-          if (!done[node_[offset_[r] + at(t)]]) {
-            const auto& task = plan_.roles[r].tasks[at(t)];
-            findings.push_back(fmt::format("deadlock: {} cannot start '{}' on its {} stream", plan_.roles[r].name, task.label, name(task.stream)));
-            break;
-          }
-  }
-
- private:
-  /// A number of a task among all: of half the memory, which is what takes the time.
-  using Node = std::uint32_t;
-
-  static std::vector<std::vector<int>> queues(const Role& role) {
-    std::vector<std::vector<int>> all(2);  // computation, and what a server does of that
-    for (std::size_t t = 0; t < role.tasks.size(); ++t)
-      if (!communicates(role.tasks[t])) all[role.tasks[t].stream == Stream::server ? 1 : 0].push_back(static_cast<int>(t));
-    for (auto& [key, tasks] : communication_queues(role)) all.push_back(tasks);
-    return all;
-  }
-
-  void edge(std::size_t from, std::size_t to) {
-    edges_.emplace_back(node_[from], node_[to]);
-    ++open_[node_[to]];
-  }
-
-  /// By where they begin, in one piece of memory: a vector for each of millions of tasks takes longer than all the rest.
-  void sort_edges() {
-    first_edge_.resize(tasks_ + 1);
-    for (const auto& [from, to] : edges_) ++first_edge_[from + 1];
-    std::partial_sum(first_edge_.begin(), first_edge_.end(), first_edge_.begin());
-    next_.resize(edges_.size());
-    auto place = first_edge_;
-    for (const auto& [from, to] : edges_) next_[place[from]++] = to;
-    edges_ = {};
-  }
-
-  void connect(std::size_t r, const std::vector<int>& numbers) {
-    const auto& role = plan_.roles[r];
-    const auto base = offset_[r];
-    for (const auto& queue : queues_[r])
-      for (std::size_t k = 1; k < queue.size(); ++k) edge(base + at(queue[k - 1]), base + at(queue[k]));
-    // Backward raises its events while it runs: one counts once the last backward of its stage may have run.
-    std::vector<int> last_backward(plan_.stages.size(), kNone);
-    std::map<std::pair<int, int>, int> backwards;  // by stage and micro-batch
-    for (std::size_t t = 0; t < role.tasks.size(); ++t)
-      if (role.tasks[t].kind == TaskKind::backward || role.tasks[t].kind == TaskKind::backward_weight)
-        last_backward[at(role.tasks[t].stage)] = backwards[{role.tasks[t].stage, role.tasks[t].micro_batch}] = static_cast<int>(t);
-    for (std::size_t t = 0; t < role.tasks.size(); ++t) {
-      const auto& task = role.tasks[t];
-      for (const int other : task.after) edge(base + at(other), base + t);
-      if (task.waits_for != kNone) {
-        const int stage = role.buckets[at(task.waits_for)].stage;
-        const auto pass = std::pair(stage, task.micro_batch);
-        const int backward = stage == kNone                                     ? *std::max_element(last_backward.begin(), last_backward.end())
-                             : !role.buckets[at(task.waits_for)].every_pass     ? last_backward[at(stage)]
-                             : backwards.count(pass) > 0                        ? backwards.at(pass)
-                                                                                : kNone;
-        if (backward == kNone)
-          ++open_[node_[base + t]];  // never raised
-        else
-          edge(base + at(backward), base + t);
-      }
-      const bool alone = numbers[t] == kNone;
-      if (communicates(task) && alone) ++open_[node_[base + t]];  // nobody meets it
-    }
-  }
-
-  const Plan& plan_;
-  std::size_t tasks_ = 0;
-  std::vector<std::size_t> offset_;             ///< of each role's first task among all
-  std::vector<Node> node_;                      ///< that stands for the task
-  std::vector<int> open_;                       ///< by node: what must come before
-  std::vector<std::vector<std::vector<int>>> queues_;         ///< by role
-  std::vector<std::pair<Node, Node>> edges_;                  ///< between nodes, as they were found
-  std::vector<std::size_t> first_edge_;                       ///< by node
-  std::vector<Node> next_;                                    ///< where they lead
-};
+}
 
 }  // namespace
 
@@ -284,13 +226,10 @@ std::vector<std::string> verify(const Plan& plan, int parameters, std::int64_t m
   for (const auto& role : plan.roles) check_tasks(plan, role, findings);
   check_parameters(plan, parameters, findings);
   if (findings.empty()) {
-    int deepest = 0;
-    for (const auto& role : plan.roles) deepest = std::max(deepest, depth(role));
-    std::optional<Plan> unrolled;
-    const auto& run = deepest > 0 ? unrolled.emplace(unroll(plan, 2 * deepest + 1)) : plan;
-    const auto numbers = meetings(run);
-    check_meetings(run, numbers, findings);
-    Run(run, numbers).go(findings);
+    const auto all = meetings(plan);
+    check_meetings(plan, all.numbers, findings);
+    if (all.asynchronous) check_order(plan, all.queues, all.numbers, findings);
+    for (auto& found : run_queues(plan, all)) findings.push_back(std::move(found));
   }
   for (const auto& role : plan.roles)
     if (memory_limit > 0 && role.holds.total() > memory_limit)

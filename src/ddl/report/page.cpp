@@ -76,6 +76,7 @@ std::string render_report(const std::vector<Json>& records, Batches batches) {
       {{"scaling", "Scaling"}, scaling_html(content, plots)},
       {{"time", "Time"}, time_html(content, plots)},
       {{"timeline", "Timeline"}, timeline_html(content, plots)},
+      {{"staleness", "Staleness"}, staleness_html(content)},
       {{"learning", "Learning"}, learning_html(content, plots)},
       {{"steps", "Steps"}, steps_html(content, plots)},
       {{"environment", "Environment"}, environment_html(content)},

@@ -31,6 +31,7 @@ std::string results_html(const PageContent& content);
 std::string scaling_html(const PageContent& content, Specifications& plots);
 std::string time_html(const PageContent& content, Specifications& plots);
 std::string timeline_html(const PageContent& content, Specifications& plots);
+std::string staleness_html(const PageContent& content);
 std::string learning_html(const PageContent& content, Specifications& plots);
 std::string steps_html(const PageContent& content, Specifications& plots);
 std::string environment_html(const PageContent& content);

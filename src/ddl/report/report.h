@@ -29,6 +29,9 @@ std::string render_where_time_went(const std::vector<Json>& records);
 /// What other precisions reach beside fp32, a line each; empty where there are not both.
 std::string render_precisions(const std::vector<Json>& records);
 
+/// How stale the gradients were that servers of parameters applied as they came, a line per such record; empty without any.
+std::string render_staleness(const std::vector<Json>& records);
+
 /// A page about a document `ddlbench.probe/1` (docs/machine.md): time over size for every transport and collective, what was
 /// measured as marks with intervals, what was fitted as lines, the bound below them; the table; the fitted costs.
 std::string render_probe(const Json& document);

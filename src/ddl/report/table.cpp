@@ -8,6 +8,7 @@
 #include "ddl/report/comparison.h"
 #include "ddl/report/format.h"
 #include "ddl/report/precision.h"
+#include "ddl/report/staleness.h"
 #include "ddl/report/report.h"
 #include "ddl/report/words.h"
 
@@ -117,6 +118,13 @@ std::string render_table(const std::vector<Json>& records, Batches batches) {
 std::string render_where_time_went(const std::vector<Json>& records) {
   std::string out;
   for (const auto& view : view_runs(records)) out += where_time_went(view) + "\n";
+  return out;
+}
+
+std::string render_staleness(const std::vector<Json>& records) {
+  std::string out;
+  for (const auto& view : view_runs(records))
+    if (const auto staleness = staleness_of(view)) out += staleness_sentence(view, *staleness) + "\n";
   return out;
 }
 

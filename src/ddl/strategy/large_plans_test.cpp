@@ -30,9 +30,8 @@ constexpr const char* kWide = "gpt[hidden=8192,heads=4096,layers=4,seq=4096,voca
 constexpr SampleShape kManyWords{.classes = 16384, .objective = Objective::language, .target_length = 4097};
 constexpr SampleShape kManyRows{3, 32768, 224, 10};
 
-/// Fewer than 4,096 stages have the schedules that want a micro-batch for each stage, and so the square of them of tasks: interleaved-1f1b and pipedream-2bw; and
-/// pipedream, whose plan is verified over as many steps as there are stages twice over. As meshes all of them are of 4,096 workers. Stages of thousands are cut by
-/// count: to cut thousands of layers by time takes the square of them.
+/// Fewer than 4,096 stages have the schedules that want a micro-batch for each stage, and so the square of them of tasks: interleaved-1f1b and pipedream-2bw. As meshes
+/// they are of 4,096 workers. Stages of thousands are cut by count: to cut thousands of layers by time takes the square of them.
 const std::vector<Large> kLarge{
     {"single", 1},
     {"data"},
@@ -82,9 +81,9 @@ const std::vector<Large> kLarge{
     {"pipeline[schedule=zb-h1,micro=4,balance=count]", kMany, kDeep},
     {"pipeline[schedule=zbv,micro=2,balance=count]", kMany, kDeep},
     {"pipeline[schedule=dualpipev,micro=2,balance=count,batch-norm=deferred]", kMany, kDeep},
-    {"pipeline[schedule=interleaved-1f1b,balance=count]", 64, kDeep},
-    {"pipeline[schedule=pipedream,balance=count]", 64, kDeep},
-    {"pipeline[schedule=pipedream-2bw,balance=count]", 64, kDeep},
+    {"pipeline[schedule=pipedream,balance=count]", kMany, kDeep},
+    {"pipeline[schedule=interleaved-1f1b,micro=160,chunks=2,balance=count]", 160, kDeep},
+    {"pipeline[schedule=pipedream-2bw,micro=224,balance=count]", 224, kDeep},
     {"pipeline[schedule=1f1b,replicas=1024/3072,micro=3072]"},
     {"pipeline[schedule=1f1b,replicas=3000/1096,micro=4096]"},
     {"pipeline[schedule=1f1b,replicas=1024/1024/1024/1023/1,micro=4096]"},

@@ -101,6 +101,8 @@ LayerCosts costs_of(const StrategyInput& input, int stages, std::int64_t samples
 
 std::vector<int> cut(const StrategyInput& input, const PartitionInput& wanted) {
   if (const auto told = text_option(input.spec, "stages", ""); !told.empty()) {
+    if (const auto balance = text_option(input.spec, "balance", ""); !balance.empty())
+      throw Error(Code::invalid_argument, fmt::format("[{}] stages and balance both say where the network is cut; got stages={} with balance={}, expected one of them", input.spec.name, told, balance));
     auto partition = parse_partition(told, wanted.costs);
     if (static_cast<int>(partition.cuts.size()) != wanted.stages)
       throw Error(Code::invalid_argument, fmt::format("[{}] stages={} has {} stages; expected {}, one for each chunk of each worker, or each number of replicas", input.spec.name, told,

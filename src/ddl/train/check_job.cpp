@@ -64,7 +64,7 @@ void check_in_process(const Job& job) {
                                                               "workers that are processes", got));
 }
 
-/// How gradients come about and what becomes of them.
+/// How gradients come about, are exchanged, and what becomes of them.
 void check_training(const Job& job) {
   of_key("precision", [&] { return element_bytes(job.precision); });
   of_key("optimizer", [&] { return make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay})->state_tensors(); });
@@ -79,6 +79,8 @@ void check_training(const Job& job) {
       throw JobFault(key, Code::unsupported, fmt::format("unsupported: it depends on the whole gradient, of which each server of parameters, synchronous or not, has a part; got {} with "
                                                          "parameter-server, expected {} with it, or strategy data", got, expected));
     };
+    if (job.collective != "auto")
+      refuse("collective", fmt::format("workers and servers exchange messages, and no collective; got {} with parameter-server, expected auto, or strategy data", job.collective));
     if (job.clip > 0) refuse_whole("clip", fmt::format("clip {}", job.clip), "no clip");
     if (scales_loss(job.precision)) refuse_whole("precision", job.precision, "fp32, bf16, tf32 or fp64");
   }

@@ -170,6 +170,8 @@ void ParameterServer::push_alone(int worker, const ServerWord& word, const Fetch
     report_.mean_updates += static_cast<double>(between);
     report_.largest_clocks = std::max(report_.largest_clocks, behind_[w]);
     report_.mean_clocks += static_cast<double>(behind_[w]);
+    ++report_.by_updates[between];
+    ++report_.by_clocks[behind_[w]];
     ++report_.updates;
     ++updates_;
     tell(options_.pushed, worker, word, begin, Cause::update);

@@ -206,6 +206,7 @@ TEST(ParameterServer, TheTraceShowsHowStaleEachGradientWas) {
         sum += stale * count;
       }
       EXPECT_EQ(gradients, report.updates) << form;
+      EXPECT_EQ((std::map<std::int64_t, std::int64_t>(counts.begin(), counts.end())), report.by_updates) << form;
       EXPECT_EQ(counts.rbegin()->first, report.largest_updates) << form;
       EXPECT_NEAR(static_cast<double>(sum) / static_cast<double>(gradients), report.mean_updates, 1e-9) << form;
       EXPECT_GT(counts.size(), 1U) << form << ": all were as stale";

@@ -75,7 +75,26 @@ TEST(Pipeline, EachWorkerHoldsItsStagesAlone) {
 }
 
 TEST(Pipeline, ALossThatIsNotFiniteEndsAllWorkers) {
-  expect_all_end_of_a_loss_that_is_not_finite({"lenet", "pipeline[micro=2]"}, 3);
+  for (const auto* form : {"pipeline[micro=2]", "pipeline[schedule=zb-h1,micro=3]", "pipeline[schedule=zbv,micro=5,balance=count]", "pipeline[schedule=dualpipev,micro=6,balance=count]"})
+    expect_all_end_of_a_loss_that_is_not_finite({"lenet", form}, 3);
+}
+
+// Where the backward is split workers vote while gradients of weights are still computed, and steps overlap: all stop after the step in which one asked, as trained as
+// one worker is by then.
+TEST(Pipeline, OneVoteStopsAllWorkersInThatStep) {
+  Trial reference{"lenet"};
+  reference.steps = 4;
+  const auto alone = train_rank(reference, 0, 1, nullptr);
+  for (const auto* form : {"pipeline[micro=2]", "pipeline[schedule=zb-h1,micro=3]", "pipeline[schedule=zbv,micro=5,balance=count]", "pipeline[schedule=dualpipev,micro=6,balance=count]"})
+    for (const int asks : {0, 1, 2}) {
+      Trial trial{"lenet", form};
+      trial.steps = 20;
+      trial.ask_at = 3;
+      trial.ask_rank = asks;
+      const auto outcomes = train(trial, 3);
+      for (const auto& outcome : outcomes) EXPECT_EQ(outcome.steps, trial.ask_at + 1) << form << " " << asks;
+      expect_equal(outcomes, alone, fmt::format("{} {}", form, asks));
+    }
 }
 
 // What a worker stands still for is a bubble until the message is on its way.

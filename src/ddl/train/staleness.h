@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 
 namespace ddl {
 
@@ -11,6 +12,7 @@ struct StalenessReport {
   double mean_clocks = 0;
   std::int64_t largest_updates = 0;  ///< updates by others between giving the parameters and applying their gradient
   double mean_updates = 0;
+  std::map<std::int64_t, std::int64_t> by_clocks, by_updates;  ///< how many gradients were so stale, of all that were applied as they came
 };
 
 }  // namespace ddl

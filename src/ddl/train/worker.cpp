@@ -303,7 +303,18 @@ Json averaging_json(const Executor& executor) {
 Json staleness_json(const Executor& executor) {
   const auto report = executor.staleness();
   if (!report) return nullptr;
-  return {{"updates", report->updates}, {"largest_steps", report->largest_clocks}, {"mean_steps", report->mean_clocks}, {"largest_updates", report->largest_updates}, {"mean_updates", report->mean_updates}};
+  const auto pairs = [](const std::map<std::int64_t, std::int64_t>& counts) {
+    Json all = Json::array();
+    for (const auto& [stale, count] : counts) all.push_back({stale, count});
+    return all;
+  };
+  return {{"updates", report->updates},
+          {"largest_steps", report->largest_clocks},
+          {"mean_steps", report->mean_clocks},
+          {"by_steps", pairs(report->by_clocks)},
+          {"largest_updates", report->largest_updates},
+          {"mean_updates", report->mean_updates},
+          {"by_updates", pairs(report->by_updates)}};
 }
 
 Json Worker::buckets_json() const {

@@ -1,5 +1,9 @@
 #include "ddl/strategy/pipeline_tasks/messages.h"
 
+#include <algorithm>
+#include <utility>
+
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include "ddl/strategy/tasks.h"
@@ -11,15 +15,30 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 }  // namespace
 
-PipelineMessages::PipelineMessages(const PipelineLayout& layout) : layout_(layout) {
+PipelineMessages::PipelineMessages(const PipelineLayout& layout)
+    : layout_(layout), places_(2 * layout.crossings.size() * at(layout.pipeline.micro_batches)) {
+  std::map<Way, std::uint32_t> numbers;
+  std::pair<Way, std::uint32_t> last[2];  // in either direction: the next message mostly goes the same way
+  for (auto& each : last) each.first = {-1, -1, false};
   for (const auto& actions : layout.pipeline.order.actions)
     for (const auto& action : actions)
       for (const auto& pass : layout.by_segment(action))
         for (const auto& message : made_by(pass)) {
-          auto& queue = queues_[{sender(message), receiver(message), message.forward}];
-          queue.numbers[{message.crossing, message.micro_batch}] = queue.messages.size();
-          queue.messages.push_back(message);
+          const Way way{sender(message), receiver(message), message.forward};
+          auto& [known, number] = last[message.forward ? 1 : 0];
+          if (known != way) {
+            number = numbers.try_emplace(way, static_cast<std::uint32_t>(queues_.size())).first->second;
+            known = way;
+            queues_.resize(std::max(queues_.size(), std::size_t{number} + 1));
+          }
+          auto& queue = queues_[number];
+          places_[index(message)] = {number, static_cast<std::uint32_t>(queue.size())};
+          queue.push_back(message);
         }
+}
+
+std::size_t PipelineMessages::index(const StageMessage& message) const {
+  return (2 * at(message.crossing) + (message.forward ? 1 : 0)) * at(layout_.pipeline.micro_batches) + at(message.micro_batch);
 }
 
 std::vector<StageMessage> PipelineMessages::needed_by(const Action& pass) const {
@@ -41,9 +60,9 @@ std::vector<StageMessage> PipelineMessages::messages(const Action& pass, const s
   return all;
 }
 
-const std::vector<StageMessage>& PipelineMessages::queue_of(const StageMessage& message) const { return find(message).messages; }
+const std::vector<StageMessage>& PipelineMessages::queue_of(const StageMessage& message) const { return queues_[places_[index(message)].queue]; }
 
-std::size_t PipelineMessages::number_of(const StageMessage& message) const { return find(message).numbers.at({message.crossing, message.micro_batch}); }
+std::size_t PipelineMessages::number_of(const StageMessage& message) const { return places_[index(message)].number; }
 
 int PipelineMessages::holder(const StageMessage& message, bool beginning) const {
   const auto& crossing = layout_.crossings[at(message.crossing)];
@@ -63,7 +82,7 @@ Task PipelineMessages::task(TaskKind kind, const StageMessage& message) const {
   task.micro_batch = message.micro_batch;
   task.ahead = message.ahead;
   task.bytes = message.forward ? crossing.bytes : crossing.gradient_bytes;
-  task.label = fmt::format("{} {}{}>{} {}", sends ? "send" : "receive", message.forward ? "" : "gradient ", message.forward ? crossing.from : crossing.to,
+  task.label = fmt::format(FMT_COMPILE("{} {}{}>{} {}"), sends ? "send" : "receive", message.forward ? "" : "gradient ", message.forward ? crossing.from : crossing.to,
                            message.forward ? crossing.to : crossing.from, message.micro_batch);
   return task;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -40,18 +41,18 @@ class PipelineMessages {
 
  private:
   using Way = std::tuple<int, int, bool>;  ///< from, to, forward
-  struct Queue {
-    std::vector<StageMessage> messages;
-    std::map<std::pair<int, int>, std::size_t> numbers;  ///< by crossing and micro-batch
+  struct Place {
+    std::uint32_t queue = 0, number = 0;
   };
 
   /// Who has the message's micro-batch at the beginning of the crossing, or at its end.
   int holder(const StageMessage& message, bool beginning) const;
   std::vector<StageMessage> messages(const Action& pass, const std::vector<int>& crossings) const;
-  const Queue& find(const StageMessage& message) const { return queues_.at({sender(message), receiver(message), message.forward}); }
+  std::size_t index(const StageMessage& message) const;
 
   const PipelineLayout& layout_;
-  std::map<Way, Queue> queues_;
+  std::vector<std::vector<StageMessage>> queues_;
+  std::vector<Place> places_;  ///< by index()
 };
 
 /// What one place receives: posted in the order in which it is sent, up to what is wanted.

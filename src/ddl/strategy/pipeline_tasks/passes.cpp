@@ -1,5 +1,6 @@
 #include "ddl/strategy/pipeline_tasks/passes.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include "ddl/strategy/split_parts.h"
@@ -43,6 +44,7 @@ void PassWriter::write_segment(const Action& pass) {
   }
   task.after.push_back(last_);
   before_last_ = std::exchange(last_, add(role_, std::move(task)));
+  if (pass.pass != Pass::backward_weight) last_for_others_ = last_;
 
   int made = last_;
   const bool gives_back = gives_input_gradient(pass.pass) && layout_.gives_back(pass.stage);
@@ -57,7 +59,7 @@ void PassWriter::write_segment(const Action& pass) {
 Task PassWriter::computation(const Action& pass) const {
   Task task;
   task.kind = kind_of(pass.pass);
-  task.label = fmt::format("{} {} {}", name(task.kind), pass.stage, pass.micro_batch);
+  task.label = fmt::format(FMT_COMPILE("{} {} {}"), name(task.kind), pass.stage, pass.micro_batch);
   task.stage = pass.stage;
   task.micro_batch = pass.micro_batch;
   task.ahead = pass.ahead;

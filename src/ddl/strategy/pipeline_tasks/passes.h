@@ -21,6 +21,8 @@ class PassWriter {
   void write(const Action& action);
   /// The last task that computes; 0: none yet.
   int last() const { return last_; }
+  /// The last of those that others may wait for: what comes after it is of the gradients of weights alone, the worker's own. 0: none yet.
+  int last_for_others() const { return last_for_others_; }
 
  private:
   void write_segment(const Action& pass);
@@ -34,7 +36,7 @@ class PassWriter {
   const PipelineGroups& groups_;
   Role& role_;
   Inbox inbox_;
-  int last_ = 0, before_last_ = 0;               ///< tasks that compute, or the load
+  int last_ = 0, before_last_ = 0, last_for_others_ = 0;  ///< tasks that compute, or the load
   std::map<std::pair<int, int>, int> returned_;  ///< exchanges of gradients, by segment and micro-batch
 };
 

@@ -47,10 +47,11 @@ class Writer {
     for (const auto& each : buckets_[at(place)]) role.buckets.push_back(each.bucket);
     Task load;
     load.label = "load";
+    role.tasks.reserve(3 * pipeline_.order.actions[at(place)].size() + 16);  // a message in, a pass, a message out
     add(role, load);
     PassWriter passes(layout_, messages_, groups_, role);
     for (const auto& action : pipeline_.order.actions[at(place)]) passes.write(action);
-    add_up(role, place, passes.last());
+    add_up(role, place, passes.last(), passes.last_for_others());
     role.holds = holdings_at(layout_, place, role);
     return role;
   }
@@ -63,10 +64,12 @@ class Writer {
     return fmt::format("stage {}, replica {}", stage, place - pipeline_.order.worker_of_stage[at(stage)]);
   }
 
-  /// What comes after the last backward.
-  void add_up(Role& role, int place, int last_backward) const {
+  /// What comes after the last backward; control, where it says nothing of gradients, after the last pass that others wait for: the losses are known, and told
+  /// while gradients of weights are computed, so that whoever ends first begins the next step at once. Told after all of them, steps would end together.
+  void add_up(Role& role, int place, int last_backward, int last_for_others) const {
     const auto reductions = reduce(role, place, last_backward);
-    const int told = groups_.mesh().workers() > 1 ? add(role, control(input_, last_backward, reductions)) : kNone;
+    const int known = input_.whole_gradient ? last_backward : last_for_others;
+    const int told = groups_.mesh().workers() > 1 ? add(role, control(input_, known, reductions)) : kNone;
     const auto updates = update_all(role, place, last_backward, reductions, told);
     if (groups_.shards() != kNone) gather(role, updates);
   }

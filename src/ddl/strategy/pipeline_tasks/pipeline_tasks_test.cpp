@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include "ddl/core/spec.h"
 #include "ddl/nn/builtin.h"
 #include "ddl/nn/split/split.h"
+#include "ddl/strategy/builtin.h"
 #include "ddl/strategy/pipeline/schedules.h"
 #include "ddl/strategy/pipeline_tasks/buckets.h"
 #include "ddl/strategy/pipeline_tasks/groups.h"
@@ -90,6 +92,29 @@ TEST(Inbox, PostsWhatIsSentBeforeFirst) {
   EXPECT_EQ(role.tasks.size(), 3U);
   Inbox alone(messages, false);
   EXPECT_EQ(alone.receive(role, third.at(0), 0), 3);
+}
+
+// Told after the gradients of weights, which nobody else waits for, steps would end together; the norm of the gradient is known only then.
+TEST(PipelinePlan, ControlIsToldWhenNobodyWaitsForTheWorkerAnyMore) {
+  const auto graph = network("resnet18");
+  for (const auto* form : {"pipeline[schedule=1f1b,micro=6]", "pipeline[schedule=zb-h1,micro=6]", "pipeline[schedule=zbv,micro=6]", "pipeline[schedule=dualpipev,micro=6]"})
+    for (const bool whole_gradient : {false, true}) {
+      StrategyInput input{graph, 3, 12, 4, parse_spec(form), {}};
+      input.whole_gradient = whole_gradient;
+      const auto plan = builtin_strategies().at("pipeline").make(input);
+      for (const auto& role : plan.roles) {
+        int told = kNone, last = kNone, last_for_others = kNone;
+        for (int t = 0; t < static_cast<int>(role.tasks.size()); ++t) {
+          const auto& task = role.tasks[static_cast<std::size_t>(t)];
+          const bool of_weights = task.kind == TaskKind::backward_weight;
+          if (of_weights || task.kind == TaskKind::backward || task.kind == TaskKind::backward_input) last = t;
+          if (!of_weights && last == t) last_for_others = t;
+          if (task.cargo == Cargo::control) told = t;
+        }
+        ASSERT_NE(told, kNone) << form;
+        EXPECT_EQ(role.tasks[static_cast<std::size_t>(told)].after, (std::vector<int>{whole_gradient ? last : last_for_others})) << form << ", " << role.name;
+      }
+    }
 }
 
 // The words of the GPT are read in its first layer, and in its last.
