@@ -83,6 +83,7 @@ Estimate estimate_gpt(const MeasuredRow& row) {
                {"gradients", priced.gradients}, {"tied embedding", priced.tied}, {"update", priced.update}, {"measured shape", priced.shape}};
   out.memory_bytes = priced.memory_bytes;
   out.fits = priced.memory_bytes <= gpu.memory;
+  if (!gpu.name.starts_with("a100")) out.notes.push_back(fmt::format("no constant was fitted on {}", gpu.name));
   if (stack.recomputes == 0 && step.recompute == GptStep::Recompute::full) out.notes.push_back(fmt::format("{}: steps take the time of steps without recomputation", stack.name));
   return out;
 }

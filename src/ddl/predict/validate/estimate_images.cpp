@@ -73,17 +73,21 @@ bool fitted(const Json& stack, const char* what, const std::string& word) {
 }
 
 /// Standard deviation of the logarithm, from residuals of the tables that constants were fitted to; docs/validation.md, "Intervals".
-double sigma_of(const Described& of, const ImageSeconds& priced) {
+double sigma_of(Described& of, const ImageSeconds& priced) {
   constexpr double kOfStalls = 0.5, kOfExposed = 0.15, kOfUneven = 0.1;
   constexpr double kOtherDevice = 0.06, kOtherDeviceByDatasheet = 0.35, kOtherPrecision = 0.06, kPerDoubling = 0.04;
   const auto& row = of.row;
   const bool rated = row.one_device_samples_per_s > 0;
   const double total = priced.total();
   std::vector<double> parts{term(of.stack, "images.sigma"), kOfStalls * priced.stalls / total, kOfExposed * priced.exposed / total, kOfUneven * priced.uneven / total};
-  if (!fitted(of.stack, "devices", of.machine.value("name", ""))) parts.push_back(rated ? kOtherDevice : kOtherDeviceByDatasheet);
+  const auto beyond = [&](double sigma, const std::string& what) {
+    parts.push_back(sigma);
+    of.notes.push_back(fmt::format("{} was not measured with {}", what, of.stack.value("name", "?")));
+  };
+  if (!fitted(of.stack, "devices", of.machine.value("name", ""))) beyond(rated ? kOtherDevice : kOtherDeviceByDatasheet, row.device);
   else if (!rated) parts.push_back(term(of.stack, "images.sigma_of_roofline"));
-  if (!fitted(of.stack, "precisions", of.precision)) parts.push_back(rated ? kOtherPrecision : kOtherDeviceByDatasheet);
-  parts.push_back(kPerDoubling * std::max(0.0, std::log2(row.devices / term(of.stack, "images.fitted.count"))));
+  if (!fitted(of.stack, "precisions", of.precision)) beyond(rated ? kOtherPrecision : kOtherDeviceByDatasheet, of.precision);
+  if (const double count = term(of.stack, "images.fitted.count"); row.devices > count) beyond(kPerDoubling * std::log2(row.devices / count), fmt::format("more than {} devices", count));
   double square = 0;
   for (const double part : parts) square += part * part;
   return std::sqrt(square);

@@ -169,6 +169,8 @@ TEST(ImageTables, WhatWasNotFittedHasAWiderInterval) {
   EXPECT_GT(unrated.sigma, 0.3);
   EXPECT_GT(larger.sigma, 0.12);
   EXPECT_TRUE(mentions(unrated, "datasheet"));
+  EXPECT_TRUE(mentions(device, "p100 was not measured with horovod-intelmpi"));
+  EXPECT_TRUE(mentions(larger, "more than 32 devices"));
   EXPECT_TRUE(fitted.notes.empty());
 
   const auto sockets = estimate_row(row("e,resnet50,,v100,32,4,pcie3,infiniband,horovod/openmpi+nccl,fp32,synthetic,data,,,,,64,2048,300,1"));
