@@ -21,7 +21,7 @@ std::string problem_of(const MeasuredRow& row) {
   return fmt::format("{} {} {} {} {} {} {} {} on {} of {} a node, {} {}, batch {}", row.model, row.hidden, row.ffn, row.layers, row.heads, row.seq, row.vocab, image, row.device, row.devices, row.precision, row.data, row.global_batch);
 }
 
-/// Of times x_i for a constant of 1 and measured m_i, the factor with the least mean |k x_i - m_i| / m_i: a weighted median of m_i / x_i.
+/// Of values x_i for a constant of 1 and measured m_i, the factor with the least mean |k x_i - m_i| / m_i: a weighted median of m_i / x_i.
 double least_error_factor(std::vector<std::pair<double, double>> times) {
   std::sort(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second / a.first < b.second / b.first; });
   double all = 0, until = 0;
@@ -49,7 +49,15 @@ void judge_baseline(Validation& out) {
     out.baseline = accuracy({});
     return;
   }
-  const double factor = least_error_factor(times);
+  // In the unit in which errors are told: of rates where the table has nothing else.
+  const bool rates = std::all_of(known.begin(), known.end(), [](const ValidatedRow* each) { return each->row.prints_rate(); });
+  auto values = times;
+  if (rates)
+    for (auto& [one, measured] : values) {
+      one = 1 / one;
+      measured = 1 / measured;
+    }
+  const double best = least_error_factor(values), factor = rates ? 1 / best : best;
   out.constant = 1 / factor;
   std::vector<Predicted> all;
   for (std::size_t i = 0; i < known.size(); ++i) {
