@@ -1,4 +1,4 @@
-"""Traces in Chrome's and Perfetto's form, of real runs of every strategy: the latter read by Google's Protocol Buffers with the schema of Perfetto's own Python package, and both held
+"""Traces in Chrome's, Perfetto's and Chakra's form, of real runs of every strategy: the latter read by Google's Protocol Buffers with the schema of Perfetto's own Python package, and both held
 against the record, and against each other.
 
 usage: trace_formats_test.py PATH-OF-DDLBENCH PYTHON-WITH-PERFETTO
@@ -49,6 +49,43 @@ for packet in trace.packet:
 assert not any(stacks.values()), "slices that do not end"
 print(json.dumps(slices))
 """
+# The messages of Chakra's et_def.proto that are written, by their field numbers there.
+CHAKRA = r"""
+import json, pathlib, sys
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.internal.decoder import _DecodeVarint
+Field = descriptor_pb2.FieldDescriptorProto
+schema = descriptor_pb2.FileDescriptorProto(name="et_def.proto", package="ChakraProtoMsg", syntax="proto3")
+def message(name, *fields):
+    made = schema.message_type.add(name=name)
+    for number, called, kind, *rest in fields:
+        field = made.field.add(name=called, number=number, type=kind, label=Field.LABEL_REPEATED if "repeated" in rest else Field.LABEL_OPTIONAL)
+        if kind == Field.TYPE_MESSAGE: field.type_name = ".ChakraProtoMsg." + rest[0]
+message("AttributeProto", (1, "name", Field.TYPE_STRING), (7, "int32_val", Field.TYPE_INT32), (9, "int64_val", Field.TYPE_INT64), (13, "uint64_val", Field.TYPE_UINT64),
+        (27, "bool_val", Field.TYPE_BOOL), (29, "string_val", Field.TYPE_STRING))
+message("GlobalMetadata", (1, "version", Field.TYPE_STRING), (2, "attr", Field.TYPE_MESSAGE, "AttributeProto", "repeated"))
+message("Node", (1, "id", Field.TYPE_UINT64), (2, "name", Field.TYPE_STRING), (3, "type", Field.TYPE_INT32), (4, "ctrl_deps", Field.TYPE_UINT64, "repeated"), (5, "data_deps", Field.TYPE_UINT64, "repeated"),
+        (6, "start_time_micros", Field.TYPE_UINT64), (7, "duration_micros", Field.TYPE_UINT64), (10, "attr", Field.TYPE_MESSAGE, "AttributeProto", "repeated"))
+pool = descriptor_pool.DescriptorPool()
+pool.Add(schema)
+kind = lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName("ChakraProtoMsg." + name))
+def value(attr):
+    told = [(field.name, number) for field, number in attr.ListFields() if field.name != "name"]
+    return told[0][1] if told else 0
+ranks = {}
+for path in sorted(pathlib.Path(sys.argv[1]).glob("*.et")):
+    data, at, messages = path.read_bytes(), 0, []
+    while at < len(data):
+        size, at = _DecodeVarint(data, at)
+        made = kind("Node" if messages else "GlobalMetadata")()
+        made.ParseFromString(data[at:at + size])
+        messages.append(made)
+        at += size
+    about = {attr.name: value(attr) for attr in messages[0].attr}
+    ranks[about["rank"]] = {"about": about, "nodes": [{"id": n.id, "name": n.name, "type": n.type, "after": list(n.data_deps), "begin": n.start_time_micros, "took": n.duration_micros,
+                                                        **{attr.name: value(attr) for attr in n.attr}} for n in messages[1:]]}
+print(json.dumps(ranks))
+"""
 # Some messages of these lie between two recorded steps, or are for some steps alone.
 SOMETIMES = ("schedule=pipedream", "local", "parameter-server", "in-process")
 
@@ -96,6 +133,40 @@ def check(record, chrome, perfetto, always):
     return sum(spans.values()), sends
 
 
+def check_chakra(record, ranks):
+    """Returns how many nodes there are. Of the step that was written: every span of a task once, dependencies that are there and lead nowhere in a circle, messages whose ends agree."""
+    tasks = {rank: role["tasks"] for role in record["plan"]["roles"] for rank in range(role["first"], role["first"] + role["count"])}
+    assert {int(rank) for rank in ranks} == {rank["rank"] for rank in record["ranks"]}
+    sent, received = collections.Counter(), collections.Counter()
+    for rank, file in ranks.items():
+        nodes, step = file["nodes"], file["about"]["step"]
+        spans = [e for e in record["trace"] if e["rank"] == int(rank) and e["step"] == step and e["task"] >= 0]
+        assert [n["id"] for n in nodes] == list(range(len(nodes)))
+        for stream, types in (("compute", (2, 4)), ("communication", (5, 6, 7))):
+            ours = [e for e in spans if e["stream"] == stream and (stream != "compute" or e["cause"] in ("forward", "backward", "update") or tasks[int(rank)][e["task"]]["kind"] == "load")]
+            there = [n for n in nodes if n["type"] in types]
+            assert collections.Counter(e["name"] for e in ours).keys() == collections.Counter(n["name"] for n in there).keys(), (rank, stream)
+            lost = sum(n["took"] for n in there) - sum(e["end_us"] - e["begin_us"] for e in ours)
+            assert abs(lost) <= len(there), f"rank {rank}, {stream}: {lost} us are lost among {len(there)} nodes"
+        for node in nodes:
+            assert all(other < len(nodes) for other in node["after"]), node
+        open_, done = {n["id"]: set(n["after"]) for n in nodes}, set()
+        while ready := [i for i, after in open_.items() if after <= done]:
+            done.update(ready)
+            for i in ready:
+                del open_[i]
+        assert not open_, f"rank {rank}: dependencies in a circle: {list(open_.items())[:3]}"
+        for node in nodes:
+            if node["type"] in (5, 6):
+                (sent if node["type"] == 5 else received)[(node["comm_src"], node["comm_dst"], node["comm_tag"], node["comm_size"])] += 1
+            if node["type"] == 7:
+                assert node["comm_type"] in range(10) and node["pg_name"], node
+    # The other end may lie in a server, or in the step before.
+    sure = {key for key in sent | received if min(key[:2]) >= 0}
+    assert all(sent[key] == received[key] == 1 for key in sure) or "server" in record["plan"]["roles"][0]["name"] or record["plan"]["strategy"] == "local", sent - received
+    return sum(len(file["nodes"]) for file in ranks.values())
+
+
 def try_form(binary, python, folder, strategy, workers):
     """Returns what was found, in words."""
     done = subprocess.run([binary, "run", "--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", "320", "--test-samples", "64", "--epochs", "1",
@@ -110,7 +181,11 @@ def try_form(binary, python, folder, strategy, workers):
     read = subprocess.run([python, "-c", PROGRAM, files["perfetto"]], text=True, stdout=subprocess.PIPE, check=True)
     always = not any(word in strategy for word in SOMETIMES)
     spans, sends = check(record, json.loads(files["chrome"].read_text()), json.loads(read.stdout), always)
-    return f"{strategy}: {spans} spans and {sends} messages in both forms"
+    graphs = pathlib.Path(folder, f"{record['id']}.chakra")
+    subprocess.run([binary, "export", record["id"], "--format", "chakra", "-o", graphs, "--quiet"], cwd=folder, check=True)
+    read = subprocess.run([python, "-c", CHAKRA, graphs], text=True, stdout=subprocess.PIPE, check=True)
+    nodes = check_chakra(record, json.loads(read.stdout))
+    return f"{strategy}: {spans} spans and {sends} messages in both forms, {nodes} nodes of a step in Chakra's"
 
 
 def main():

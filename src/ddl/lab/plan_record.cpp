@@ -10,6 +10,7 @@ namespace {
 
 Json task_json(const Task& task) {
   Json json{{"name", task.label}, {"kind", name(task.kind)}};
+  if (!task.after.empty()) json["after"] = task.after;
   if (task.kind == TaskKind::load) return json;
   json["stage"] = task.stage;
   const bool of_a_micro_batch = task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients || (!communicates(task) && task.kind != TaskKind::update);
@@ -18,6 +19,7 @@ Json task_json(const Task& task) {
   json["cargo"] = name(task.cargo);
   json["bytes"] = task.bytes;
   if (is_transfer(task)) json["to_stage"] = task.to_stage;
+  else json["goal"] = name(task.goal);
   return json;
 }
 

@@ -29,6 +29,7 @@ Registry<Exporter> builtin_exporters() {
   exporters.add({"chrome", "trace events for Perfetto and chrome://tracing", one_file(export_chrome)});
   exporters.add({"perfetto", "the same in Perfetto's own format", one_file(export_perfetto, true)});
   exporters.add({"hta", "a folder of traces for Holistic Trace Analysis, one a rank", {export_hta, true, false}});
+  exporters.add({"chakra", "a folder of MLCommons Chakra execution traces of one step, one a rank", {export_chakra, true, true}});
   return exporters;
 }
 

@@ -26,7 +26,8 @@ struct Exporter {
 };
 
 /// json: the record itself; csv: a row per rank and step with its time; csv-summary: one line per record, with the
-/// ledger's means over the workers; chrome and perfetto: the trace for viewers; hta: the trace for Holistic Trace Analysis, a file per rank.
+/// ledger's means over the workers; chrome and perfetto: the trace for viewers; hta: the trace for Holistic Trace Analysis, a file per rank; chakra: a step as MLCommons' execution
+/// traces, a file per rank.
 Registry<Exporter> builtin_exporters();
 
 // One file each; every field that a record lacks is an empty cell.
@@ -38,6 +39,8 @@ std::string export_chrome(const Json& record);
 /// Perfetto's own format, a stream of TracePacket: the same lanes, steps and arrows.
 std::string export_perfetto(const Json& record);
 std::vector<ExportedFile> export_hta(const Json& record);
+/// MLCommons' Chakra: the last step that all ranks went through, a graph of nodes per rank.
+std::vector<ExportedFile> export_chakra(const Json& record);
 
 /// What exporters of traces throw of a record that holds none.
 Error no_trace(const Json& record, std::string_view format);

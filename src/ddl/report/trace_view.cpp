@@ -45,9 +45,13 @@ std::vector<RoleTasks> roles_of(const Json& record) {
   for (const auto& role : *roles) {
     RoleTasks one{whole_at(role, "first", 0), whole_at(role, "count", 0), {}};
     if (const auto* tasks = find_at(role, {"tasks"}); tasks && tasks->is_array())
-      for (const auto& task : *tasks)
+      for (const auto& task : *tasks) {
         one.tasks.push_back({text_at(task, {"kind"}), text_at(task, {"cargo"}), text_at(task, {"group"}), whole_at(task, "stage", -1),
-                             whole_at(task, "micro_batch", -1), number_at(task, {"bytes"}).value_or(-1)});
+                             whole_at(task, "micro_batch", -1), number_at(task, {"bytes"}).value_or(-1), text_at(task, {"goal"})});
+        if (const auto* after = find_at(task, {"after"}); after && after->is_array())
+          for (const auto& other : *after)
+            if (other.is_number_integer()) one.tasks.back().after.push_back(other.get<int>());
+      }
     out.push_back(std::move(one));
   }
   return out;

@@ -16,6 +16,8 @@ struct TaskView {
   int stage = -1;
   int micro_batch = -1;
   double bytes = -1;
+  std::string goal = {};         ///< of collectives
+  std::vector<int> after = {};   ///< tasks of the same role
 };
 
 /// A span of a record's trace. Words that this version does not know stay as they are in `stream` and `cause`; `span` then has the compute
