@@ -61,7 +61,7 @@ StageRunner::StageRunner(Network& network, Device& device, const Recipe& recipe,
       part_(plan.mesh.coordinate("tensor", worker)),
       parts_(plan.mesh.size("tensor")) {
   for (const auto& stage : stages_) inputs_.push_back(inputs_of(network.graph(), stage));
-  if (recipe.recompute && stages_.size() == 1) cuts_ = recompute_cuts(network);
+  if (recipe.recompute && stages_.size() == 1) cuts_ = recompute_cuts(network.graph());
   if (!crossings_.empty()) types_ = value_types(network.graph(), network.tensor_options(), recipe.precision);
   if (plan.deferred_statistics) deferred_.emplace(network);
   if (!plan.split.empty()) find_leads(plan);
