@@ -35,8 +35,8 @@ def shown(holds):
 
 
 class Memory(Case):
-    def measure(self, form, job):
-        record = self.record("--strategy", form, "--workers", FORMS[form], *job, *COMMON)
+    def measure(self, form, job, workers=None):
+        record = self.record("--strategy", form, "--workers", workers or FORMS[form], *job, *COMMON)
         pairs = [(planned_of(record, rank["rank"]), rank["memory_bytes"]) for rank in record["ranks"]]
         # Whose tensors are whose cannot be told within a process: the first worker's are all.
         if in_process(form):
@@ -59,6 +59,16 @@ class Memory(Case):
                 self.assertLess(took / planned - 1, WITHIN, f"\n{parts}")
                 # Threads that compute side by side need not be at their peaks at once.
                 self.assertLess(planned / took - 1, 3 * WITHIN if in_process(form) else WITHIN, f"\n{parts}")
+
+    def test_of_what_is_run_again_is_what_was_planned(self):
+        # Of strategies that have no word of their own for it; in-process replicas and units do, and are planned by the same walk.
+        for form, workers in [("single", 1), ("data", 2), ("parameter-server", 2), ("sharded[level=1]", 2), ("sharded[level=2]", 2)]:
+            for name, job in JOBS.items():
+                with self.subTest(network=name, strategy=form):
+                    pairs = self.measure(form, [*job, "--recompute"], workers)
+                    planned, took = max(total(each) for each, _ in pairs), max(total(each) for _, each in pairs)
+                    print(f"{100 * (planned / took - 1):+6.1f} % {name} {form}, recomputed", flush=True)
+                    self.assertLess(abs(planned / took - 1), WITHIN, "\n".join(f"planned {shown(plan)}\ntook    {shown(each)}" for plan, each in pairs))
 
 
 if __name__ == "__main__":

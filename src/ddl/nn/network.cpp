@@ -5,6 +5,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/nn/operators/operator.h"
+#include "ddl/nn/recompute_cuts.h"
 #include "ddl/nn/script.h"
 
 namespace ddl {
@@ -30,13 +31,8 @@ Network::Network(ModelGraph graph, const NetworkOptions& options)
       options_(options),
       format_(options.kernels == Kernels::fast && has_wide_convolutions(graph_) ? at::MemoryFormat::ChannelsLast
                                                                                : at::MemoryFormat::Contiguous) {
-  last_use_.resize(graph_.layers.size());
-  for (std::size_t i = 0; i < graph_.layers.size(); ++i) {
-    for (const int input : graph_.layers[i].inputs) last_use_[static_cast<std::size_t>(input)] = i;
-  }
+  last_use_ = last_uses(graph_);
   adopt();
-  for (const int output : {static_cast<int>(graph_.layers.size()) - 1, graph_.auxiliary})
-    if (output >= 0) last_use_[static_cast<std::size_t>(output)] = graph_.layers.size();
 }
 
 Network::~Network() = default;

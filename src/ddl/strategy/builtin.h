@@ -27,8 +27,8 @@ struct StrategyInput {
   std::vector<double> forward_seconds = {}, backward_seconds = {};
   bool channels_last = false;       ///< maps lie so; the backward of a convolution then has its weight in orders of oneDNN's besides
   bool parameter_norms = false;     ///< an update reads norms of whole parameters (NormsOfParts in train/optimizer.h)
-  /// What a strategy takes where its option `recompute` is not told: whether activations are computed again. Those without the option plan nothing of it: their
-  /// one stage is run again in segments (Recipe::recompute).
+  /// What a strategy takes where its option `recompute` is not told: whether activations are computed again. Those without the option plan
+  /// their one stage as run again in segments (Recipe::recompute).
   bool recompute = false;
   // In the user's words, for errors: what asks for `whole_gradient` ("clip 1", "precision fp16"), and which optimizer it is.
   std::string whole_gradient_word = "clipping or fp16";

@@ -9,6 +9,7 @@
 #include "ddl/core/options.h"
 #include "ddl/core/text.h"
 #include "ddl/core/units.h"
+#include "ddl/nn/recompute_cuts.h"
 #include "ddl/strategy/pass_memory.h"
 #include "ddl/strategy/stages.h"
 #include "ddl/strategy/tasks.h"
@@ -105,7 +106,9 @@ namespace {
 /// Of a replica's backward.
 PassMemory passes_of_replica(const StrategyInput& input, const std::set<int>& in_bucket) {
   const std::int64_t samples = (local_batch(input, input.workers) + input.micro_batches - 1) / input.micro_batches;
-  return NetworkMemory(input).passes(make_stages(input.graph, {0}), samples, in_bucket);
+  if (!input.recompute) return NetworkMemory(input).passes(make_stages(input.graph, {0}), samples, in_bucket);
+  const auto cuts = recompute_cuts(input.graph);
+  return NetworkMemory(input).passes_in_segments(make_stages(input.graph, {cuts.begin(), cuts.end() - 1}), samples, in_bucket);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ std::vector<int> gradient_order(const StrategyInput& input);
 /// Of so many bytes in so many parts of whole elements, those of the longest part.
 std::int64_t longest_part(const StrategyInput& input, std::int64_t bytes, int parts);
 
-/// What is held where gradients go to buckets, or to parts, as they come: of autograd's own there is one.
+/// What is held (with StrategyInput::recompute by one whose one stage is run again in segments) where gradients go to buckets, or to parts, as they come: of autograd's own there is one.
 Holdings in_buckets(const StrategyInput& input, Holdings holds);
 
 /// An option that is a whole number. Errors: invalid_argument unless it is one from `low` to `high`.

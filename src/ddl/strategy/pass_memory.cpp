@@ -43,7 +43,7 @@ class Walk {
   bool mine(int layer) const {
     return std::any_of(segments_.begin(), segments_.end(), [&](const Stage& segment) { return layer >= segment.first && layer < segment.last; });
   }
-  std::int64_t bytes(int layer) const { return elements_of(layers_[at(layer)].shape) * (is_per_batch(layers_[at(layer)]) ? 1 : samples_) * input_.element_bytes; }
+  std::int64_t bytes(int layer) const { return network_.bytes(layer, samples_); }
   std::int64_t extra(int layer) const { return network_.learns_[at(layer)] ? layers_[at(layer)].keeps.own() * samples_ * input_.element_bytes : 0; }
   std::int64_t logits() const { return logits_bytes(input_, samples_); }
 
@@ -152,8 +152,46 @@ NetworkMemory::NetworkMemory(const StrategyInput& input)
     if (output >= 0) last_reader_[at(memory_[at(output)])] = count;
 }
 
+std::int64_t NetworkMemory::bytes(int layer, std::int64_t samples) const {
+  const auto& of = input_.graph.layers[at(layer)];
+  return elements_of(of.shape) * (is_per_batch(of) ? 1 : samples) * input_.element_bytes;
+}
+
 PassMemory NetworkMemory::passes(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket) const {
   return Walk(*this, segments, samples, in_bucket).result();
+}
+
+PassMemory NetworkMemory::passes_in_segments(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket) const {
+  const auto& layers = input_.graph.layers;
+  PassMemory all;
+  std::int64_t held = 0;  // given to this segment or an earlier one, each value once
+  std::set<int> seen;
+  std::vector<PassMemory> own;
+  std::vector<std::int64_t> given;
+  for (const auto& segment : segments) {
+    for (int i = segment.first; i < segment.last; ++i)
+      for (const int read : layers[at(i)].inputs)
+        if (const int value = memory_[at(read)]; value < segment.first && layers[at(value)].kind != LayerKind::input && seen.insert(value).second) held += bytes(value, samples);
+    given.push_back(held);
+    own.push_back(passes({segment}, samples, in_bucket));
+  }
+  all.given = 0;
+  all.made = held;
+  for (std::size_t k = segments.size(); k-- > 0;) {
+    const auto& segment = segments[k];
+    // Of a later segment's graph nothing is left. What goes past this one has its gradient already; what it made for later ones is there again, whether its own layers keep it or not.
+    std::int64_t beside = given[k] - own[k].given;
+    for (int value = 0; value < segment.last; ++value) {
+      if (memory_[at(value)] != value || last_reader_[at(value)] < segment.last || layers[at(value)].kind == LayerKind::input) continue;
+      const bool passes_by = value < segment.first;
+      if (passes_by ? learns_[at(value)] : k + 1 < segments.size()) beside += bytes(value, samples);
+    }
+    all.later_peak = std::max(all.later_peak, beside + own[k].later_peak);
+    all.first_peak = std::max(all.first_peak, beside + own[k].first_peak + all.gradients);
+    all.gradients += own[k].gradients;
+    all.making = std::max(all.making, own[k].making);
+  }
+  return all;
 }
 
 }  // namespace ddl

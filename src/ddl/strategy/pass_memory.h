@@ -31,8 +31,13 @@ class NetworkMemory {
   /// `in_bucket`: parameters whose gradients are taken out as soon as they are there.
   PassMemory passes(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket) const;
 
+  /// The same of a whole network whose segments but the last are run again in backward (nn/recompute_cuts.h): each keeps what it was given alone until its own backward, and
+  /// has then what it would have kept, and what it makes for later ones, once more.
+  PassMemory passes_in_segments(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket) const;
+
  private:
   friend class Walk;
+  std::int64_t bytes(int layer, std::int64_t samples) const;
   const StrategyInput& input_;
   std::vector<bool> learns_;
   std::vector<std::int64_t> parameter_bytes_, making_;

@@ -9,6 +9,7 @@
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/own_options.h"
+#include "ddl/strategy/pass_memory.h"
 #include "ddl/strategy/sharded.h"
 #include "ddl/strategy/sharded_units.h"
 #include "ddl/strategy/stages.h"
@@ -67,7 +68,9 @@ class Writer {
       of_replicas_ = 2;
     }
     role_ = &plan_.roles[0];
-    role_->holds = in_buckets(input_, role_->holds);
+    auto once = input_;
+    once.recompute = input_.recompute && options_.level < 3;  // units are run again one by one
+    role_->holds = in_buckets(once, role_->holds);
     options_.level == 3 ? write_units() : write_whole();
     number_meetings(plan_);
     return std::move(plan_);
@@ -291,13 +294,11 @@ class Writer {
     if (options_.recompute) hold_recomputed();
   }
 
-  /// What crosses, and one unit's inside.
+  /// Of units that are run again in backward, one by one. Their gradients go to slots.
   void hold_recomputed() {
     const auto samples = (local_batch(input_, input_.workers) + input_.micro_batches - 1) / input_.micro_batches;
-    std::int64_t given = 0, inside = 0;
-    for (const auto& crossing : crossings(input_.graph, plan_.stages)) given += bytes_of(input_.graph, crossing, samples, input_.element_bytes);
-    for (const auto& stage : plan_.stages) inside = std::max(inside, kept_elements_of(input_.graph, stage) * samples * input_.element_bytes);
-    role_->holds.activations = given + inside + 3 * logits_bytes(input_, samples);
+    const auto all = first_numbers(static_cast<int>(bytes_.size()));
+    role_->holds.activations = NetworkMemory(input_).passes_in_segments(plan_.stages, samples, {all.begin(), all.end()}).later_peak;
   }
 
   /// Parts are summed over replicas once all that is reduced into them is there, in the order in which that comes.

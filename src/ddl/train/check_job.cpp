@@ -95,17 +95,11 @@ void check_plan(const Job& job, const ModelGraph& graph, const Plan& plan) {
   const bool on_host = parse_device(job.workers.front().device).kind == "cpu";
   // A GPU's memory is not asked for here: that would make the coordinator a process that uses it.
   const auto limit = job.memory_limit > 0 ? job.memory_limit : on_host ? total_memory() : 0;
-  // Plans do not know of the segments that a single stage is run again in: all that is certain then are the other parts.
-  const bool unknown = job.recompute && plan.stages.size() == 1;
-  auto sure = plan;
   std::int64_t together = 0;
-  for (auto& role : sure.roles) {
-    if (unknown) role.holds.activations = 0;
-    together += role.count * role.holds.total();
-  }
+  for (const auto& role : plan.roles) together += role.count * role.holds.total();
   const auto* const advice = "; a smaller batch, recompute, another strategy (sharded, tensor and pipelines hold parts) or fewer workers hold less";
-  const bool fits = limit == 0 || std::all_of(sure.roles.begin(), sure.roles.end(), [&](const Role& role) { return role.holds.total() <= limit; });
-  if (const auto findings = verify(sure, static_cast<int>(graph.parameter_specs().size()), limit); !findings.empty()) {
+  const bool fits = limit == 0 || std::all_of(plan.roles.begin(), plan.roles.end(), [&](const Role& role) { return role.holds.total() <= limit; });
+  if (const auto findings = verify(plan, static_cast<int>(graph.parameter_specs().size()), limit); !findings.empty()) {
     if (fits) refuse("strategy", fmt::format("the plan of '{}' is not sound: {}", job.strategy.name, join(findings, "; ")));
     refuse("memory_limit", fmt::format("the plan of '{}' does not fit: {}{}", job.strategy.name, join(findings, "; "), advice));
   }

@@ -1,8 +1,6 @@
 #include "ddl/train/recompute.h"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
 #include <memory>
 #include <utility>
 
@@ -104,26 +102,6 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
   };
 };
 
-/// Values of layers before `cut` that layers from there on read.
-std::vector<std::size_t> alive_at(const Network& network, std::size_t cut) {
-  std::vector<std::size_t> alive;
-  for (std::size_t layer = 0; layer < cut; ++layer)
-    if (network.last_use(layer) >= cut) alive.push_back(layer);
-  return alive;
-}
-
-bool may_cut(const Network& network, std::size_t cut) {
-  constexpr std::ptrdiff_t kMost = 2;
-  const auto alive = alive_at(network, cut);
-  const auto& layers = network.graph().layers;
-  // What is given, and what is given out, is held anyway.
-  const auto held = [&](std::size_t layer) { return layers[layer].kind == LayerKind::input || network.last_use(layer) == layers.size(); };
-  if (std::count_if(alive.begin(), alive.end(), std::not_fn(held)) > kMost) return false;
-  for (std::size_t layer = cut; layer < layers.size(); ++layer)
-    if (network.overwrites(layer) && std::find(alive.begin(), alive.end(), static_cast<std::size_t>(layers[layer].inputs[0])) != alive.end()) return false;
-  return true;
-}
-
 std::shared_ptr<Segment> segment_of(Network& network, std::size_t first, std::size_t last, const NetworkInput& input, const std::string& precision) {
   auto segment = std::make_shared<Segment>(Segment{network, input, precision, first, last});
   const auto& layers = network.graph().layers;
@@ -141,21 +119,6 @@ std::shared_ptr<Segment> segment_of(Network& network, std::size_t first, std::si
 }
 
 }  // namespace
-
-std::vector<std::size_t> recompute_cuts(const Network& network) {
-  const auto& graph = network.graph();
-  const auto target = static_cast<double>(graph.kept_elements()) / std::sqrt(static_cast<double>(graph.layers.size()));
-  std::vector<std::size_t> cuts{0};
-  double kept = 0;
-  for (std::size_t layer = 0; layer + 1 < graph.layers.size(); ++layer) {
-    kept += static_cast<double>(graph.layers[layer].kept_elements);
-    if (kept < target || !may_cut(network, layer + 1)) continue;
-    cuts.push_back(layer + 1);
-    kept = 0;
-  }
-  cuts.push_back(graph.layers.size());
-  return cuts;
-}
 
 NetworkOutput forward_with_recompute(Network& network, const std::vector<std::size_t>& cuts, const NetworkInput& input, const std::string& precision) {
   invariant(cuts.size() >= 2 && cuts.front() == 0 && cuts.back() == network.graph().layers.size(), "segments cover the network");

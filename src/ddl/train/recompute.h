@@ -5,14 +5,11 @@
 #include <vector>
 
 #include "ddl/nn/network.h"
+#include "ddl/nn/recompute_cuts.h"
 
 namespace ddl {
 
-/// Where a network is cut into segments: layers [cuts[k], cuts[k + 1]), about sqrt(number of layers) of them that keep
-/// about as much each. Only where at most two values are alive, and none that the next layer to read it writes over.
-std::vector<std::size_t> recompute_cuts(const Network& network);
-
-/// Network::forward in training, that keeps only what crosses from one segment to the next; backward computes a
+/// Network::forward in training in segments (nn/recompute_cuts.h), that keeps only what crosses from one segment to the next; backward computes a
 /// segment's activations again, just before it needs them. The last segment, which backward would begin with, is kept.
 /// Gradients, batch statistics and dropout are, bit for bit, those of plain forward: the operators are run again on the same
 /// inputs, and running statistics are updated once. Costs one more forward of all segments but the last.

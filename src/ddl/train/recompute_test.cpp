@@ -31,7 +31,7 @@ Result run(const Trial& trial, bool recompute, at::ScalarType type, const std::s
   {
     NetworkOutput output;
     if (recompute) {
-      output = forward_with_recompute(network, recompute_cuts(network), input, precision);
+      output = forward_with_recompute(network, recompute_cuts(network.graph()), input, precision);
     } else {
       const Autocast autocast(at::kCPU, precision);
       output = network.forward(input, true);
@@ -92,7 +92,7 @@ TEST(Recompute, CutsCoverTheNetworkInOrder) {
     const auto trial = small_trial(name);
     const auto spec = parse_spec(trial.spec);
     const Network network(builtin_models().at(spec.name).make(spec, trial.shape), {});
-    const auto cuts = recompute_cuts(network);
+    const auto cuts = recompute_cuts(network.graph());
     EXPECT_EQ(cuts.front(), 0U) << name;
     EXPECT_EQ(cuts.back(), network.graph().layers.size()) << name;
     for (std::size_t i = 1; i < cuts.size(); ++i) EXPECT_LT(cuts[i - 1], cuts[i]) << name;

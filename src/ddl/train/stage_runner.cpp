@@ -59,7 +59,7 @@ StageRunner::StageRunner(Network& network, Device& device, const Recipe& recipe,
     : network_(network), device_(device), recipe_(recipe), asynchronous_(plan.asynchronous()), stages_(plan.stages), crossings_(crossings(network.graph(), plan.stages)),
       leads_(plan.stages.size()) {
   for (const auto& stage : stages_) inputs_.push_back(inputs_of(network.graph(), stage));
-  if (recipe.recompute && stages_.size() == 1) cuts_ = recompute_cuts(network);
+  if (recipe.recompute && stages_.size() == 1) cuts_ = recompute_cuts(network.graph());
   if (!crossings_.empty()) types_ = value_types(network.graph(), network.tensor_options(), recipe.precision);
   if (plan.deferred_statistics) deferred_.emplace(network);
   if (!plan.split.empty()) find_leads(plan);
