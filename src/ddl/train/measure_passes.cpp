@@ -1,0 +1,201 @@
+#include "ddl/train/measure_passes.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include "ddl/core/error.h"
+#include "ddl/core/statistics.h"
+#include "ddl/data/loader.h"
+#include "ddl/measure/clock.h"
+#include "ddl/nn/model.h"
+#include "ddl/train/allocator.h"
+#include "ddl/train/autocast.h"
+#include "ddl/train/job_network.h"
+#include "ddl/train/objective.h"
+#include "ddl/train/optimizer.h"
+
+namespace ddl {
+namespace {
+
+using torch::autograd::variable_list;
+
+/// More would take memory, fewer would let a batch stay in cache from step to step.
+constexpr std::int64_t kBatches = 4;
+constexpr double kLossScale = 65536;
+
+/// When backward came to which layer.
+struct Marks {
+  Device& device;
+  std::vector<std::pair<std::size_t, Nanoseconds>> at = {};
+};
+
+struct Mark final : torch::autograd::FunctionPreHook {
+  Mark(Marks& all, std::size_t which) : marks(all), layer(which) {}
+  Marks& marks;
+  std::size_t layer;
+  variable_list operator()(const variable_list& gradients) override {
+    marks.device.synchronize();
+    marks.at.emplace_back(layer, now());
+    return gradients;
+  }
+};
+
+}  // namespace
+
+struct TrainingPasses::State {
+  State(const Job& asked, const Dataset& data)
+      : job(asked), shape(data.shape()), device(made_device(job)), network(make_model(job.model, shape), network_options(job, *device)),
+        optimizer(make_optimizer(job.optimizer, network.parameters(), {job.momentum, job.weight_decay})), marks{*device} {
+    for (const auto& layer : network.graph().layers)
+      if (layer.kind == LayerKind::script)
+        throw Error(Code::unsupported, fmt::format("[measure] unsupported: {} is one file; got layer '{}', expected a network of layers", network.graph().name, layer.name));
+    const auto weights = shape.objective == Objective::classification ? std::function<std::int64_t(std::int64_t)>{} : [&data](std::int64_t index) { return data.weight(index); };
+    const Sampler sampler(data.size(), job.batch, 1, job.shuffle, job.seed, weights);
+    Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, kBatches, {0, 1, true});
+    std::vector<double> took;
+    for (std::int64_t i = 0; i < kBatches; ++i) {
+      const auto begin = now();
+      batches.push_back(loader.next());
+      took.push_back(seconds(now() - begin));
+    }
+    // The first also shuffles, and finds its memory.
+    loader_seconds = median(std::span(took).subspan(1));
+  }
+
+  static std::unique_ptr<Device> made_device(const Job& job) {
+    at::set_num_threads(job.workers.front().threads);
+    install_allocator(kernels(job) == Kernels::fast);
+    return make_device(job.workers.front().device, {.tf32 = job.precision == "tf32"});
+  }
+
+  Nanoseconds moment() const {
+    device->synchronize();
+    return now();
+  }
+
+  at::Tensor forward(const Example& given, PassTimes& times, Nanoseconds begin) {
+    const auto& graph = network.graph();
+    std::vector<at::Tensor> values(graph.layers.size());
+    std::set<const torch::autograd::Node*> known;
+    {
+      const Autocast autocast(network.tensor_options().device().type(), job.precision);
+      for (std::size_t layer = 0; layer < values.size(); ++layer) {
+        values[layer] = network.forward_layer(layer, values, given.input, true);
+        for (const int from : graph.layers[layer].inputs)
+          if (network.last_use(static_cast<std::size_t>(from)) == layer) values[static_cast<std::size_t>(from)].reset();
+        // Whoever hands on what it was given has made no operator.
+        if (values[layer].requires_grad()) {
+          const auto node = torch::autograd::impl::gradient_edge(values[layer]).function;
+          if (known.insert(node.get()).second) node->add_pre_hook(std::make_unique<Mark>(marks, layer));
+        }
+        const auto end = moment();
+        times.forward[layer] = graph.layers[layer].kind == LayerKind::input ? 0 : seconds(end - begin);
+        begin = end;
+      }
+    }
+    const auto auxiliary = graph.auxiliary;
+    return loss_sum({values.back(), auxiliary < 0 ? at::Tensor() : values[static_cast<std::size_t>(auxiliary)]}, given.expected, job.label_smoothing);
+  }
+
+  void update() {
+    std::vector<std::size_t> numbers;
+    std::vector<at::Tensor> gradients;
+    for (std::size_t i = 0; i < network.parameters().size(); ++i) {
+      auto& gradient = network.parameters()[i].mutable_grad();
+      if (!gradient.defined()) gradient = at::zeros_like(network.parameters()[i]);
+      numbers.push_back(i);
+      gradients.push_back(std::exchange(gradient, at::Tensor()));
+    }
+    // A step too small to change what is computed.
+    optimizer->update(numbers, gradients, 1e-12, job.precision == "fp16" ? 1 / kLossScale : 1);
+  }
+
+  const Job job;
+  SampleShape shape;
+  std::unique_ptr<Device> device;
+  Network network;
+  std::unique_ptr<Optimizer> optimizer;
+  Marks marks;
+  std::vector<std::shared_ptr<const Batch>> batches;
+  std::size_t next = 0;
+  double loader_seconds = 0;
+};
+
+TrainingPasses::TrainingPasses(const Job& job, const Dataset& data) : state_(std::make_unique<State>(job, data)) {}
+TrainingPasses::~TrainingPasses() = default;
+
+const ModelGraph& TrainingPasses::graph() const { return state_->network.graph(); }
+double TrainingPasses::loader_seconds() const { return state_->loader_seconds; }
+
+std::int64_t TrainingPasses::parameter_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& parameter : state_->network.parameters()) bytes += static_cast<std::int64_t>(parameter.nbytes());
+  return bytes;
+}
+
+PassTimes TrainingPasses::run() {
+  auto& s = *state_;
+  const c10::AutoGradMode on(true);
+  PassTimes times{std::vector<double>(graph().layers.size()), std::vector<double>(graph().layers.size())};
+  s.marks.at.clear();
+  const auto& batch = *s.batches[s.next++ % s.batches.size()];
+  const auto begin = s.moment();
+  const auto given = example(batch, s.shape, 0, batch.samples, s.network, *s.device);
+  const auto copied = s.moment();
+  times.copy = seconds(copied - begin);
+  auto loss = s.forward(given, times, copied);
+  const auto forward = s.moment();
+  double layers = 0;
+  for (const double each : times.forward) layers += each;
+  times.loss_forward = std::max(0.0, seconds(forward - copied) - layers);
+  const double scale = (s.job.precision == "fp16" ? kLossScale : 1) / static_cast<double>(batch.global_weight);
+  const auto edge = torch::autograd::impl::gradient_edge(loss);
+  const auto gradient = at::full({}, scale, loss.options().requires_grad(false));
+  loss.reset();
+  torch::autograd::Engine::get_default_engine().execute({edge}, {gradient}, false, false, true);
+  const auto backward = s.moment();
+  s.marks.at.emplace_back(graph().layers.size(), backward);
+  times.loss_backward = seconds(s.marks.at.front().second - forward);
+  for (std::size_t i = 0; i + 1 < s.marks.at.size(); ++i) times.backward[s.marks.at[i].first] += seconds(s.marks.at[i + 1].second - s.marks.at[i].second);
+  s.update();
+  const auto end = s.moment();
+  times.update = seconds(end - backward);
+  times.whole = seconds(end - begin);
+  return times;
+}
+
+PassTimes typical(std::vector<PassTimes> passes) {
+  invariant(!passes.empty(), "something was timed");
+  std::sort(passes.begin(), passes.end(), [](const PassTimes& a, const PassTimes& b) { return a.whole < b.whole; });
+  const std::size_t first = passes.size() / 4, last = passes.size() - first;
+  const double share = 1 / static_cast<double>(last - first);
+  PassTimes mean{std::vector<double>(passes[0].forward.size()), std::vector<double>(passes[0].forward.size())};
+  for (std::size_t i = first; i < last; ++i) {
+    for (std::size_t layer = 0; layer < mean.forward.size(); ++layer) {
+      mean.forward[layer] += passes[i].forward[layer] * share;
+      mean.backward[layer] += passes[i].backward[layer] * share;
+    }
+    for (const auto part : {&PassTimes::copy, &PassTimes::loss_forward, &PassTimes::loss_backward, &PassTimes::update, &PassTimes::whole}) mean.*part += passes[i].*part * share;
+  }
+  return mean;
+}
+
+std::vector<PassTimes> run_passes(TrainingPasses& passes, Seconds budget, std::size_t least) {
+  for (int i = 0; i < 2; ++i) passes.run();
+  const auto begin = now();
+  std::vector<PassTimes> all;
+  do all.push_back(passes.run());
+  while (all.size() < least || seconds(now() - begin) < budget.value);
+  return all;
+}
+
+}  // namespace ddl
