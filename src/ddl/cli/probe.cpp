@@ -163,14 +163,18 @@ void print_choices(const Json& document, const Output& output) {
 
 void print_compute(const Json& document, const Output& output) {
   const auto number = [](const Json& value) { return fmt::format("{:.3f}", value.get<double>()); };
-  std::vector<std::vector<std::string>> rows{{"network", "data set", "batch", "precision", "step ms", "forward", "backward", "update", "layers forward", "layers backward", "correction"}};
+  std::vector<std::vector<std::string>> rows{{"network", "data set", "batch", "precision", "step ms", "faster half", "forward", "backward", "update", "layers forward", "layers backward", "correction"}};
   for (const auto& entry : document["compute"]) {
     const auto& step = entry["step"];
-    rows.push_back({entry["network"], entry["dataset"], fmt::format("{}", entry["batch"].get<std::int64_t>()), entry["precision"], number(step["step_ms"]), number(step["forward_ms"]),
-                    number(step["backward_ms"]), number(step["update_ms"]), number(entry["forward_ms"]), number(entry["backward_ms"]),
+    const auto& parts = step["faster_half_ms"];
+    rows.push_back({entry["network"], entry["dataset"], fmt::format("{}", entry["batch"].get<std::int64_t>()), entry["precision"], number(step["step_ms"]), number(parts["step"]),
+                    number(parts["forward"]), number(parts["backward"]), number(parts["update"]), number(entry["forward_ms"]), number(entry["backward_ms"]),
                     fmt::format("{:.3f} {:.3f}", entry["correction"]["forward"].get<double>(), entry["correction"]["backward"].get<double>())});
   }
   output.data(columns(rows));
+  double waited = 0;
+  for (const auto& entry : document["compute"]) waited = std::max(waited, entry["waited"].get<double>());
+  if (waited > 0.02) output.say(fmt::format("others had the processor up to {:.0f} % of the time: measure again when nothing else runs", 100 * waited));
   for (const auto& entry : document["contention"])
     output.say(fmt::format("{} of {} workers{}: {:.2f} times as long{}", entry.value("load", entry.value("network", std::string())), entry["workers"].get<int>(),
                            entry.contains("transport") ? fmt::format(" beside an all-reduce over {}", entry["transport"].get<std::string>()) : "", entry["slowdown"].get<double>(),

@@ -1,6 +1,7 @@
 #include "ddl/lab/probe_compute.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -108,6 +109,22 @@ Json layers_json(const ModelGraph& graph, const PassTimes& times, const std::vec
   return layers;
 }
 
+/// The mean over the faster half: what little disturbs is in it, and what disturbs much is not. Of each step what it took, and what its parts did.
+std::vector<double> faster_half(std::vector<std::vector<double>> steps) {
+  std::sort(steps.begin(), steps.end());
+  const std::size_t count = std::max<std::size_t>(1, steps.size() / 2);
+  std::vector<double> sum(steps.front().size());
+  for (std::size_t i = 0; i < count; ++i)
+    for (std::size_t part = 0; part < sum.size(); ++part) sum[part] += steps[i][part] / static_cast<double>(count);
+  return sum;
+}
+
+double total(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double each : values) sum += each;
+  return sum;
+}
+
 /// In a process of its own.
 Json measure_case(const Case& each, Seconds budget) {
   const auto data = open_data(each.experiment);
@@ -115,33 +132,55 @@ Json measure_case(const Case& each, Seconds budget) {
   TrainingPasses passes(each.experiment.job, *data.train);
   const auto all = run_passes(passes, budget);
   const auto times = typical(all);
-  double forward = times.loss_forward, backward = times.loss_backward;
-  for (std::size_t layer = 0; layer < times.forward.size(); ++layer) {
-    forward += times.forward[layer];
-    backward += times.backward[layer];
+  std::vector<std::vector<double>> wholes;
+  double waited = 0, wall = 0;
+  for (const auto& pass : all) {
+    wholes.push_back({pass.whole, total(pass.forward) + pass.loss_forward, total(pass.backward) + pass.loss_backward, pass.update});
+    waited += pass.waited;
+    wall += pass.whole;
   }
-  return {{"passes", all.size()}, {"pass_ms", millis(times.whole)}, {"forward_ms", millis(forward)}, {"backward_ms", millis(backward)}, {"copy_us", micros(times.copy)},
-          {"update_us", micros(times.update)}, {"parameter_bytes", passes.parameter_bytes()}, {"loader_us", micros(passes.loader_seconds())}, {"layers", layers_json(passes.graph(), times, shares)}};
+  const auto fast = faster_half(wholes);
+  return {{"passes", all.size()}, {"waited", rounded(waited / wall)}, {"pass_ms", millis(times.whole)}, {"forward_ms", millis(total(times.forward) + times.loss_forward)},
+          {"backward_ms", millis(total(times.backward) + times.loss_backward)}, {"copy_us", micros(times.copy)}, {"update_us", micros(times.update)},
+          {"faster_half_ms", {{"pass", millis(fast[0])}, {"forward", millis(fast[1])}, {"backward", millis(fast[2])}, {"update", millis(fast[3])}}},
+          {"parameter_bytes", passes.parameter_bytes()}, {"loader_us", micros(passes.loader_seconds())}, {"layers", layers_json(passes.graph(), times, shares)}};
 }
 
-/// What the product itself takes for the same steps, by its record: medians of steps, divided as the ledger divides the mean.
+constexpr std::array<const char*, 6> kParts{"load", "copy", "forward", "backward", "update", "harness"};
+
+/// What the product itself takes for the same steps, by its record and trace.
 Json step_json(const Json& record) {
-  const auto& rank = record.at("ranks").at(0);
-  const auto& ledger = rank.at("ledger_ms");
-  const double median = record.at("step_ms").at("median"), wall = rank.at("wall_ms");
-  const double scale = wall > 0 ? median / wall : 1;
-  Json step{{"steps", record.at("samples").at("measured_steps")}, {"step_ms", rounded(median)}, {"low_ms", record.at("step_ms").at("low")}, {"high_ms", record.at("step_ms").at("high")}};
-  for (const char* cause : {"load", "copy", "forward", "backward", "update", "harness", "residual"}) step[std::string(cause) + "_ms"] = rounded(ledger.at(cause).get<double>() * scale);
-  return step;
+  const std::int64_t warm_up = record.at("samples").at("warmup_steps");
+  std::map<std::int64_t, std::vector<double>> steps;
+  for (const auto& step : record.at("trace_steps"))
+    if (step.at("step") >= warm_up) steps[step.at("step")] = {step.at("end_us").get<double>() - step.at("begin_us").get<double>(), 0, 0, 0, 0, 0, 0};
+  for (const auto& span : record.at("trace")) {
+    const auto found = steps.find(span.at("step").get<std::int64_t>());
+    if (found == steps.end() || span.at("stream") != "compute") continue;
+    const std::string cause = span.at("cause");
+    const double time = span.at("end_us").get<double>() - span.at("begin_us").get<double>();
+    for (std::size_t part = 0; part < kParts.size(); ++part)
+      if (cause == kParts[part]) found->second[part + 1] += time;
+    // The copy of a batch is within the forward that it is for.
+    if (cause == "copy") found->second[3] -= time;
+  }
+  std::vector<std::vector<double>> rows;
+  for (const auto& [number, row] : steps) rows.push_back(row);
+  if (rows.empty()) throw Error(Code::io, "no step of the run was measured");
+  const auto fast = faster_half(std::move(rows));
+  Json parts{{"step", rounded(fast[0] / 1e3)}};
+  for (std::size_t part = 0; part < kParts.size(); ++part) parts[kParts[part]] = rounded(fast[part + 1] / 1e3);
+  return {{"steps", steps.size()}, {"step_ms", rounded(record.at("step_ms").at("median"))}, {"low_ms", rounded(record.at("step_ms").at("low"))},
+          {"high_ms", rounded(record.at("step_ms").at("high"))}, {"faster_half_ms", parts}};
 }
 
-/// What the sum of layers has to be multiplied with to give what forward and backward take in training.
+/// What forward and backward take in training over what the same passes took here.
 Json correction_json(const Json& entry) {
   const auto ratio = [&](const char* part) {
-    const double sum = entry.at(part), measured = entry.at("step").at(part);
-    return sum > 0 ? rounded(measured / sum) : 1.0;
+    const double here = entry.at("faster_half_ms").at(part), there = entry.at("step").at("faster_half_ms").at(part);
+    return here > 0 ? rounded(there / here) : 1.0;
   };
-  return {{"forward", ratio("forward_ms")}, {"backward", ratio("backward_ms")}};
+  return {{"forward", ratio("forward")}, {"backward", ratio("backward")}, {"update", ratio("update")}};
 }
 
 /// Of the logarithms, so that it is a ratio: what varies by a tenth does so whatever it takes.
@@ -253,6 +292,7 @@ class Probing {
     tell(words(each));
     auto experiment = each.experiment;
     experiment.job.steps = std::clamp<std::int64_t>(std::llround(probe_.budget.value / (entry.at("pass_ms").get<double>() * 1e-3)), 12, 400);
+    experiment.job.trace = TraceMode::all;
     const auto record = run_experiment(experiment, {});
     if (record.at("state") == "interrupted") {
       document_["state"] = "interrupted";

@@ -1,7 +1,11 @@
 #include "ddl/train/measure_passes.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <limits>
+#include <array>
+#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -31,6 +35,28 @@ using torch::autograd::variable_list;
 /// More would take memory, fewer would let a batch stay in cache from step to step.
 constexpr std::int64_t kBatches = 4;
 constexpr double kLossScale = 65536;
+
+/// Seconds that this thread has waited for a core, ready to run.
+class RunDelay {
+ public:
+  RunDelay() : file_(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
+  ~RunDelay() {
+    if (file_ >= 0) ::close(file_);
+  }
+  RunDelay(const RunDelay&) = delete;
+  RunDelay& operator=(const RunDelay&) = delete;
+
+  double read() const {
+    std::array<char, 96> text{};
+    if (file_ < 0 || ::pread(file_, text.data(), text.size() - 1, 0) <= 0) return 0;
+    char* second = nullptr;
+    std::strtoll(text.data(), &second, 10);
+    return seconds(std::strtoll(second, nullptr, 10));
+  }
+
+ private:
+  int file_;
+};
 
 /// When backward came to which layer.
 struct Marks {
@@ -127,6 +153,7 @@ struct TrainingPasses::State {
   Marks marks;
   std::vector<std::shared_ptr<const Batch>> batches;
   std::size_t next = 0;
+  RunDelay delay;
   double loader_seconds = 0;
 };
 
@@ -148,6 +175,7 @@ PassTimes TrainingPasses::run() {
   PassTimes times{std::vector<double>(graph().layers.size()), std::vector<double>(graph().layers.size())};
   s.marks.at.clear();
   const auto& batch = *s.batches[s.next++ % s.batches.size()];
+  const double waited = s.delay.read();
   const auto begin = s.moment();
   const auto given = example(batch, s.shape, 0, batch.samples, s.network, *s.device);
   const auto copied = s.moment();
@@ -170,21 +198,29 @@ PassTimes TrainingPasses::run() {
   const auto end = s.moment();
   times.update = seconds(end - backward);
   times.whole = seconds(end - begin);
+  times.waited = s.delay.read() - waited;
   return times;
 }
 
 PassTimes typical(std::vector<PassTimes> passes) {
   invariant(!passes.empty(), "something was timed");
+  constexpr double kDisturbed = 0.01;
+  const auto share = [](const PassTimes& each) { return each.whole > 0 ? each.waited / each.whole : 0; };
+  std::sort(passes.begin(), passes.end(), [&](const PassTimes& a, const PassTimes& b) { return share(a) < share(b); });
+  std::size_t left = std::max<std::size_t>(std::min<std::size_t>(passes.size(), 3), passes.size() / 4);
+  while (left < passes.size() && share(passes[left]) <= kDisturbed) ++left;
+  passes.resize(left);
   std::sort(passes.begin(), passes.end(), [](const PassTimes& a, const PassTimes& b) { return a.whole < b.whole; });
   const std::size_t first = passes.size() / 4, last = passes.size() - first;
-  const double share = 1 / static_cast<double>(last - first);
+  const double part = 1 / static_cast<double>(last - first);
   PassTimes mean{std::vector<double>(passes[0].forward.size()), std::vector<double>(passes[0].forward.size())};
   for (std::size_t i = first; i < last; ++i) {
     for (std::size_t layer = 0; layer < mean.forward.size(); ++layer) {
-      mean.forward[layer] += passes[i].forward[layer] * share;
-      mean.backward[layer] += passes[i].backward[layer] * share;
+      mean.forward[layer] += passes[i].forward[layer] * part;
+      mean.backward[layer] += passes[i].backward[layer] * part;
     }
-    for (const auto part : {&PassTimes::copy, &PassTimes::loss_forward, &PassTimes::loss_backward, &PassTimes::update, &PassTimes::whole}) mean.*part += passes[i].*part * share;
+    for (const auto field : {&PassTimes::copy, &PassTimes::loss_forward, &PassTimes::loss_backward, &PassTimes::update, &PassTimes::whole, &PassTimes::waited})
+      mean.*field += passes[i].*field * part;
   }
   return mean;
 }

@@ -17,6 +17,7 @@ struct PassTimes {
   double loss_forward = 0, loss_backward = 0;
   double update = 0;                      ///< of all parameters
   double whole = 0;
+  double waited = 0;                      ///< of `whole`, for a core that others had; 0 where the kernel does not say
 };
 
 /// One worker's training steps, made to be timed: those that Executor runs with strategy `single`, and each layer's time is what it takes there, among the others. Forward is timed
@@ -43,7 +44,8 @@ class TrainingPasses {
   std::unique_ptr<State> state_;
 };
 
-/// What the parts take of a step that takes as long as most do: the mean over the middle half of the steps, by how long each took as a whole, so that parts add up to the whole.
+/// What the parts take of a step that takes as long as most do: the mean over the middle half of the steps, by how long each took as a whole, so that parts add up to the whole. Steps in which
+/// the worker waited for a core more than 1 % of the time are left out, but for the quarter that waited least.
 PassTimes typical(std::vector<PassTimes> passes);
 
 /// Steps until `budget` is over, no fewer than `least`, after two to warm up.
