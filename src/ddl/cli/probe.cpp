@@ -163,13 +163,11 @@ void print_choices(const Json& document, const Output& output) {
 
 void print_compute(const Json& document, const Output& output) {
   const auto number = [](const Json& value) { return fmt::format("{:.3f}", value.get<double>()); };
-  std::vector<std::vector<std::string>> rows{{"network", "data set", "batch", "precision", "step ms", "faster half", "forward", "backward", "update", "layers forward", "layers backward", "correction"}};
+  std::vector<std::vector<std::string>> rows{{"network", "data set", "batch", "precision", "step ms", "forward", "backward", "update", "layers forward", "layers backward", "correction"}};
   for (const auto& entry : document["compute"]) {
     const auto& step = entry["step"];
-    const auto& parts = step["faster_half_ms"];
-    rows.push_back({entry["network"], entry["dataset"], fmt::format("{}", entry["batch"].get<std::int64_t>()), entry["precision"], number(step["step_ms"]), number(parts["step"]),
-                    number(parts["forward"]), number(parts["backward"]), number(parts["update"]), number(entry["forward_ms"]), number(entry["backward_ms"]),
-                    fmt::format("{:.3f} {:.3f}", entry["correction"]["forward"].get<double>(), entry["correction"]["backward"].get<double>())});
+    rows.push_back({entry["network"], entry["dataset"], fmt::format("{}", entry["batch"].get<std::int64_t>()), entry["precision"], number(step["wall_ms"]), number(step["forward_ms"]),
+                    number(step["backward_ms"]), number(step["update_ms"]), number(entry["forward_ms"]), number(entry["backward_ms"]), number(entry["correction"])});
   }
   output.data(columns(rows));
   double waited = 0;

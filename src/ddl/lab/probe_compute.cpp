@@ -1,7 +1,6 @@
 #include "ddl/lab/probe_compute.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -109,20 +108,17 @@ Json layers_json(const ModelGraph& graph, const PassTimes& times, const std::vec
   return layers;
 }
 
-/// The mean over the faster half: what little disturbs is in it, and what disturbs much is not. Of each step what it took, and what its parts did.
-std::vector<double> faster_half(std::vector<std::vector<double>> steps) {
-  std::sort(steps.begin(), steps.end());
-  const std::size_t count = std::max<std::size_t>(1, steps.size() / 2);
-  std::vector<double> sum(steps.front().size());
-  for (std::size_t i = 0; i < count; ++i)
-    for (std::size_t part = 0; part < sum.size(); ++part) sum[part] += steps[i][part] / static_cast<double>(count);
-  return sum;
-}
-
 double total(const std::vector<double>& values) {
   double sum = 0;
   for (const double each : values) sum += each;
   return sum;
+}
+
+template <typename Times>
+double median_of(const std::vector<Times>& all, double Times::*part) {
+  std::vector<double> values;
+  for (const auto& each : all) values.push_back(each.*part);
+  return median(values);
 }
 
 /// In a process of its own.
@@ -130,57 +126,21 @@ Json measure_case(const Case& each, Seconds budget) {
   const auto data = open_data(each.experiment);
   const auto shares = shares_of_job(each.experiment.job, data.train->shape(), {budget.value / 2});
   TrainingPasses passes(each.experiment.job, *data.train);
-  const auto all = run_passes(passes, budget);
-  const auto times = typical(all);
-  std::vector<std::vector<double>> wholes;
+  const auto all = run_by_turns(passes, budget);
+  const auto times = typical(all.passes);
   double waited = 0, wall = 0;
-  for (const auto& pass : all) {
-    wholes.push_back({pass.whole, total(pass.forward) + pass.loss_forward, total(pass.backward) + pass.loss_backward, pass.update});
+  for (const auto& pass : all.passes) {
     waited += pass.waited;
-    wall += pass.whole;
+    wall += pass.wall;
   }
-  const auto fast = faster_half(wholes);
-  return {{"passes", all.size()}, {"waited", rounded(waited / wall)}, {"pass_ms", millis(times.whole)}, {"forward_ms", millis(total(times.forward) + times.loss_forward)},
-          {"backward_ms", millis(total(times.backward) + times.loss_backward)}, {"copy_us", micros(times.copy)}, {"update_us", micros(times.update)},
-          {"faster_half_ms", {{"pass", millis(fast[0])}, {"forward", millis(fast[1])}, {"backward", millis(fast[2])}, {"update", millis(fast[3])}}},
-          {"parameter_bytes", passes.parameter_bytes()}, {"loader_us", micros(passes.loader_seconds())}, {"layers", layers_json(passes.graph(), times, shares)}};
-}
-
-constexpr std::array<const char*, 6> kParts{"load", "copy", "forward", "backward", "update", "harness"};
-
-/// What the product itself takes for the same steps, by its record and trace.
-Json step_json(const Json& record) {
-  const std::int64_t warm_up = record.at("samples").at("warmup_steps");
-  std::map<std::int64_t, std::vector<double>> steps;
-  for (const auto& step : record.at("trace_steps"))
-    if (step.at("step") >= warm_up) steps[step.at("step")] = {step.at("end_us").get<double>() - step.at("begin_us").get<double>(), 0, 0, 0, 0, 0, 0};
-  for (const auto& span : record.at("trace")) {
-    const auto found = steps.find(span.at("step").get<std::int64_t>());
-    if (found == steps.end() || span.at("stream") != "compute") continue;
-    const std::string cause = span.at("cause");
-    const double time = span.at("end_us").get<double>() - span.at("begin_us").get<double>();
-    for (std::size_t part = 0; part < kParts.size(); ++part)
-      if (cause == kParts[part]) found->second[part + 1] += time;
-    // The copy of a batch is within the forward that it is for.
-    if (cause == "copy") found->second[3] -= time;
-  }
-  std::vector<std::vector<double>> rows;
-  for (const auto& [number, row] : steps) rows.push_back(row);
-  if (rows.empty()) throw Error(Code::io, "no step of the run was measured");
-  const auto fast = faster_half(std::move(rows));
-  Json parts{{"step", rounded(fast[0] / 1e3)}};
-  for (std::size_t part = 0; part < kParts.size(); ++part) parts[kParts[part]] = rounded(fast[part + 1] / 1e3);
-  return {{"steps", steps.size()}, {"step_ms", rounded(record.at("step_ms").at("median"))}, {"low_ms", rounded(record.at("step_ms").at("low"))},
-          {"high_ms", rounded(record.at("step_ms").at("high"))}, {"faster_half_ms", parts}};
-}
-
-/// What forward and backward take in training over what the same passes took here.
-Json correction_json(const Json& entry) {
-  const auto ratio = [&](const char* part) {
-    const double here = entry.at("faster_half_ms").at(part), there = entry.at("step").at("faster_half_ms").at(part);
-    return here > 0 ? rounded(there / here) : 1.0;
-  };
-  return {{"forward", ratio("forward")}, {"backward", ratio("backward")}, {"update", ratio("update")}};
+  Json step{{"steps", all.steps.size()}, {"wall_ms", millis(median_of(all.steps, &StepTimes::wall))}, {"whole_ms", millis(median_of(all.steps, &StepTimes::whole))}};
+  for (const auto& [name, part] : {std::pair{"load_ms", &StepTimes::load}, {"copy_ms", &StepTimes::copy}, {"forward_ms", &StepTimes::forward}, {"backward_ms", &StepTimes::backward},
+                                   {"update_ms", &StepTimes::update}})
+    step[name] = millis(median_of(all.steps, part));
+  return {{"clock", passes.core_time() ? "core" : "wall"}, {"waited", rounded(waited / wall)}, {"passes", all.passes.size()}, {"pass_ms", millis(times.whole)},
+          {"forward_ms", millis(total(times.forward) + times.loss_forward)}, {"backward_ms", millis(total(times.backward) + times.loss_backward)}, {"copy_us", micros(times.copy)},
+          {"update_us", micros(times.update)}, {"parameter_bytes", passes.parameter_bytes()}, {"loader_us", micros(passes.loader_seconds())}, {"step", step},
+          {"correction", rounded(median_of(all.steps, &StepTimes::whole) / median_of(all.passes, &PassTimes::whole))}, {"layers", layers_json(passes.graph(), times, shares)}};
 }
 
 /// Of the logarithms, so that it is a ratio: what varies by a tenth does so whatever it takes.
@@ -236,7 +196,7 @@ class Probing {
     cores_ = document_["environment"].at("cpu").at("usable_cores").is_number() ? document_["environment"]["cpu"]["usable_cores"].get<int>()
                                                                                 : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     for (int workers = 2; workers * probe.threads <= cores_; workers *= 2) companies_.push_back(workers);
-    total_ = 2 * static_cast<std::int64_t>(cases_.size()) + 4 + static_cast<std::int64_t>(companies_.size() * (1 + probe.networks.size()));
+    total_ = static_cast<std::int64_t>(cases_.size()) + 5 + static_cast<std::int64_t>(companies_.size() * (1 + probe.networks.size()));
   }
 
   Json run() {
@@ -289,19 +249,26 @@ class Probing {
     entry["measured"] = utc_now();
     entry["optimizer"] = probe_.optimizers.front();
     entry.update(answers.front());
-    tell(words(each));
-    auto experiment = each.experiment;
-    experiment.job.steps = std::clamp<std::int64_t>(std::llround(probe_.budget.value / (entry.at("pass_ms").get<double>() * 1e-3)), 12, 400);
-    experiment.job.trace = TraceMode::all;
-    const auto record = run_experiment(experiment, {});
-    if (record.at("state") == "interrupted") {
-      document_["state"] = "interrupted";
-      return;
-    }
-    if (record.at("state") != "ok") return failed(words(each), record.at("reason").is_string() ? record.at("reason").get<std::string>() : "no reason");
-    entry["step"] = step_json(record);
-    entry["correction"] = correction_json(entry);
     document_["compute"].push_back(std::move(entry));
+  }
+
+  /// What the product adds to a step: by a run of its own, of next to nothing.
+  Json harness() {
+    if (over()) return nullptr;
+    tell("harness");
+    auto experiment = make_case(probe_, {"mlp[hidden=1,layers=1]", "fashion-mnist"}, "fp32", 1).experiment;
+    experiment.job.workers.front().threads = 1;
+    experiment.job.steps = 300;
+    const auto record = run_experiment(experiment, {});
+    if (record.at("state") == "interrupted") document_["state"] = "interrupted";
+    if (record.at("state") != "ok") {
+      if (!over()) failed("harness", record.at("reason").is_string() ? record.at("reason").get<std::string>() : "no reason");
+      return nullptr;
+    }
+    const auto& rank = record.at("ranks").at(0);
+    const auto& ledger = rank.at("ledger_ms");
+    const double wall = rank.at("wall_ms"), scale = wall > 0 ? record.at("step_ms").at("median").get<double>() / wall : 1;
+    return micros((ledger.at("harness").get<double>() + ledger.at("residual").get<double>()) * scale * 1e-3);
   }
 
   void launch() {
@@ -312,6 +279,7 @@ class Probing {
     if (answers.empty()) return;
     Json entry{{"device", "cpu"}, {"measured", utc_now()}};
     entry.update(answers.front());
+    entry["harness_us"] = harness();
     document_["launch"].push_back(std::move(entry));
   }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <ctime>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -23,9 +25,11 @@
 #include "ddl/nn/model.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/autocast.h"
+#include "ddl/train/executor.h"
 #include "ddl/train/job_network.h"
 #include "ddl/train/objective.h"
 #include "ddl/train/optimizer.h"
+#include "ddl/train/plan_job.h"
 
 namespace ddl {
 namespace {
@@ -58,9 +62,27 @@ class RunDelay {
   int file_;
 };
 
+/// What seconds are counted by.
+struct Clock {
+  Device& device;
+  bool core = false;
+
+  Nanoseconds read() const {
+    device.synchronize();
+    if (!core) return now();
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<Nanoseconds>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+  }
+};
+
+bool waits(const ModelGraph& graph) {
+  return std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.attributes.milliseconds > 0; });
+}
+
 /// When backward came to which layer.
 struct Marks {
-  Device& device;
+  const Clock& clock;
   std::vector<std::pair<std::size_t, Nanoseconds>> at = {};
 };
 
@@ -69,8 +91,7 @@ struct Mark final : torch::autograd::FunctionPreHook {
   Marks& marks;
   std::size_t layer;
   variable_list operator()(const variable_list& gradients) override {
-    marks.device.synchronize();
-    marks.at.emplace_back(layer, now());
+    marks.at.emplace_back(layer, marks.clock.read());
     return gradients;
   }
 };
@@ -80,13 +101,19 @@ struct Mark final : torch::autograd::FunctionPreHook {
 struct TrainingPasses::State {
   State(const Job& asked, const Dataset& data)
       : job(asked), shape(data.shape()), device(made_device(job)), network(make_model(job.model, shape), network_options(job, *device)),
-        optimizer(make_optimizer(job.optimizer, network.parameters(), {job.momentum, job.weight_decay})), marks{*device} {
+        optimizer(make_optimizer(job.optimizer, network.parameters(), {job.momentum, job.weight_decay})),
+        clock{*device, job.workers.front().threads == 1 && device->is_host() && !waits(network.graph())}, marks{clock} {
     for (const auto& layer : network.graph().layers)
       if (layer.kind == LayerKind::script)
         throw Error(Code::unsupported, fmt::format("[measure] unsupported: {} is one file; got layer '{}', expected a network of layers", network.graph().name, layer.name));
     const auto weights = shape.objective == Objective::classification ? std::function<std::int64_t(std::int64_t)>{} : [&data](std::int64_t index) { return data.weight(index); };
     const Sampler sampler(data.size(), job.batch, 1, job.shuffle, job.seed, weights);
     Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, kBatches, {0, 1, true});
+    ahead = std::make_unique<Loader>(data, [sampler](std::int64_t step) { return sampler.share(step, 0); }, 0, std::numeric_limits<std::int64_t>::max(),
+                                     LoaderOptions{job.loader_threads, job.loader_prefetch, true});
+    executor = std::make_unique<Executor>(network, *optimizer, *device, nullptr, 0, Recipe{shape, job.precision, job.label_smoothing, job.recompute, job.clip},
+                                          Exchange{job.collective, "none", job.seed, job.collective_timeout}, nullptr);
+    executor->adopt(plan_job(job, network.graph()));
     std::vector<double> took;
     for (std::int64_t i = 0; i < kBatches; ++i) {
       const auto begin = now();
@@ -103,10 +130,7 @@ struct TrainingPasses::State {
     return make_device(job.workers.front().device, {.tf32 = job.precision == "tf32"});
   }
 
-  Nanoseconds moment() const {
-    device->synchronize();
-    return now();
-  }
+  Nanoseconds moment() const { return clock.read(); }
 
   at::Tensor forward(const Example& given, PassTimes& times, Nanoseconds begin) {
     const auto& graph = network.graph();
@@ -150,7 +174,11 @@ struct TrainingPasses::State {
   std::unique_ptr<Device> device;
   Network network;
   std::unique_ptr<Optimizer> optimizer;
+  Clock clock;
   Marks marks;
+  std::unique_ptr<Executor> executor;
+  std::unique_ptr<Loader> ahead;
+  std::int64_t steps = 0;
   std::vector<std::shared_ptr<const Batch>> batches;
   std::size_t next = 0;
   RunDelay delay;
@@ -176,6 +204,7 @@ PassTimes TrainingPasses::run() {
   s.marks.at.clear();
   const auto& batch = *s.batches[s.next++ % s.batches.size()];
   const double waited = s.delay.read();
+  const auto from = now();
   const auto begin = s.moment();
   const auto given = example(batch, s.shape, 0, batch.samples, s.network, *s.device);
   const auto copied = s.moment();
@@ -198,14 +227,44 @@ PassTimes TrainingPasses::run() {
   const auto end = s.moment();
   times.update = seconds(end - backward);
   times.whole = seconds(end - begin);
+  times.wall = seconds(now() - from);
   times.waited = s.delay.read() - waited;
+  return times;
+}
+
+bool TrainingPasses::core_time() const { return state_->clock.core; }
+
+StepTimes TrainingPasses::step() {
+  auto& s = *state_;
+  StepTimes times;
+  const auto wall = now();
+  const auto begin = s.moment();
+  s.executor->step(s.steps++, [&] { return s.ahead->next(); }, 1e-12, false);
+  times.whole = seconds(s.moment() - begin);
+  times.wall = seconds(now() - wall);
+  for (const auto& span : s.executor->take_trace()) {
+    const double time = seconds(span.end - span.begin);
+    switch (span.cause) {
+      case Cause::load: times.load += time; break;
+      case Cause::copy:
+        // Of a batch: within the forward that it is for.
+        times.copy += time;
+        times.forward -= time;
+        break;
+      case Cause::forward: times.forward += time; break;
+      case Cause::backward: times.backward += time; break;
+      case Cause::update: times.update += time; break;
+      default: break;
+    }
+  }
+  if (!s.clock.core) times.whole -= times.load;
   return times;
 }
 
 PassTimes typical(std::vector<PassTimes> passes) {
   invariant(!passes.empty(), "something was timed");
   constexpr double kDisturbed = 0.01;
-  const auto share = [](const PassTimes& each) { return each.whole > 0 ? each.waited / each.whole : 0; };
+  const auto share = [](const PassTimes& each) { return each.wall > 0 ? each.waited / each.wall : 0; };
   std::sort(passes.begin(), passes.end(), [&](const PassTimes& a, const PassTimes& b) { return share(a) < share(b); });
   std::size_t left = std::max<std::size_t>(std::min<std::size_t>(passes.size(), 3), passes.size() / 4);
   while (left < passes.size() && share(passes[left]) <= kDisturbed) ++left;
@@ -219,18 +278,30 @@ PassTimes typical(std::vector<PassTimes> passes) {
       mean.forward[layer] += passes[i].forward[layer] * part;
       mean.backward[layer] += passes[i].backward[layer] * part;
     }
-    for (const auto field : {&PassTimes::copy, &PassTimes::loss_forward, &PassTimes::loss_backward, &PassTimes::update, &PassTimes::whole, &PassTimes::waited})
+    for (const auto field : {&PassTimes::copy, &PassTimes::loss_forward, &PassTimes::loss_backward, &PassTimes::update, &PassTimes::whole, &PassTimes::wall, &PassTimes::waited})
       mean.*field += passes[i].*field * part;
   }
   return mean;
 }
 
-std::vector<PassTimes> run_passes(TrainingPasses& passes, Seconds budget, std::size_t least) {
-  for (int i = 0; i < 2; ++i) passes.run();
+PassesAndSteps run_by_turns(TrainingPasses& passes, Seconds budget, std::size_t least) {
+  for (int i = 0; i < 2; ++i) {
+    passes.run();
+    passes.step();
+  }
+  // Long enough that what the other left in caches and queues does not count, short enough that both meet the same machine.
+  constexpr double kBlock = 0.05;
   const auto begin = now();
-  std::vector<PassTimes> all;
-  do all.push_back(passes.run());
-  while (all.size() < least || seconds(now() - begin) < budget.value);
+  PassesAndSteps all;
+  const auto block = [](const auto& one) {
+    const auto from = now();
+    do one();
+    while (seconds(now() - from) < kBlock);
+  };
+  do {
+    block([&] { all.passes.push_back(passes.run()); });
+    block([&] { all.steps.push_back(passes.step()); });
+  } while (all.passes.size() < least || all.steps.size() < least || seconds(now() - begin) < budget.value);
   return all;
 }
 

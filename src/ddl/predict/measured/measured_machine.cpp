@@ -53,9 +53,7 @@ const MeasuredMachine::Compute& MeasuredMachine::compute(int worker) const {
 
 MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
   Compute made;
-  struct Corrections {
-    std::vector<double> forward, backward, update;
-  } own, all;
+  std::vector<double> own, all;
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
   try {
     for (const auto& entry : entries(profile_, "compute")) {
@@ -63,19 +61,10 @@ MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
       const bool same = !named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named;
       made.all.add(entry);
       if (same) made.own.add(entry);
-      const auto& parts = entry.at("step").at("faster_half_ms");
-      const auto take = [&](Corrections& corrections) {
-        corrections.forward.push_back(entry.at("correction").at("forward"));
-        corrections.backward.push_back(entry.at("correction").at("backward"));
-        corrections.update.push_back(entry.at("correction").at("update"));
-      };
-      take(all);
-      if (same) take(own);
-      const double load = parts.at("load").get<double>() + parts.at("copy").get<double>();
-      made.loads.push_back(load * 1e-3);
-      double rest = parts.at("step").get<double>();
-      for (const char* part : {"load", "copy", "forward", "backward", "update"}) rest -= parts.at(part).get<double>();
-      made.harness.push_back(std::max(0.0, rest) * 1e-3);
+      all.push_back(entry.at("correction"));
+      if (same) own.push_back(all.back());
+      const auto& step = entry.at("step");
+      made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
       if (setup_.dataset.empty() || says(entry, "dataset", setup_.dataset)) made.loaders[entry.at("batch").get<std::int64_t>()].push_back(entry.at("loader_us").get<double>() * 1e-6);
     }
   } catch (const Json::exception& error) {
@@ -84,13 +73,11 @@ MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
   if (made.all.empty())
     throw Error(Code::not_found, fmt::format("[measured] what layers take with {} threads in {} by kernels {} was not measured; run ddlbench probe compute --model {} --threads {} --precision {} --kernels {}",
                                              threads, setup_.precision, setup_.kernels, network_words("NETWORK"), threads, setup_.precision, setup_.kernels));
-  const auto& known = own.forward.empty() ? all : own;
-  made.forward = median(known.forward);
-  made.backward = median(known.backward);
-  made.update = median(known.update);
+  const auto& known = own.empty() ? all : own;
+  made.correction = median(known);
   double squares = 0;
-  for (std::size_t i = 0; i < known.forward.size(); ++i) squares += std::pow(known.forward[i] / made.forward - 1, 2) + std::pow(known.backward[i] / made.backward - 1, 2);
-  made.spread = std::sqrt(squares / static_cast<double>(2 * known.forward.size()));
+  for (const double each : known) squares += std::pow(each / made.correction - 1, 2);
+  made.spread = std::sqrt(squares / static_cast<double>(known.size()));
   return made;
 }
 
@@ -113,9 +100,9 @@ LayerEstimate MeasuredMachine::estimate(int worker, const Word& word, const std:
   if (!found)
     throw Error(Code::not_found, fmt::format("[measured] what {} takes was not measured, nor any other {}: {}; run ddlbench probe compute --model {} --threads {} --precision {}", called, word.family,
                                              word.sort, network_words(network), threads_of(worker), setup_.precision));
-  found->cost.forward *= known.forward;
-  found->cost.backward_input *= known.backward;
-  found->cost.backward_weight *= known.backward;
+  found->cost.forward *= known.correction;
+  found->cost.backward_input *= known.correction;
+  found->cost.backward_weight *= known.correction;
   found->uncertainty = std::hypot(found->uncertainty, known.spread);
   return *found;
 }
@@ -170,7 +157,11 @@ double MeasuredMachine::copy(int, std::int64_t bytes) const {
 
 double MeasuredMachine::load(int worker, std::int64_t samples) const { return samples == 0 ? 0 : median(compute(worker).loads); }
 
-double MeasuredMachine::harness(int worker) const { return median(compute(worker).harness); }
+double MeasuredMachine::harness(int) const {
+  for (const auto& entry : entries(profile_, "launch"))
+    if (entry.value("harness_us", Json()).is_number()) return entry["harness_us"].get<double>() * 1e-6;
+  throw Error(Code::not_found, "[measured] what ddlbench itself adds to a step was not measured; run ddlbench probe compute");
+}
 
 TaskCost MeasuredMachine::loader(int worker, std::int64_t samples, StepCosts& resources) const {
   const auto& loaders = compute(worker).loaders;

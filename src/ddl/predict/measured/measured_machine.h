@@ -60,9 +60,9 @@ class MeasuredMachine final : public CostSource {
   /// Of workers with so many threads.
   struct Compute {
     LayerTable own, all;              ///< of the network itself, and of any
-    double forward = 1, backward = 1, update = 1;  ///< what sums have to be multiplied with
-    double spread = 0;                ///< of that
-    std::vector<double> loads, harness;
+    double correction = 1;            ///< what sums have to be multiplied with
+    double spread = 0;                ///< of that, relative
+    std::vector<double> loads;        ///< s, of each network and batch
     std::map<std::int64_t, std::vector<double>> loaders;  ///< s, by batch
   };
   struct Word {
