@@ -9,6 +9,7 @@
 #include "ddl/core/text.h"
 #include "ddl/core/units.h"
 #include "ddl/lab/probe_comm.h"
+#include "ddl/lab/probe_compute.h"
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/signals.h"
 #include "ddl/predict/machine.h"
@@ -23,7 +24,9 @@ struct Options {
   Output output;
   std::string what = "comm";
   std::string transports, collectives, algorithms, ranks = "2", sizes = "1KiB,8KiB,64KiB,512KiB,4MiB,32MiB", memory = "own", machine, report, fabric;
-  std::string budget = "100ms", timeout = "60s";
+  std::string budget, timeout = "60s";
+  std::string models, datasets, batches = "1,8,32", precisions = "fp32", optimizers = "sgd,adam", kernels = "fast";
+  int threads = 1;
   bool unchecked = false, keep = true;
 };
 
@@ -86,8 +89,45 @@ CommunicationProbe asked(const Options& options) {
   probe.fabric = options.fabric;
   probe.own_memory = options.memory == "own";
   probe.check = !options.unchecked;
-  probe.budget = of_flag("--budget", [&] { return parse_seconds(options.budget); });
+  probe.budget = of_flag("--budget", [&] { return parse_seconds(options.budget.empty() ? "100ms" : options.budget); });
   probe.timeout = of_flag("--timeout", [&] { return parse_seconds(options.timeout); });
+  return probe;
+}
+
+ComputeProbe asked_to_compute(const Options& options) {
+  ComputeProbe probe;
+  probe.networks = of_flag("--model", [&] {
+    std::vector<ProbedNetwork> networks;
+    const auto datasets = words(options.datasets);
+    for (const auto& model : words(options.models)) networks.push_back(probed_network(model, datasets));
+    return networks.empty() ? usual_probed_networks() : networks;
+  });
+  if (options.models.empty() && !options.datasets.empty()) throw Error(Code::invalid_argument, "--dataset: data sets are of networks; got no --model");
+  probe.batches = of_flag("--batch", [&] {
+    std::vector<std::int64_t> batches;
+    for (const auto& word : words(options.batches)) batches.push_back(parse_integer(word, 1, 1'000'000));
+    std::sort(batches.begin(), batches.end());
+    if (batches.empty()) throw Error(Code::invalid_argument, "no batch");
+    return batches;
+  });
+  probe.precisions = of_flag("--precision", [&] {
+    auto precisions = words(options.precisions);
+    for (const auto& word : precisions) parse_choice(word, {"fp32", "bf16", "fp16", "tf32", "fp64"});
+    if (precisions.empty()) throw Error(Code::invalid_argument, "no precision");
+    return precisions;
+  });
+  probe.optimizers = of_flag("--optimizer", [&] {
+    std::vector<std::string> optimizers;
+    for (const auto& word : words(options.optimizers)) optimizers.push_back(to_string(parse_spec(word)));
+    if (optimizers.empty()) throw Error(Code::invalid_argument, "no optimizer");
+    return optimizers;
+  });
+  probe.kernels = of_flag("--kernels", [&] { return parse_choice(options.kernels, {"fast", "torch"}); });
+  probe.threads = of_flag("--threads", [&] {
+    if (options.threads < 1) throw Error(Code::invalid_argument, fmt::format("got {}, expected 1 or more", options.threads));
+    return options.threads;
+  });
+  probe.budget = of_flag("--budget", [&] { return parse_seconds(options.budget.empty() ? "1s" : options.budget); });
   return probe;
 }
 
@@ -121,6 +161,24 @@ void print_choices(const Json& document, const Output& output) {
   }
 }
 
+void print_compute(const Json& document, const Output& output) {
+  const auto number = [](const Json& value) { return fmt::format("{:.3f}", value.get<double>()); };
+  std::vector<std::vector<std::string>> rows{{"network", "data set", "batch", "precision", "step ms", "forward", "backward", "update", "layers forward", "layers backward", "correction"}};
+  for (const auto& entry : document["compute"]) {
+    const auto& step = entry["step"];
+    rows.push_back({entry["network"], entry["dataset"], fmt::format("{}", entry["batch"].get<std::int64_t>()), entry["precision"], number(step["wall_ms"]), number(step["forward_ms"]),
+                    number(step["backward_ms"]), number(step["update_ms"]), number(entry["forward_ms"]), number(entry["backward_ms"]), number(entry["correction"])});
+  }
+  output.data(columns(rows));
+  double waited = 0;
+  for (const auto& entry : document["compute"]) waited = std::max(waited, entry["waited"].get<double>());
+  if (waited > 0.02) output.say(fmt::format("others had the processor up to {:.0f} % of the time: measure again when nothing else runs", 100 * waited));
+  for (const auto& entry : document["contention"])
+    output.say(fmt::format("{} of {} workers{}: {:.2f} times as long{}", entry.value("load", entry.value("network", std::string())), entry["workers"].get<int>(),
+                           entry.contains("transport") ? fmt::format(" beside an all-reduce over {}", entry["transport"].get<std::string>()) : "", entry["slowdown"].get<double>(),
+                           entry.contains("collective_slowdown") ? fmt::format(", the all-reduce {:.2f}", entry["collective_slowdown"].get<double>()) : ""));
+}
+
 /// Adds to what is known of this machine; a profile of another machine, or one that cannot be read, is not written over.
 void keep(const std::string& path, const Json& document) {
   auto machine = new_machine(document["environment"]);
@@ -130,24 +188,28 @@ void keep(const std::string& path, const Json& document) {
       throw Error(Code::invalid_argument, fmt::format("--machine: {} is of another machine; got {}, here is {}; give another file", path, machine["cpu"].dump(),
                                                       new_machine(document["environment"])["cpu"].dump()));
   }
-  add_to_machine(machine, document);
+  document["kind"] == "compute" ? add_compute_to_machine(machine, document) : add_to_machine(machine, document);
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   write_file(path, machine.dump(1) + "\n");
 }
 
 Exit act(const Options& options, AgentHub* launched) {
-  if (options.what != "comm")
-    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm", options.what));
+  if (options.what != "comm" && options.what != "compute")
+    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm or compute", options.what));
+  const bool computes = options.what == "compute";
   const auto& output = options.output;
-  const auto probe = asked(options);
+  if (computes && launched != nullptr) throw Error(Code::unsupported, "probe: unsupported: compute is measured by processes of its own; got ranks of a launcher, expected ddlbench started plainly");
+  if (computes && !options.report.empty()) throw Error(Code::unsupported, "--report: unsupported: a page is of comm; got compute");
+  const auto to_compute = computes ? asked_to_compute(options) : ComputeProbe{};
+  const auto probe = computes ? CommunicationProbe{} : asked(options);
   const auto path = options.machine.empty() ? default_machine_path() : options.machine;
   const SignalsHeld held;
   Json document;
   {
     ProgressLine progress(output);
     progress.begin("", 1, 1);
-    document = probe_communication(probe, progress.events(), launched);
+    document = computes ? probe_compute(to_compute, progress.events()) : probe_communication(probe, progress.events(), launched);
   }
   // What only the profile needs.
   const bool whole = document["state"] == "ok" || document["state"] == "partial";
@@ -160,12 +222,14 @@ Exit act(const Options& options, AgentHub* launched) {
   if (!options.report.empty()) write_file(options.report, render_probe(document));
   if (output.json)
     output.document(document);
+  else if (computes)
+    print_compute(document, output);
   else
     print_table(document, output);
-  if (!output.json) print_choices(document, output);
-  if (document.contains("machine")) output.say(fmt::format("written: {} (runs here with --collective auto follow it)", path));
+  if (!output.json && !computes) print_choices(document, output);
+  if (document.contains("machine")) output.say(fmt::format("written: {}{}", path, computes ? "" : " (runs here with --collective auto follow it)"));
   if (!options.report.empty()) output.say("written: " + options.report);
-  for (const auto& failed : document["failed"]) print_error(failed["reason"].get<std::string>());
+  for (const auto& failed : document["failed"]) print_error(failed.contains("what") ? fmt::format("{}: {}", failed["what"].get<std::string>(), failed["reason"].get<std::string>()) : failed["reason"].get<std::string>());
   const auto state = document["state"].get<std::string>();
   if (state == "interrupted") return Exit::interrupted;
   return state == "ok" ? Exit::ok : state == "partial" ? Exit::partial : Exit::failure;
@@ -175,22 +239,31 @@ Exit act(const Options& options, AgentHub* launched) {
 
 Command add_probe(CLI::App& root, AgentHub* launched) {
   auto options = std::make_shared<Options>();
-  auto* app = add_command(root, "probe", "Measure this machine: what collectives cost, by transport, algorithm and size.", options->output,
+  auto* app = add_command(root, "probe", "Measure this machine: what collectives cost, and what networks, layer by layer.", options->output,
                           {"ddlbench probe comm --collective all-reduce", "ddlbench probe comm --transport tcp --collective all-reduce --sizes 64KiB,4MiB --machine none --json",
                            "ddlbench probe comm --transport mpi[implementation=openmpi] --algorithm native,ring --machine none",
-                           "ddlbench probe comm --ranks 2,4 --collective broadcast,reduce --report comm.html"});
-  app->add_option("what", options->what, "What to measure: comm.")->type_name("comm")->capture_default_str();
+                           "ddlbench probe comm --ranks 2,4 --collective broadcast,reduce --report comm.html",
+                           "ddlbench probe compute --model lenet --batch 8,32 --budget 200ms",
+                           "ddlbench probe compute --model mlp,lenet --batch 16 --precision fp32,bf16 --optimizer adam --budget 100ms --machine none --json"});
+  app->add_option("what", options->what, "What to measure: comm, or compute.")->type_name("comm|compute")->capture_default_str();
   app->add_option("--transport", options->transports, "Transports, by commas, mpi too; all that need no library unless given.")->type_name("LIST");
   app->add_option("--collective", options->collectives, "Collectives, by commas; all unless given.")->type_name("LIST");
   app->add_option("--algorithm", options->algorithms, "Algorithms, by commas, with options in brackets; all unless given.")->type_name("LIST");
   app->add_option("--ranks", options->ranks, "Numbers of ranks, by commas.")->type_name("LIST")->capture_default_str();
   app->add_option("--sizes", options->sizes, "Bytes of each rank's buffer, by commas.")->type_name("LIST")->capture_default_str();
   app->add_option("--memory", options->memory, "Buffers: own (the transport's) or outside (the heap's).")->type_name("own|outside")->capture_default_str();
-  app->add_option("--budget", options->budget, "Time for each line of the table.")->type_name("TIME")->capture_default_str();
+  app->add_option("--budget", options->budget, "Time for each measurement: 100ms of comm, 1s of compute unless given.")->type_name("TIME");
   app->add_option("--timeout", options->timeout, "Time after which a collective is given up.")->type_name("TIME")->capture_default_str();
   app->add_option("--machine", options->machine, "Machine profile to add to; none: write none. By default this machine's own.")->type_name("FILE");
   app->add_option("--fabric", options->fabric, "Test network of several hosts on this machine, for tcp and Open MPI; takes root. As in hosts=4,bandwidth=1Gbps,latency=100us.")->type_name("FABRIC");
   app->add_option("--report", options->report, "Also write a page with plots of fit over measurement.")->type_name("FILE");
+  app->add_option("--model", options->models, "compute: networks, by commas; a few small ones unless given.")->type_name("LIST");
+  app->add_option("--dataset", options->datasets, "compute: data sets whose samples, made up, the networks are given, by commas. Each network takes the first that is for it.")->type_name("LIST");
+  app->add_option("--batch", options->batches, "compute: samples of a step, by commas.")->type_name("LIST")->capture_default_str();
+  app->add_option("--precision", options->precisions, "compute: number formats, by commas.")->type_name("LIST")->capture_default_str();
+  app->add_option("--optimizer", options->optimizers, "compute: optimizers, by commas; networks are trained with the first.")->type_name("LIST")->capture_default_str();
+  app->add_option("--kernels", options->kernels, "compute: fast, or torch.")->type_name("fast|torch")->capture_default_str();
+  app->add_option("--threads", options->threads, "compute: threads of a worker.")->type_name("N")->capture_default_str();
   app->add_flag("--no-check", options->unchecked, "Do not compare results with what they must be.");
   return {app, [options, launched] { return act(*options, launched); }};
 }

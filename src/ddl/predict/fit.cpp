@@ -1,12 +1,12 @@
 #include "ddl/predict/fit.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <set>
 
 #include "ddl/core/error.h"
+#include "ddl/predict/least_squares.h"
 
 namespace ddl {
 namespace {
@@ -17,69 +17,9 @@ using Row = std::array<double, kUnknowns>;
 
 Row row_of(const Counts& counts) { return {counts.rounds, counts.messages, counts.bytes, counts.handled, counts.reduced, counts.local}; }
 
-/// Solves the normal equations of the chosen columns by elimination with pivots; false where they are singular.
-bool solve(const std::vector<Row>& rows, const std::vector<int>& columns, Row& x) {
-  const std::size_t n = columns.size();
-  std::array<std::array<double, kUnknowns + 1>, kUnknowns> a{};
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t j = 0; j < n; ++j) a[i][j] += row[static_cast<std::size_t>(columns[i])] * row[static_cast<std::size_t>(columns[j])];
-      a[i][n] += row[static_cast<std::size_t>(columns[i])];  // the right-hand side is 1: relative errors
-    }
-  // Columns differ by many orders of magnitude: a round counts 1, a byte costs 1e-10 s.
-  std::array<double, kUnknowns> scale{};
-  for (std::size_t i = 0; i < n; ++i) {
-    if (a[i][i] <= 0) return false;
-    scale[i] = 1 / std::sqrt(a[i][i]);
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j < n; ++j) a[i][j] *= scale[i] * scale[j];
-    a[i][n] *= scale[i];
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    std::size_t pivot = i;
-    for (std::size_t k = i + 1; k < n; ++k)
-      if (std::abs(a[k][i]) > std::abs(a[pivot][i])) pivot = k;
-    if (std::abs(a[pivot][i]) < 1e-9) return false;
-    std::swap(a[i], a[pivot]);
-    for (std::size_t k = 0; k < n; ++k) {
-      if (k == i) continue;
-      const double factor = a[k][i] / a[i][i];
-      for (std::size_t j = i; j <= n; ++j) a[k][j] -= factor * a[i][j];
-    }
-  }
-  x = {};
-  for (std::size_t i = 0; i < n; ++i) x[static_cast<std::size_t>(columns[i])] = a[i][n] / a[i][i] * scale[i];
-  return true;
-}
-
-double squared_error(const std::vector<Row>& rows, const Row& x) {
-  double sum = 0;
-  for (const auto& row : rows) {
-    double value = -1;
-    for (std::size_t i = 0; i < kUnknowns; ++i) value += row[i] * x[i];
-    sum += value * value;
-  }
-  return sum;
-}
-
 /// `rows` are counts over seconds.
 UnitCosts least_squares(const std::vector<Row>& rows) {
-  Row best{};
-  double least = std::numeric_limits<double>::infinity();
-  for (unsigned subset = 1; subset < 1U << kUnknowns; ++subset) {
-    std::vector<int> columns;
-    for (int i = 0; i < kUnknowns; ++i)
-      if (subset & (1U << i)) columns.push_back(i);
-    Row x;
-    if (!solve(rows, columns, x) || *std::min_element(x.begin(), x.end()) < 0) continue;
-    // A term more must earn its place.
-    const double error = squared_error(rows, x) * (1 + 1e-6 * static_cast<double>(columns.size()));
-    if (error < least) {
-      least = error;
-      best = x;
-    }
-  }
+  const auto best = non_negative_least_squares(rows);
   return {best[0], best[1], best[2], best[3], best[4], best[5]};
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -60,6 +61,28 @@ void add(Json& machine, const CommunicationPart& part) {
       return;
     }
   all.push_back(entry);
+}
+
+void add_entry(Json& machine, const std::string& part, const std::vector<std::string>& keys, const Json& entry) {
+  auto& all = machine[part];
+  if (all.is_null()) all = Json::array();
+  if (!all.is_array()) throw Error(Code::corrupt, fmt::format("[machine] {}: got {}, expected a list", part, all.type_name()));
+  const auto same = [&](const Json& known) {
+    return std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return known.value(key, Json()) == entry.value(key, Json()); });
+  };
+  const auto earlier = std::find_if(all.begin(), all.end(), same);
+  if (earlier == all.end())
+    all.push_back(entry);
+  else
+    *earlier = entry;
+}
+
+const Json& entries(const Json& machine, const std::string& part) {
+  static const Json none = Json::array();
+  const auto found = machine.find(part);
+  if (found == machine.end()) return none;
+  if (!found->is_array()) throw Error(Code::corrupt, fmt::format("[machine] {}: got {}, expected a list", part, found->type_name()));
+  return *found;
 }
 
 std::vector<FastestAlgorithm> best_algorithms(const Json& machine, const std::string& transport, int ranks, Goal goal) {

@@ -51,6 +51,28 @@ TEST(Machine, ALaterMeasurementTakesTheEarliersPlace) {
   EXPECT_EQ(machine["notes"], "kept");
 }
 
+TEST(Machine, OtherPartsAreMergedEntryByEntry) {
+  // As an older version wrote it.
+  auto machine = new_machine(kEnvironment);
+  machine["notes"] = "kept";
+  EXPECT_TRUE(entries(machine, "compute").empty());
+  const std::vector<std::string> keys{"network", "batch", "what"};
+  add_entry(machine, "compute", keys, {{"network", "lenet"}, {"batch", 8}, {"pass_ms", 1}});
+  add_entry(machine, "compute", keys, {{"network", "lenet"}, {"batch", 32}, {"pass_ms", 4}});
+  add_entry(machine, "compute", keys, {{"network", "lenet"}, {"batch", 8}, {"what", "other"}, {"pass_ms", 5}});
+  add_entry(machine, "compute", keys, {{"network", "lenet"}, {"batch", 8}, {"pass_ms", 2}});
+  ASSERT_EQ(entries(machine, "compute").size(), 3U);
+  EXPECT_EQ(entries(machine, "compute")[0]["pass_ms"], 2);
+  EXPECT_EQ(entries(machine, "compute")[1]["pass_ms"], 4);
+  EXPECT_EQ(entries(machine, "compute")[2]["pass_ms"], 5);
+  EXPECT_EQ(machine["notes"], "kept");
+  EXPECT_TRUE(machine["communication"].empty());
+  machine["compute"] = "lenet";
+  EXPECT_THROW(entries(machine, "compute"), Error);
+  EXPECT_THROW(add_entry(machine, "compute", keys, {}), Error);
+  EXPECT_EQ(machine["compute"], "lenet");
+}
+
 TEST(Machine, KnowsItsOwn) {
   const auto machine = new_machine(kEnvironment);
   EXPECT_TRUE(same_machine(machine, kEnvironment));

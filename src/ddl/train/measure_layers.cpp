@@ -7,7 +7,6 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
@@ -16,11 +15,13 @@
 #include "ddl/measure/clock.h"
 #include "ddl/nn/model.h"
 #include "ddl/strategy/partition/crossing.h"
+#include "ddl/strategy/partition/layer_sort.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/autocast.h"
 #include "ddl/train/death_testing.h"
 #include "ddl/train/job_network.h"
 #include "ddl/train/plan_job.h"
+#include "ddl/train/split_backward.h"
 #include "ddl/train/value_types.h"
 
 namespace ddl {
@@ -31,18 +32,10 @@ constexpr Seconds kBudget{1};
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-/// What is computed, with what shapes: layers that say the same take as long.
-std::string sort_of(const ModelGraph& graph, const Layer& layer, const std::vector<bool>& learns, const std::vector<at::ScalarType>& types) {
-  const auto& a = layer.attributes;
-  auto text = fmt::format("{} {}x{} {}x{} {}x{} {}x{} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(layer.kind), a.kernel.height, a.kernel.width, a.stride.height, a.stride.width,
-                          a.padding.height, a.padding.width, a.padding_after.height, a.padding_after.width, a.groups, a.count_padding, a.heads, a.causal, a.rate, a.factor,
-                          a.milliseconds, layer.frozen, layer.in_place, layer.shape);
-  for (const int input : layer.inputs) text += fmt::format(" in {} {} {}", graph.layers[at(input)].shape, static_cast<int>(types[at(input)]), learns[at(input)] ? "learns" : "");
-  for (const auto& spec : layer.parameters) text += fmt::format(" own {} {}", spec.shape, spec.trainable);
-  for (const auto& [owner, parameter] : layer.borrowed) {
-    const auto& spec = graph.layers[at(owner)].parameters[at(parameter)];
-    text += fmt::format(" tied {} {}", spec.shape, spec.trainable);
-  }
+/// What is computed, with what shapes and types: layers that say the same take as long.
+std::string sort_of(const ModelGraph& graph, std::size_t number, const std::vector<bool>& learns, const std::vector<at::ScalarType>& types) {
+  auto text = layer_sort(graph, number, learns);
+  for (const int input : graph.layers[number].inputs) text += fmt::format(" {}", at::toString(types[at(input)]));
   return text;
 }
 
@@ -68,6 +61,44 @@ class Bench {
   /// Seconds forward and backward.
   std::pair<double, double> run() {
     const c10::AutoGradMode on(true);
+    const auto [forward, edge, gradient] = begin();
+    if (!edge.is_valid()) return {forward, 0};
+    const auto middle = now();
+    torch::autograd::Engine::get_default_engine().execute({edge}, {gradient}, false, false, true);
+    device_.synchronize();
+    const double backward = seconds(now() - middle);
+    forget();
+    return {forward, backward};
+  }
+
+  /// Seconds of the two parts of backward.
+  std::pair<double, double> run_split() {
+    const c10::AutoGradMode on(true);
+    const auto [forward, edge, gradient] = begin();
+    if (!edge.is_valid()) return {0, 0};
+    std::vector<at::Tensor> given;
+    for (const auto& [place, value] : given_)
+      if (value.requires_grad()) given.push_back(value);
+    const auto begin = now();
+    auto late = backward_input({edge}, {gradient}, given);
+    device_.synchronize();
+    const auto middle = now();
+    backward_weight(std::move(late));
+    device_.synchronize();
+    const auto end = now();
+    forget();
+    return {seconds(middle - begin), seconds(end - middle)};
+  }
+
+ private:
+  struct Begun {
+    double forward;
+    torch::autograd::Edge edge;
+    at::Tensor gradient;
+  };
+
+  /// Forward, and where a gradient then comes in; nowhere where nothing learns.
+  Begun begin() {
     // A layer may write over its input.
     for (const auto& [place, value] : given_) values_[place] = value.clone();
     device_.synchronize();
@@ -80,21 +111,19 @@ class Bench {
     device_.synchronize();
     const double forward = seconds(now() - begin);
     for (const auto& [place, value] : given_) values_[place].reset();
-    if (!out.requires_grad()) return {forward, 0};
+    if (!out.requires_grad()) return {forward, {}, {}};
     const auto edge = torch::autograd::impl::gradient_edge(out);
-    const auto gradient = at::ones_like(out).detach();
+    auto gradient = at::ones_like(out).detach();
     out.reset();
     device_.synchronize();
-    const auto middle = now();
-    torch::autograd::Engine::get_default_engine().execute({edge}, {gradient}, false, false, true);
-    device_.synchronize();
-    const double backward = seconds(now() - middle);
-    for (auto& parameter : network_.parameters()) parameter.mutable_grad().reset();
-    for (const auto& [place, value] : given_) value.mutable_grad().reset();
-    return {forward, backward};
+    return {forward, edge, std::move(gradient)};
   }
 
- private:
+  void forget() {
+    for (auto& parameter : network_.parameters()) parameter.mutable_grad().reset();
+    for (const auto& [place, value] : given_) value.mutable_grad().reset();
+  }
+
   static NetworkOptions with_layer(NetworkOptions options, const ModelGraph& graph, int number) {
     options.layers.assign(graph.layers.size(), false);
     options.layers[at(number)] = true;
@@ -110,18 +139,30 @@ class Bench {
   NetworkInput input_;
 };
 
+/// Layers by their sort.
+struct Sorted {
+  Sorted(const ModelGraph& graph, const NetworkOptions& options, const std::string& precision) {
+    for (const auto& layer : graph.layers)
+      if (layer.kind == LayerKind::script || layer.exchange)
+        throw Error(Code::unsupported, fmt::format("[measure] unsupported: layer '{}' of {} cannot be run by itself; expected a whole network of layers", layer.name, graph.name));
+    learns = learning_layers(graph);
+    types = value_types(graph, at::TensorOptions(options.type).device(options.device), precision);
+    for (int number = 0; number < static_cast<int>(graph.layers.size()); ++number)
+      if (graph.layers[at(number)].kind != LayerKind::input) sorts[sort_of(graph, at(number), learns, types)].push_back(number);
+  }
+  std::vector<bool> learns;
+  std::vector<at::ScalarType> types;
+  std::map<std::string, std::vector<int>> sorts;
+};
+
+bool is_product(LayerKind kind) { return kind == LayerKind::conv2d || kind == LayerKind::linear || kind == LayerKind::attention || kind == LayerKind::lstm; }
+
 }  // namespace
 
 LayerSeconds measure_layers(const ModelGraph& graph, const NetworkOptions& options, Device& device, const std::string& precision, std::int64_t samples, Seconds budget) {
   const auto begin = now();
-  for (const auto& layer : graph.layers)
-    if (layer.kind == LayerKind::script || layer.exchange)
-      throw Error(Code::unsupported, fmt::format("[measure] unsupported: layer '{}' of {} cannot be run by itself; expected a whole network of layers", layer.name, graph.name));
-  const auto learns = learning_layers(graph);
-  const auto types = value_types(graph, at::TensorOptions(options.type).device(options.device), precision);
-  std::map<std::string, std::vector<int>> sorts;
-  for (int number = 0; number < static_cast<int>(graph.layers.size()); ++number)
-    if (graph.layers[at(number)].kind != LayerKind::input) sorts[sort_of(graph, graph.layers[at(number)], learns, types)].push_back(number);
+  const Sorted sorted(graph, options, precision);
+  const auto& [learns, types, sorts] = sorted;
   LayerSeconds found{std::vector<double>(graph.layers.size()), std::vector<double>(graph.layers.size()), samples, static_cast<int>(sorts.size())};
   const double share = budget.value / static_cast<double>(std::max<std::size_t>(1, sorts.size()));
   for (const auto& [sort, numbers] : sorts) {
@@ -143,6 +184,31 @@ LayerSeconds measure_layers(const ModelGraph& graph, const NetworkOptions& optio
   return found;
 }
 
+std::vector<double> backward_input_shares(const ModelGraph& graph, const NetworkOptions& options, Device& device, const std::string& precision, std::int64_t samples, Seconds budget) {
+  const Sorted sorted(graph, options, precision);
+  const auto work_of = [&](int number) { return layer_work(graph, at(number), sorted.learns); };
+  const auto divides = [&](int number) { return is_product(graph.layers[at(number)].kind) && work_of(number).learning_input && work_of(number).trains; };
+  std::size_t products = 0;
+  for (const auto& [sort, numbers] : sorted.sorts) products += divides(numbers.front()) ? 1 : 0;
+  std::vector<double> shares(graph.layers.size());
+  for (const auto& [sort, numbers] : sorted.sorts) {
+    double share = work_of(numbers.front()).learning_input ? 1 : 0;
+    if (divides(numbers.front())) {
+      const auto from = now();
+      Bench bench(graph, options, device, precision, samples, numbers.front(), sorted.learns, sorted.types);
+      bench.run_split();
+      std::vector<double> measured;
+      do {
+        const auto [input, weight] = bench.run_split();
+        measured.push_back(input + weight > 0 ? input / (input + weight) : 1);
+      } while (measured.size() < kRuns && seconds(now() - from) < budget.value / static_cast<double>(products));
+      share = median(measured);
+    }
+    for (const int number : numbers) shares[at(number)] = share;
+  }
+  return shares;
+}
+
 bool cuts_by_time(const Job& job) {
   const auto& options = job.strategy.options;
   const auto several = [&](const char* axis) { return options.contains(axis) && options.at(axis) != "1"; };
@@ -152,6 +218,14 @@ bool cuts_by_time(const Job& job) {
   const auto balance = options.find("balance");
   const bool by_time = balance == options.end() || balance->second == "time" || balance->second == "pipedream";
   return by_time && !options.contains("stages") && (job.workers.size() > 1 || options.contains("chunks"));
+}
+
+std::vector<double> shares_of_job(const Job& job, const SampleShape& shape, Seconds budget) {
+  at::set_num_threads(job.workers.front().threads);
+  install_allocator(kernels(job) == Kernels::fast);
+  const auto graph = make_model(job.model, shape);
+  const auto device = make_device(job.workers.front().device, {.tf32 = job.precision == "tf32"});
+  return backward_input_shares(graph, network_options(job, *device), *device, job.precision, job.batch, budget);
 }
 
 LayerSeconds measure_job(const Job& job, const SampleShape& shape) {

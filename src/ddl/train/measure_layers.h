@@ -28,8 +28,16 @@ struct LayerSeconds {
 ///          way, each by itself, again and again for so many seconds.
 LayerSeconds measure_layers(const ModelGraph& graph, const NetworkOptions& options, Device& device, const std::string& precision, std::int64_t samples, Seconds budget);
 
+/// By layer, the share of its backward that finds the gradient of what it was given, and not of its weights, as backward_input() and backward_weight() (split_backward.h) cut it: 1 where
+/// there is no product with weights, 0 where nothing that it was given learns. Each sort of product is measured by itself.
+/// Errors:  those of measure_layers().
+std::vector<double> backward_input_shares(const ModelGraph& graph, const NetworkOptions& options, Device& device, const std::string& precision, std::int64_t samples, Seconds budget);
+
 /// Whether a job's plan depends on what layers take: where it cuts the network by time.
 bool cuts_by_time(const Job& job);
+
+/// backward_input_shares() of a job's network and whole batch.
+std::vector<double> shares_of_job(const Job& job, const SampleShape& shape, Seconds budget);
 
 /// measure_layers() of a job's network and micro-batches, as its rank 0 computes. For a process of its own: it takes the job's threads and device.
 LayerSeconds measure_job(const Job& job, const SampleShape& shape);

@@ -91,19 +91,21 @@ class Writer {
     const int worker = actor.worker;
     switch (task.kind) {
       case TaskKind::load: return {source_.load(worker, local_)};
-      case TaskKind::forward: return {known(worker, task.stage).forward};
-      case TaskKind::backward: return {known(worker, task.stage).backward() + again(worker, task)};
-      case TaskKind::backward_input: return {known(worker, task.stage).backward_input + again(worker, task)};
-      case TaskKind::backward_weight: return {known(worker, task.stage).backward_weight};
-      case TaskKind::update: return {source_.update(worker, updated(role, task))};
+      case TaskKind::forward: return computed(worker, known(worker, task.stage).forward);
+      case TaskKind::backward: return computed(worker, known(worker, task.stage).backward() + again(worker, task));
+      case TaskKind::backward_input: return computed(worker, known(worker, task.stage).backward_input + again(worker, task));
+      case TaskKind::backward_weight: return computed(worker, known(worker, task.stage).backward_weight);
+      case TaskKind::update: return computed(worker, source_.update(worker, updated(role, task)));
       case TaskKind::release: return {};
-      case TaskKind::average: return {source_.copy(worker, task.bucket == kNone ? 0 : role.buckets[at(task.bucket)].bytes)};
+      case TaskKind::average: return computed(worker, source_.copy(worker, task.bucket == kNone ? 0 : role.buckets[at(task.bucket)].bytes));
       case TaskKind::collective: return source_.collective(task.goal, task.bytes, members(plan_.mesh, plan_.groups[at(task.group)], worker), out_);
       case TaskKind::send:
       case TaskKind::receive: return message(actor, role, task);
     }
     return {};
   }
+
+  TaskCost computed(int worker, double seconds) { return {seconds, source_.computing(worker, out_)}; }
 
   /// Backward runs forward again first.
   double again(int worker, const Task& backward) {

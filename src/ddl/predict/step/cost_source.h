@@ -36,6 +36,8 @@ class CostSource {
   virtual double load(int worker, std::int64_t samples) const = 0;
   virtual TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const = 0;
   virtual double harness(int worker) const = 0;
+  /// What a worker uses of shared resources while it computes, updates or copies; nothing where workers share nothing.
+  virtual std::vector<Demand> computing(int, StepCosts&) const { return {}; }
 };
 
 /// Costs of every task of a plan of that network, `graph` being what one worker holds of it (a part, where it is split), for a global batch of so many samples.

@@ -1,0 +1,456 @@
+#include "ddl/lab/probe_compute.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <thread>
+
+#include "ddl/core/error.h"
+#include "ddl/core/statistics.h"
+#include "ddl/core/text.h"
+#include "ddl/data/dataset.h"
+#include "ddl/lab/config.h"
+#include "ddl/lab/probe_apart.h"
+#include "ddl/lab/record.h"
+#include "ddl/measure/environment.h"
+#include "ddl/nn/model.h"
+#include "ddl/predict/machine.h"
+#include "ddl/strategy/partition/crossing.h"
+#include "ddl/strategy/partition/layer_sort.h"
+#include "ddl/train/measure_layers.h"
+#include "ddl/train/measure_machine.h"
+#include "ddl/train/measure_passes.h"
+#include "ddl/transport/builtin.h"
+
+namespace ddl {
+namespace {
+
+constexpr Seconds kPatience{600};
+constexpr std::int64_t kSamples = 4096;  ///< of the made-up data sets
+
+/// Six digits say more than was measured.
+double rounded(double value) { return std::isfinite(value) && value != 0 ? std::stod(fmt::format("{:.6g}", value)) : 0; }
+Json micros(double seconds) { return rounded(seconds * 1e6); }
+Json millis(double seconds) { return rounded(seconds * 1e3); }
+
+/// One worker's training of a network.
+struct Case {
+  ProbedNetwork network;
+  std::string precision;
+  std::int64_t batch;
+  Experiment experiment;
+};
+
+Case make_case(const ComputeProbe& probe, const ProbedNetwork& network, const std::string& precision, std::int64_t batch) {
+  Settings settings;
+  const auto put = [&](const char* key, const std::string& value) { set(settings, key, value, fmt::format("probe of {}", network.model)); };
+  put("model", network.model);
+  put("dataset", network.dataset);
+  put("synthetic", "true");
+  put("train_samples", std::to_string(std::max(kSamples, 4 * batch)));
+  put("test_samples", "64");
+  put("evaluate", "false");
+  put("strategy", "single");
+  put("workers", fmt::format("cpu[threads={}]", probe.threads));
+  put("batch", std::to_string(batch));
+  put("precision", precision);
+  put("kernels", probe.kernels);
+  put("optimizer", probe.optimizers.front());
+  // Of what is made up, only times are looked at: it need not converge, but must not diverge.
+  put("learning_rate", "1e-6");
+  put("store", "none");
+  return {network, precision, batch, resolve(settings)};
+}
+
+/// What is the same of entries that take each other's place.
+Json where(const ComputeProbe& probe, const Case& each) {
+  return {{"device", "cpu"}, {"threads", probe.threads}, {"precision", each.precision}, {"kernels", probe.kernels}, {"network", each.network.model},
+          {"dataset", each.network.dataset}, {"batch", each.batch}};
+}
+
+struct SortTimes {
+  std::vector<double> forward, backward;
+  double input_share = 0;
+  std::string family;
+  LayerWork work;
+};
+
+Json sort_json(const std::string& sort, const SortTimes& times) {
+  const double forward = mean(times.forward), backward = mean(times.backward);
+  double squares = 0;
+  for (std::size_t i = 0; i < times.forward.size(); ++i) squares += std::pow(times.forward[i] + times.backward[i] - forward - backward, 2);
+  const double deviation = std::sqrt(squares / static_cast<double>(times.forward.size()));
+  const auto& work = times.work;
+  return {{"sort", sort}, {"family", times.family}, {"count", times.forward.size()}, {"forward_us", micros(forward)},
+          {"backward_input_us", work.learning_input ? micros(backward * times.input_share) : Json()},
+          {"backward_weight_us", work.trains ? micros(backward * (1 - times.input_share)) : Json()},
+          {"spread", rounded(forward + backward > 0 ? deviation / (forward + backward) : 0)},
+          {"flops", work.flops}, {"elements", work.elements}, {"parameters", work.parameters}};
+}
+
+Json layers_json(const ModelGraph& graph, const PassTimes& times, const std::vector<double>& shares) {
+  const auto learns = learning_layers(graph);
+  std::vector<std::string> order;
+  std::map<std::string, SortTimes> sorts;
+  const auto add = [&](const std::string& sort, double forward, double backward, double share, const std::string& family, const LayerWork& work) {
+    auto [place, fresh] = sorts.try_emplace(sort, SortTimes{{}, {}, share, family, work});
+    if (fresh) order.push_back(sort);
+    place->second.forward.push_back(forward);
+    place->second.backward.push_back(backward);
+  };
+  for (std::size_t layer = 0; layer < graph.layers.size(); ++layer)
+    if (graph.layers[layer].kind != LayerKind::input)
+      add(layer_sort(graph, layer, learns), times.forward[layer], times.backward[layer], shares[layer], layer_family(graph, layer), layer_work(graph, layer, learns));
+  add(loss_sort(graph), times.loss_forward, times.loss_backward, 1, "loss", loss_work(graph));
+  Json layers = Json::array();
+  for (const auto& sort : order) layers.push_back(sort_json(sort, sorts.at(sort)));
+  return layers;
+}
+
+double total(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double each : values) sum += each;
+  return sum;
+}
+
+template <typename Times>
+double median_of(const std::vector<Times>& all, double Times::*part) {
+  std::vector<double> values;
+  for (const auto& each : all) values.push_back(each.*part);
+  return median(values);
+}
+
+/// In a process of its own.
+Json measure_case(const Case& each, Seconds budget) {
+  const auto data = open_data(each.experiment);
+  const auto shares = shares_of_job(each.experiment.job, data.train->shape(), {budget.value / 2});
+  TrainingPasses passes(each.experiment.job, *data.train);
+  const auto all = run_by_turns(passes, budget);
+  const auto times = typical(all.passes);
+  double waited = 0, wall = 0;
+  for (const auto& pass : all.passes) {
+    waited += pass.waited;
+    wall += pass.wall;
+  }
+  Json step{{"steps", all.steps.size()}, {"wall_ms", millis(median_of(all.steps, &StepTimes::wall))}, {"whole_ms", millis(median_of(all.steps, &StepTimes::whole))}};
+  for (const auto& [name, part] : {std::pair{"load_ms", &StepTimes::load}, {"copy_ms", &StepTimes::copy}, {"forward_ms", &StepTimes::forward}, {"backward_ms", &StepTimes::backward},
+                                   {"update_ms", &StepTimes::update}})
+    step[name] = millis(median_of(all.steps, part));
+  return {{"clock", passes.core_time() ? "core" : "wall"}, {"waited", rounded(waited / wall)}, {"passes", all.passes.size()}, {"pass_ms", millis(times.whole)},
+          {"forward_ms", millis(total(times.forward) + times.loss_forward)}, {"backward_ms", millis(total(times.backward) + times.loss_backward)}, {"copy_us", micros(times.copy)},
+          {"update_us", micros(times.update)}, {"parameter_bytes", passes.parameter_bytes()}, {"loader_us", micros(passes.loader_seconds())}, {"step", step},
+          {"correction", rounded(median_of(all.steps, &StepTimes::whole) / median_of(all.passes, &PassTimes::whole))}, {"layers", layers_json(passes.graph(), times, shares)}};
+}
+
+/// Of the logarithms, so that it is a ratio: what varies by a tenth does so whatever it takes.
+double sigma_of_log(const std::vector<double>& times) {
+  std::vector<double> logs;
+  for (const double time : times) logs.push_back(std::log(std::max(time, 1e-12)));
+  const double middle = mean(logs);
+  double squares = 0;
+  for (const double each : logs) squares += (each - middle) * (each - middle);
+  return times.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(times.size() - 1));
+}
+
+/// Pearson's, of the logarithms.
+double correlation_of_logs(const std::vector<double>& a, const std::vector<double>& b) {
+  const std::size_t n = std::min(a.size(), b.size());
+  double ma = 0, mb = 0, aa = 0, bb = 0, ab = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    ma += std::log(a[i]) / static_cast<double>(n);
+    mb += std::log(b[i]) / static_cast<double>(n);
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    const double x = std::log(a[i]) - ma, y = std::log(b[i]) - mb;
+    aa += x * x;
+    bb += y * y;
+    ab += x * y;
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
+}
+
+Json distribution_json(const std::vector<double>& times) {
+  return {{"steps", times.size()}, {"median_ms", millis(median(times))}, {"sigma_log", rounded(sigma_of_log(times))}, {"p95_ms", millis(quantile(times, 0.95))}, {"p99_ms", millis(quantile(times, 0.99))}};
+}
+
+Json company_json(const CompanyTimes& times) { return {{"alone", times.alone}, {"together", times.together}}; }
+
+/// What several lose together: the median of all over that of one alone.
+double slowdown(const std::vector<Json>& answers, const char* what) {
+  const auto part = [&](const Json& answer) -> const Json& { return *what == '\0' ? answer : answer.at(what); };
+  std::vector<double> together;
+  for (const auto& answer : answers)
+    for (const double time : part(answer).at("together").get<std::vector<double>>()) together.push_back(time);
+  return median(together) / median(part(answers.front()).at("alone").get<std::vector<double>>());
+}
+
+class Probing {
+ public:
+  Probing(const ComputeProbe& probe, const RunEvents& events) : probe_(probe), events_(events) {
+    for (const auto& network : probe.networks)
+      for (const auto& precision : probe.precisions)
+        for (const auto batch : probe.batches) cases_.push_back(make_case(probe, network, precision, batch));
+    document_ = {{"schema", "ddlbench.probe/1"}, {"kind", "compute"}, {"state", "ok"}, {"started", utc_now()}, {"environment", capture_environment()}};
+    for (const char* part : {"compute", "optimizer", "memory", "contention", "jitter", "launch", "failed"}) document_[part] = Json::array();
+    cores_ = document_["environment"].at("cpu").at("usable_cores").is_number() ? document_["environment"]["cpu"]["usable_cores"].get<int>()
+                                                                                : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    for (int workers = 2; workers * probe.threads <= cores_; workers *= 2) companies_.push_back(workers);
+    total_ = static_cast<std::int64_t>(cases_.size()) + 5 + static_cast<std::int64_t>(companies_.size() * (1 + probe.networks.size()));
+  }
+
+  Json run() {
+    for (const auto& each : cases_) whole_case(each);
+    launch();
+    optimizers();
+    memory();
+    contention();
+    finish();
+    return std::move(document_);
+  }
+
+ private:
+  bool over() const { return document_["state"] == "interrupted"; }
+
+  void tell(const std::string& what) {
+    Progress progress;
+    progress.name = what;
+    progress.step = ++told_;
+    progress.steps = std::max(total_, told_);
+    progress.loss = std::numeric_limits<double>::quiet_NaN();
+    if (events_.progress) events_.progress(progress);
+  }
+
+  /// Answers of all, or none: then the document says why.
+  std::vector<Json> apart(const std::string& what, int ranks, const std::function<Json(Control&, int)>& body) {
+    if (over()) return {};
+    tell(what);
+    auto found = find_apart(ranks, body, kPatience);
+    if (found.interrupted) document_["state"] = "interrupted";
+    if (found.interrupted) return {};
+    if (!found.failed.empty()) {
+      failed(what, found.failed);
+      return {};
+    }
+    return std::move(found.answers);
+  }
+
+  void failed(const std::string& what, const std::string& reason) {
+    document_["failed"].push_back({{"what", what}, {"reason", reason}});
+    document_["state"] = "partial";
+  }
+
+  static std::string words(const Case& each) { return fmt::format("{} on {}, batch {}, {}", each.network.model, each.network.dataset, each.batch, each.precision); }
+
+  void whole_case(const Case& each) {
+    const auto answers = apart(words(each), 1, [&](Control&, int) { return measure_case(each, probe_.budget); });
+    if (answers.empty()) return;
+    auto entry = where(probe_, each);
+    entry["measured"] = utc_now();
+    entry["optimizer"] = probe_.optimizers.front();
+    entry.update(answers.front());
+    document_["compute"].push_back(std::move(entry));
+  }
+
+  /// What the product adds to a step: by a run of its own, of next to nothing.
+  Json harness() {
+    if (over()) return nullptr;
+    tell("harness");
+    auto experiment = make_case(probe_, {"mlp[hidden=1,layers=1]", "fashion-mnist"}, "fp32", 1).experiment;
+    experiment.job.workers.front().threads = 1;
+    experiment.job.steps = 300;
+    const auto record = run_experiment(experiment, {});
+    if (record.at("state") == "interrupted") document_["state"] = "interrupted";
+    if (record.at("state") != "ok") {
+      if (!over()) failed("harness", record.at("reason").is_string() ? record.at("reason").get<std::string>() : "no reason");
+      return nullptr;
+    }
+    const auto& rank = record.at("ranks").at(0);
+    const auto& ledger = rank.at("ledger_ms");
+    const double wall = rank.at("wall_ms"), scale = wall > 0 ? record.at("step_ms").at("median").get<double>() / wall : 1;
+    return micros((ledger.at("harness").get<double>() + ledger.at("residual").get<double>()) * scale * 1e-3);
+  }
+
+  void launch() {
+    const auto answers = apart("launch", 1, [&](Control&, int) -> Json {
+      const auto found = measure_launch(probe_.budget);
+      return {{"forward_us", micros(found.forward)}, {"backward_us", micros(found.backward)}};
+    });
+    if (answers.empty()) return;
+    Json entry{{"device", "cpu"}, {"measured", utc_now()}};
+    entry.update(answers.front());
+    entry["harness_us"] = harness();
+    document_["launch"].push_back(std::move(entry));
+  }
+
+  void optimizers() {
+    constexpr std::int64_t kSizes[] = {std::int64_t{64} << 10, std::int64_t{1} << 20, std::int64_t{16} << 20, std::int64_t{64} << 20};
+    const auto answers = apart("optimizers", 1, [&](Control&, int) {
+      Json all = Json::array();
+      for (const auto& text : probe_.optimizers)
+        for (const auto bytes : kSizes)
+          all.push_back({{"device", "cpu"}, {"threads", probe_.threads}, {"optimizer", text}, {"bytes", bytes}, {"measured", utc_now()},
+                         {"update_us", micros(measure_update(parse_spec(text), bytes, probe_.threads, {probe_.budget.value / 8}))}});
+      return all;
+    });
+    if (!answers.empty()) document_["optimizer"] = answers.front();
+  }
+
+  void memory() {
+    const auto answers = apart("memory", 1, [&](Control&, int) {
+      Json all = Json::array();
+      const Seconds budget{probe_.budget.value / 8};
+      for (const int threads : cores_ > 1 ? std::vector{1, cores_} : std::vector{1}) {
+        const std::int64_t bytes = std::int64_t{64} << 20;
+        all.push_back({{"device", "cpu"}, {"what", "triad"}, {"threads", threads}, {"bytes", bytes}, {"measured", utc_now()}, {"bytes_per_s", rounded(measure_triad(bytes, threads, budget))}});
+      }
+      for (const std::int64_t bytes : {std::int64_t{64} << 10, std::int64_t{1} << 20, std::int64_t{25} << 20})
+        all.push_back({{"device", "cpu"}, {"what", "copy"}, {"threads", 1}, {"bytes", bytes}, {"measured", utc_now()},
+                       {"bytes_per_s", rounded(static_cast<double>(bytes) / measure_copy(bytes, budget))}});
+      return all;
+    });
+    if (!answers.empty()) document_["memory"] = answers.front();
+  }
+
+  void contention() {
+    for (const int workers : companies_) {
+      loads(workers);
+      for (const auto& each : cases_)
+        // One batch of each tells: the middle one.
+        if (each.batch == probe_.batches[probe_.batches.size() / 2]) steps(workers, each);
+    }
+    if (companies_.empty()) return;
+    for (const char* transport : {"shm", "tcp"}) beside(transport);
+  }
+
+  void loads(int workers) {
+    Board board(workers);
+    const auto answers = apart(fmt::format("{} at once", workers), workers, [&](Control&, int rank) -> Json {
+      const auto found = loads_in_company(probe_.threads, board, rank, probe_.budget);
+      return {{"compute", company_json(found.compute)}, {"memory", company_json(found.memory)}};
+    });
+    if (answers.empty()) return;
+    for (const char* load : {"compute", "memory"})
+      document_["contention"].push_back({{"what", "workers"}, {"device", "cpu"}, {"threads", probe_.threads}, {"workers", workers}, {"load", load}, {"measured", utc_now()},
+                                         {"slowdown", rounded(slowdown(answers, load))}});
+  }
+
+  void steps(int workers, const Case& each) {
+    Board board(workers);
+    const auto answers = apart(fmt::format("{}, {} at once", words(each), workers), workers, [&](Control&, int rank) {
+      const auto data = open_data(each.experiment);
+      return company_json(steps_in_company(each.experiment.job, *data.train, board, rank, probe_.budget));
+    });
+    if (answers.empty()) return;
+    const auto together = [&](std::size_t rank) { return answers[rank].at("together").get<std::vector<double>>(); };
+    auto lost = where(probe_, each);
+    lost["what"] = "steps";
+    lost["workers"] = workers;
+    lost["measured"] = utc_now();
+    lost["slowdown"] = rounded(slowdown(answers, ""));
+    document_["contention"].push_back(std::move(lost));
+    const auto jitter = [&](int count, const Json& correlation, const std::vector<double>& times) {
+      auto entry = where(probe_, each);
+      entry["workers"] = count;
+      entry["measured"] = utc_now();
+      entry.update(distribution_json(times));
+      entry["correlation"] = correlation;
+      document_["jitter"].push_back(std::move(entry));
+    };
+    // Between two; of more, the mean over pairs of neighbours.
+    double correlation = 0;
+    std::vector<double> all;
+    for (std::size_t rank = 0; rank < answers.size(); ++rank) {
+      const auto own = together(rank);
+      all.insert(all.end(), own.begin(), own.end());
+      if (rank > 0) correlation += correlation_of_logs(together(rank - 1), own) / static_cast<double>(answers.size() - 1);
+    }
+    jitter(1, nullptr, answers.front().at("alone").get<std::vector<double>>());
+    jitter(workers, rounded(correlation), all);
+  }
+
+  /// Two workers, and what carries bytes between them: on their own cores.
+  void beside(const char* transport) {
+    constexpr int kWorkers = 2;
+    constexpr std::int64_t kBytes = std::int64_t{4} << 20;
+    Board board(kWorkers);
+    const auto secret = new_secret();
+    const auto answers = apart(fmt::format("beside {}", transport), kWorkers, [&](Control& control, int rank) -> Json {
+      ControlRendezvous rendezvous(control, rank, kWorkers);
+      TransportOptions options;
+      options.secret = secret;
+      const auto chosen = choose_transport(transport, options);
+      Communicator group(chosen.make(rendezvous, chosen.options), CommunicatorOptions{});
+      const auto found = beside_collective(group, kBytes, probe_.threads, board, rank, {2 * probe_.budget.value});
+      return {{"compute", found.compute_beside / found.compute_alone}, {"memory", found.memory_beside / found.memory_alone},
+              {"collective_compute", found.collective_beside_compute / found.collective_alone}, {"collective_memory", found.collective_beside_memory / found.collective_alone}};
+    });
+    if (answers.empty()) return;
+    const auto both = [&](const std::string& what) { return rounded((answers[0].at(what).get<double>() + answers[1].at(what).get<double>()) / 2); };
+    for (const std::string load : {"compute", "memory"})
+      document_["contention"].push_back({{"what", "collective"}, {"device", "cpu"}, {"threads", probe_.threads}, {"workers", kWorkers}, {"transport", transport}, {"load", load},
+                                         {"bytes", kBytes}, {"measured", utc_now()}, {"slowdown", both(load)}, {"collective_slowdown", both("collective_" + load)}});
+  }
+
+  void finish() {
+    if (document_["compute"].empty() && document_["state"] == "partial") document_["state"] = "failed";
+    document_["finished"] = utc_now();
+  }
+
+  const ComputeProbe& probe_;
+  const RunEvents& events_;
+  std::vector<Case> cases_;
+  std::vector<int> companies_;
+  int cores_ = 1;
+  std::int64_t told_ = 0, total_ = 0;
+  Json document_;
+};
+
+}  // namespace
+
+std::vector<ProbedNetwork> usual_probed_networks() {
+  return {{"mlp", "fashion-mnist"}, {"lenet", "fashion-mnist"}, {"resnet18", "cifar10"}, {"mobilenetv2", "cifar10"}, {"gpt[heads=4,hidden=128,layers=2]", "language"}};
+}
+
+ProbedNetwork probed_network(const std::string& model, const std::vector<std::string>& datasets) {
+  const auto spec = parse_spec(model);
+  const auto takes = [&](const std::string& dataset) {
+    try {
+      make_model(spec, dataset_shape(dataset, true));
+      return true;
+    } catch (const Error& error) {
+      if (error.code() == Code::not_found) throw;
+      return false;
+    }
+  };
+  for (const auto& dataset : datasets)
+    if (takes(dataset)) return {to_string(spec), dataset};
+  if (!datasets.empty()) throw Error(Code::invalid_argument, fmt::format("none of the data sets is for {}; got {}", model, join(datasets, ", ")));
+  const auto natural = natural_shape(spec.name);
+  for (const bool exactly : {true, false})
+    for (const char* name : {"fashion-mnist", "cifar10", "imagenet", "language", "translation", "captions"}) {
+      const auto shape = dataset_shape(name, true);
+      if ((exactly ? shape == natural : shape.objective == natural.objective) && takes(name)) return {to_string(spec), name};
+    }
+  // Says what is wrong with it.
+  make_model(spec, natural);
+  throw Error(Code::invalid_argument, fmt::format("no data set is for {}; name one", model));
+}
+
+Json probe_compute(const ComputeProbe& probe, const RunEvents& events) {
+  for (const auto& text : probe.optimizers) make_case({probe.networks, {1}, {"fp32"}, {text}}, probe.networks.front(), "fp32", 1);
+  return Probing(probe, events).run();
+}
+
+void add_compute_to_machine(Json& machine, const Json& document) {
+  const std::vector<std::string> network{"device", "threads", "precision", "kernels", "network", "dataset", "batch"};
+  auto company = network;
+  company.insert(company.end(), {"what", "workers", "load", "transport", "bytes"});
+  auto jitter = network;
+  jitter.emplace_back("workers");
+  for (const auto& [part, keys] : {std::pair{"compute", network}, {"optimizer", {"device", "threads", "optimizer", "bytes"}}, {"memory", {"device", "what", "threads", "bytes"}},
+                                   {"contention", company}, {"jitter", jitter}, {"launch", {"device"}}})
+    for (const auto& entry : document.at(part)) add_entry(machine, part, keys, entry);
+}
+
+}  // namespace ddl

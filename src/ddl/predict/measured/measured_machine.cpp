@@ -1,0 +1,199 @@
+#include "ddl/predict/measured/measured_machine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "ddl/core/error.h"
+#include "ddl/core/spec.h"
+#include "ddl/core/statistics.h"
+#include "ddl/predict/machine.h"
+#include "ddl/predict/measured/curve.h"
+#include "ddl/strategy/partition/crossing.h"
+
+namespace ddl {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+/// Whether an entry says this under a key.
+template <typename Value>
+bool says(const Json& entry, const char* key, const Value& value) {
+  const auto found = entry.find(key);
+  return found != entry.end() && *found == value;
+}
+
+std::vector<CurvePoint> ascending(std::map<std::int64_t, double> points) {
+  std::vector<CurvePoint> curve;
+  for (const auto& [size, value] : points) curve.push_back({static_cast<double>(size), value});
+  return curve;
+}
+
+}  // namespace
+
+MeasuredMachine::MeasuredMachine(Json profile, MeasuredSetup setup) : profile_(std::move(profile)), setup_(std::move(setup)) {
+  const auto& cpu = profile_.value("cpu", Json());
+  if (cpu.is_object() && cpu.value("usable_cores", Json()).is_number()) cores_ = cpu["usable_cores"].get<int>();
+  for (int worker = 0; worker < static_cast<int>(setup_.workers.size()); ++worker) compute(worker);
+}
+
+int MeasuredMachine::threads_of(int worker) const { return setup_.workers.at(at(worker)).threads; }
+
+std::string MeasuredMachine::network_words(const std::string& otherwise) const {
+  return (setup_.network.empty() ? otherwise : setup_.network) + (setup_.dataset.empty() ? "" : " --dataset " + setup_.dataset);
+}
+
+const MeasuredMachine::Compute& MeasuredMachine::compute(int worker) const {
+  const int threads = threads_of(worker);
+  const auto found = computes_.find(threads);
+  return found != computes_.end() ? found->second : computes_.emplace(threads, read(threads)).first->second;
+}
+
+MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
+  Compute made;
+  std::vector<double> own, all;
+  const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
+  try {
+    for (const auto& entry : entries(profile_, "compute")) {
+      if (!says(entry, "threads", threads) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
+      const bool same = !named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named;
+      made.all.add(entry);
+      if (same) made.own.add(entry);
+      all.push_back(entry.at("correction"));
+      if (same) own.push_back(all.back());
+      const auto& step = entry.at("step");
+      made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
+      if (setup_.dataset.empty() || says(entry, "dataset", setup_.dataset)) made.loaders[entry.at("batch").get<std::int64_t>()].push_back(entry.at("loader_us").get<double>() * 1e-6);
+    }
+  } catch (const Json::exception& error) {
+    throw Error(Code::corrupt, fmt::format("[machine] compute: {}", error.what()));
+  }
+  if (made.all.empty())
+    throw Error(Code::not_found, fmt::format("[measured] what layers take with {} threads in {} by kernels {} was not measured; run ddlbench probe compute --model {} --threads {} --precision {} --kernels {}",
+                                             threads, setup_.precision, setup_.kernels, network_words("NETWORK"), threads, setup_.precision, setup_.kernels));
+  const auto& known = own.empty() ? all : own;
+  made.correction = median(known);
+  double squares = 0;
+  for (const double each : known) squares += std::pow(each / made.correction - 1, 2);
+  made.spread = std::sqrt(squares / static_cast<double>(known.size()));
+  return made;
+}
+
+const std::vector<MeasuredMachine::Word>& MeasuredMachine::words(const ModelGraph& graph) const {
+  if (words_.first == &graph && words_.second.size() == graph.layers.size()) return words_.second;
+  const auto learns = learning_layers(graph);
+  std::vector<Word> all;
+  for (std::size_t number = 0; number < graph.layers.size(); ++number) all.push_back({layer_sort(graph, number, learns), layer_family(graph, number), layer_work(graph, number, learns)});
+  words_ = {&graph, std::move(all)};
+  return words_.second;
+}
+
+LayerEstimate MeasuredMachine::estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples) const {
+  if (samples == 0) return {};
+  const auto& known = compute(worker);
+  const auto count = static_cast<double>(samples);
+  auto found = known.own.of_sort(word.sort, count);
+  if (!found) found = known.all.of_sort(word.sort, count);
+  if (!found) found = known.all.of_family(word.family, word.work, count);
+  if (!found)
+    throw Error(Code::not_found, fmt::format("[measured] what {} takes was not measured, nor any other {}: {}; run ddlbench probe compute --model {} --threads {} --precision {}", called, word.family,
+                                             word.sort, network_words(network), threads_of(worker), setup_.precision));
+  found->cost.forward *= known.correction;
+  found->cost.backward_input *= known.correction;
+  found->cost.backward_weight *= known.correction;
+  found->uncertainty = std::hypot(found->uncertainty, known.spread);
+  return *found;
+}
+
+LayerEstimate MeasuredMachine::estimate(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const {
+  const auto& layer = graph.layers[number];
+  // What an exchange moves is priced as the message or collective that it is.
+  if (layer.kind == LayerKind::input || layer.kind == LayerKind::exchange) return {};
+  return estimate(worker, words(graph)[number], fmt::format("layer {} of {}", layer.name, graph.name), graph.name, samples);
+}
+
+LayerEstimate MeasuredMachine::estimate_loss(int worker, const ModelGraph& graph, std::int64_t samples) const {
+  return estimate(worker, {loss_sort(graph), "loss", loss_work(graph)}, fmt::format("the loss of {}", graph.name), graph.name, samples);
+}
+
+LayerCost MeasuredMachine::layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const { return estimate(worker, graph, number, samples).cost; }
+
+LayerCost MeasuredMachine::loss(int worker, const ModelGraph& graph, std::int64_t samples) const { return estimate_loss(worker, graph, samples).cost; }
+
+double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const {
+  double seconds = 0, off = 0;
+  const auto add = [&](const LayerEstimate& each) {
+    const double time = each.cost.forward + each.cost.backward();
+    seconds += time;
+    off += time * each.uncertainty;
+  };
+  for (std::size_t number = 0; number < graph.layers.size(); ++number) add(estimate(worker, graph, number, samples));
+  add(estimate_loss(worker, graph, samples));
+  return seconds > 0 ? off / seconds : 0;
+}
+
+double MeasuredMachine::update(int worker, std::int64_t bytes) const {
+  if (bytes == 0) return 0;
+  const int threads = threads_of(worker);
+  std::map<std::int64_t, double> points;
+  for (const auto& entry : entries(profile_, "optimizer"))
+    if (says(entry, "threads", threads) && says(entry, "optimizer", setup_.optimizer)) points[entry.at("bytes").get<std::int64_t>()] = entry.at("update_us").get<double>() * 1e-6;
+  if (points.empty())
+    throw Error(Code::not_found, fmt::format("[measured] what {} takes with {} threads was not measured; run ddlbench probe compute --optimizer {} --threads {}", setup_.optimizer, threads,
+                                             setup_.optimizer, threads));
+  return along(ascending(std::move(points)), static_cast<double>(bytes)).value;
+}
+
+double MeasuredMachine::copy(int, std::int64_t bytes) const {
+  if (bytes == 0) return 0;
+  std::map<std::int64_t, double> points;
+  for (const auto& entry : entries(profile_, "memory"))
+    if (says(entry, "what", "copy")) points[entry.at("bytes").get<std::int64_t>()] = entry.at("bytes").get<double>() / entry.at("bytes_per_s").get<double>();
+  if (points.empty()) throw Error(Code::not_found, "[measured] what copies in memory take was not measured; run ddlbench probe compute");
+  return along(ascending(std::move(points)), static_cast<double>(bytes)).value;
+}
+
+double MeasuredMachine::load(int worker, std::int64_t samples) const { return samples == 0 ? 0 : median(compute(worker).loads); }
+
+double MeasuredMachine::harness(int) const {
+  for (const auto& entry : entries(profile_, "launch"))
+    if (entry.value("harness_us", Json()).is_number()) return entry["harness_us"].get<double>() * 1e-6;
+  throw Error(Code::not_found, "[measured] what ddlbench itself adds to a step was not measured; run ddlbench probe compute");
+}
+
+TaskCost MeasuredMachine::loader(int worker, std::int64_t samples, StepCosts& resources) const {
+  const auto& loaders = compute(worker).loaders;
+  if (samples == 0) return {};
+  if (loaders.empty())
+    throw Error(Code::not_found, fmt::format("[measured] what making a batch of {} takes was not measured; run ddlbench probe compute --model {}", setup_.dataset, network_words("NETWORK")));
+  std::map<std::int64_t, double> points;
+  for (const auto& [batch, seconds] : loaders) points[batch] = median(seconds);
+  const int cores = resources.resource(fmt::format("cores of host {}", setup_.workers.at(at(worker)).host));
+  return {along(ascending(std::move(points)), static_cast<double>(samples)).value, {{cores, std::min(1.0, 1.0 / cores_)}}};
+}
+
+std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources) const {
+  const auto& own = setup_.workers.at(at(worker));
+  const auto beside = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& other) { return other.host == own.host; });
+  std::vector<Demand> demands{{resources.resource(fmt::format("cores of host {}", own.host)), std::min(1.0, static_cast<double>(own.threads) / cores_)}};
+  // Of all networks, unless the own one was measured; of the number of workers that is nearest.
+  const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
+  std::map<std::int64_t, std::vector<double>> same, all;
+  for (const auto& entry : entries(profile_, "contention")) {
+    if (!says(entry, "what", "steps") || !says(entry, "threads", own.threads) || !says(entry, "precision", setup_.precision)) continue;
+    const auto workers = entry.at("workers").get<std::int64_t>();
+    all[workers].push_back(entry.at("slowdown"));
+    if (!named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named) same[workers].push_back(entry.at("slowdown"));
+  }
+  const auto& known = same.empty() ? all : same;
+  if (known.empty() || beside < 2) return demands;
+  const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) { return std::abs(a.first - beside) < std::abs(b.first - beside); });
+  // So many at once, each with this share, want as much more than there is as they were slowed down.
+  const double share = median(nearest->second) / static_cast<double>(nearest->first);
+  demands.push_back({resources.resource(fmt::format("memory of host {}", own.host)), std::clamp(share, 1e-6, 1.0)});
+  return demands;
+}
+
+}  // namespace ddl

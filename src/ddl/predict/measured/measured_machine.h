@@ -1,0 +1,90 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddl/core/json.h"
+#include "ddl/predict/measured/layer_table.h"
+#include "ddl/predict/step/cost_source.h"
+
+namespace ddl {
+
+/// One worker that is predicted for.
+struct MeasuredWorker {
+  int threads = 1;
+  int host = 0;
+};
+
+/// How it is trained.
+struct MeasuredSetup {
+  std::vector<MeasuredWorker> workers{MeasuredWorker{}};  ///< by number; all hosts are like the profile's machine
+  std::string network;            ///< as users write it, for messages; what was measured of the same network counts before others
+  std::string dataset;            ///< whose batches are loaded
+  std::string precision = "fp32";
+  std::string kernels = "fast";
+  std::string optimizer = "sgd";
+  std::string transport = "shm";
+  std::string collective = "auto";
+};
+
+/// Costs from a machine profile (docs/machine.md). What was not measured is not_found, naming the term and the probe that measures it; but for layers whose sort was not measured while others of
+/// their family were.
+/// Shared: the cores of each host ("cores of host 0"), of which a worker that computes takes its threads and a collective what it was measured to; and its memory ("memory of host 0"), of which
+/// a worker takes so much that several at once slow each other down as was measured.
+/// Threads: one caller.
+class MeasuredMachine final : public CostSource {
+ public:
+  /// Errors: corrupt; not_found where nothing was measured of such workers at all.
+  MeasuredMachine(Json profile, MeasuredSetup setup);
+
+  LayerCost layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override;
+  TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override;
+  TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override;
+  double update(int worker, std::int64_t bytes) const override;
+  double copy(int worker, std::int64_t bytes) const override;
+  LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const override;
+  double load(int worker, std::int64_t samples) const override;
+  TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const override;
+  double harness(int worker) const override;
+  std::vector<Demand> computing(int worker, StepCosts& resources) const override;
+
+  /// What layer() is made of, corrections included.
+  LayerEstimate estimate(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const;
+  LayerEstimate estimate_loss(int worker, const ModelGraph& graph, std::int64_t samples) const;
+  /// Relative, of what all layers and the loss take: as if all were off the same way.
+  double uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const;
+
+ private:
+  /// Of workers with so many threads.
+  struct Compute {
+    LayerTable own, all;              ///< of the network itself, and of any
+    double correction = 1;            ///< what sums have to be multiplied with
+    double spread = 0;                ///< of that, relative
+    std::vector<double> loads;        ///< s, of each network and batch
+    std::map<std::int64_t, std::vector<double>> loaders;  ///< s, by batch
+  };
+  struct Word {
+    std::string sort, family;
+    LayerWork work;
+  };
+
+  const Compute& compute(int worker) const;
+  Compute read(int threads) const;
+  const std::vector<Word>& words(const ModelGraph& graph) const;
+  LayerEstimate estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples) const;
+  TaskCost wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const;
+  double wire_seconds(Goal goal, std::int64_t bytes, int ranks) const;
+  std::string network_words(const std::string& otherwise) const;
+  int threads_of(int worker) const;
+
+  Json profile_;
+  MeasuredSetup setup_;
+  int cores_ = 1;
+  mutable std::map<int, Compute> computes_;                               ///< by threads
+  mutable std::pair<const ModelGraph*, std::vector<Word>> words_{};
+  mutable std::map<std::pair<int, std::pair<std::int64_t, int>>, double> wires_;  ///< s, by goal, bytes and ranks
+};
+
+}  // namespace ddl

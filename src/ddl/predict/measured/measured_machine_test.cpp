@@ -1,0 +1,213 @@
+#include "ddl/predict/measured/measured_machine.h"
+
+#include <gtest/gtest.h>
+
+#include "ddl/core/error.h"
+#include "ddl/nn/builtin.h"
+#include "ddl/predict/machine.h"
+#include "ddl/predict/measured/curve.h"
+#include "ddl/predict/step/simulate_step.h"
+#include "ddl/strategy/builtin.h"
+#include "ddl/strategy/partition/crossing.h"
+
+namespace ddl {
+namespace {
+
+const Json kEnvironment{{"host", "here"}, {"cpu", {{"model", "Fast 3000"}, {"usable_cores", 2}}}};
+constexpr double kFlop = 1e-10, kElement = 1e-9, kLaunch = 1e-6;
+
+ModelGraph make_model(const std::string& text, const SampleShape& shape = {1, 28, 28, 10}) {
+  const auto spec = parse_spec(text);
+  return builtin_models().at(spec.name).make(spec, shape);
+}
+
+/// Seconds of a made-up machine, forward; each part of backward takes as long.
+double seconds_of(const LayerWork& work, double samples) { return kLaunch + samples * (work.flops * kFlop + work.elements * kElement); }
+
+/// As `probe compute` writes it, of that machine.
+Json entry_of(const std::string& model, std::int64_t batch, double correction = 1) {
+  const auto graph = make_model(model);
+  const auto learns = learning_layers(graph);
+  std::map<std::string, Json> rows;
+  const auto add = [&](const std::string& sort, const std::string& family, const LayerWork& work) {
+    const double us = seconds_of(work, static_cast<double>(batch)) * 1e6;
+    auto [place, fresh] = rows.try_emplace(sort, Json{{"sort", sort}, {"family", family}, {"count", 0}, {"forward_us", us}, {"backward_input_us", work.learning_input ? Json(us) : Json()},
+                                                      {"backward_weight_us", work.trains ? Json(us) : Json()}, {"spread", 0.01}, {"flops", work.flops}, {"elements", work.elements},
+                                                      {"parameters", work.parameters}});
+    place->second["count"] = place->second["count"].get<int>() + 1;
+  };
+  for (std::size_t l = 0; l < graph.layers.size(); ++l)
+    if (graph.layers[l].kind != LayerKind::input) add(layer_sort(graph, l, learns), layer_family(graph, l), layer_work(graph, l, learns));
+  add(loss_sort(graph), "loss", loss_work(graph));
+  Json layers = Json::array();
+  for (const auto& [sort, row] : rows) layers.push_back(row);
+  return {{"device", "cpu"}, {"threads", 1}, {"precision", "fp32"}, {"kernels", "fast"}, {"network", model}, {"dataset", "mnist"}, {"batch", batch}, {"loader_us", 10.0 * static_cast<double>(batch)},
+          {"correction", correction}, {"step", {{"load_ms", 0.01}, {"copy_ms", 0.01}}}, {"layers", layers}};
+}
+
+Json profile_of(const std::vector<Json>& computes) {
+  auto profile = new_machine(kEnvironment);
+  for (const auto& entry : computes) add_entry(profile, "compute", {"network", "batch"}, entry);
+  for (const std::int64_t bytes : {1 << 20, 4 << 20})
+    add_entry(profile, "optimizer", {"optimizer", "bytes"}, {{"threads", 1}, {"optimizer", "sgd"}, {"bytes", bytes}, {"update_us", static_cast<double>(bytes) * 1e-3}});
+  add_entry(profile, "memory", {"what", "bytes"}, {{"what", "copy"}, {"bytes", 1 << 20}, {"bytes_per_s", 1e10}});
+  add_entry(profile, "launch", {"device"}, {{"device", "cpu"}, {"harness_us", 5}});
+  CommunicationPart part{"shm", 2};
+  part.rounds.pieces = {{0, ~std::size_t{0}, {1e-6, 0, 1e-9}}};
+  part.one_shot.pieces = {{0, ~std::size_t{0}, {1e-6, 0, 1e-9}}};
+  part.best = Json::array();
+  add(profile, part);
+  return profile;
+}
+
+std::string missing(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::not_found) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was missing";
+  return "";
+}
+
+std::size_t number(const ModelGraph& graph, const std::string& name) {
+  const auto found = std::find_if(graph.layers.begin(), graph.layers.end(), [&](const Layer& layer) { return layer.name == name; });
+  return static_cast<std::size_t>(found - graph.layers.begin());
+}
+
+TEST(Curve, GoesStraightBetweenNeighboursAndNeverBelowProportion) {
+  const std::vector<CurvePoint> points{{1, 10}, {8, 24}, {32, 72}};
+  EXPECT_DOUBLE_EQ(along(points, 8).value, 24);
+  EXPECT_DOUBLE_EQ(along(points, 20).value, 48);
+  EXPECT_EQ(along(points, 20).beyond, 0);
+  EXPECT_DOUBLE_EQ(along(points, 64).value, 136);
+  EXPECT_DOUBLE_EQ(along(points, 64).beyond, 1);
+  EXPECT_DOUBLE_EQ(along(points, 0.5).value, 9);
+  EXPECT_DOUBLE_EQ(along(points, 0.5).beyond, 1);
+  // Noise: the larger took less.
+  EXPECT_DOUBLE_EQ(along({{8, 24}, {16, 20}}, 1024).value, 20);
+  EXPECT_DOUBLE_EQ(along({{8, 2}, {16, 40}}, 4).value, 1);
+  EXPECT_DOUBLE_EQ(along({{8, 24}}, 2).value, 6);
+}
+
+TEST(MeasuredMachine, GivesWhatWasMeasuredAndLiesBetweenBatches) {
+  const MeasuredMachine machine(profile_of({entry_of("lenet", 8), entry_of("lenet", 32)}), {.network = "lenet"});
+  const auto graph = make_model("lenet");
+  const auto learns = learning_layers(graph);
+  for (const std::int64_t samples : {8, 20, 32})
+    for (std::size_t l = 1; l < graph.layers.size(); ++l) {
+      const auto work = layer_work(graph, l, learns);
+      const auto cost = machine.layer(0, graph, l, samples);
+      const double expected = seconds_of(work, static_cast<double>(samples));
+      EXPECT_NEAR(cost.forward, expected, 1e-9 * expected) << graph.layers[l].name;
+      EXPECT_NEAR(cost.backward_input, work.learning_input ? expected : 0, 1e-9 * expected);
+      EXPECT_NEAR(cost.backward_weight, work.trains ? expected : 0, 1e-9 * expected);
+      EXPECT_FALSE(machine.estimate(0, graph, l, samples).extrapolated);
+    }
+  EXPECT_NEAR(machine.uncertainty(0, graph, 8), 0.01, 1e-12);
+  EXPECT_EQ(machine.layer(0, graph, 0, 8).forward, 0) << "an input";
+  EXPECT_EQ(machine.layer(0, graph, 1, 0).forward, 0) << "no samples";
+}
+
+TEST(MeasuredMachine, WhatLiesBeyondIsFlaggedAndLessCertain) {
+  const MeasuredMachine machine(profile_of({entry_of("lenet", 8), entry_of("lenet", 32)}), {.network = "lenet"});
+  const auto graph = make_model("lenet");
+  double before = machine.estimate(0, graph, 1, 32).uncertainty;
+  for (const std::int64_t samples : {33, 64, 128, 1024}) {
+    const auto found = machine.estimate(0, graph, 1, samples);
+    EXPECT_TRUE(found.extrapolated);
+    EXPECT_FALSE(found.fitted);
+    EXPECT_GT(found.uncertainty, before);
+    before = found.uncertainty;
+    EXPECT_NEAR(found.cost.forward, seconds_of(layer_work(graph, 1, learning_layers(graph)), static_cast<double>(samples)), 1e-12);
+  }
+  EXPECT_TRUE(machine.estimate(0, graph, 1, 1).extrapolated);
+}
+
+// The made-up machine's times are of the form that is fitted.
+TEST(MeasuredMachine, PricesASortThatItDoesNotKnowByItsFamily) {
+  std::vector<Json> computes;
+  for (const char* model : {"mlp[hidden=64,layers=3]", "mlp[hidden=96,layers=3]", "mlp[hidden=32,layers=1]"})
+    for (const std::int64_t batch : {8, 32}) computes.push_back(entry_of(model, batch));
+  const MeasuredMachine machine(profile_of(computes), {.network = "mlp"});
+  const auto graph = make_model("mlp[hidden=80,layers=4]");
+  for (std::size_t l = 1; l < graph.layers.size(); ++l) {
+    const auto found = machine.estimate(0, graph, l, 16);
+    const double expected = seconds_of(layer_work(graph, l, learning_layers(graph)), 16);
+    EXPECT_NEAR(found.cost.forward, expected, 0.02 * expected) << graph.layers[l].name;
+    EXPECT_TRUE(found.fitted || graph.layers[l].kind == LayerKind::flatten) << graph.layers[l].name;
+    EXPECT_LT(found.uncertainty, 0.1);
+  }
+}
+
+TEST(MeasuredMachine, CorrectsBySumsInTraining) {
+  const auto graph = make_model("lenet");
+  const auto profile = profile_of({entry_of("lenet", 8, 1.1), entry_of("mlp", 8, 1.3), entry_of("mlp", 16, 1.3)});
+  const double plain = seconds_of(layer_work(graph, 1, learning_layers(graph)), 8);
+  // The network's own where there is one, else the median of all.
+  EXPECT_NEAR(MeasuredMachine(profile, {.network = "lenet"}).layer(0, graph, 1, 8).forward, 1.1 * plain, 1e-12);
+  const MeasuredMachine any(profile, {.network = "smallcnn"});
+  EXPECT_NEAR(any.layer(0, graph, 1, 8).forward, 1.3 * plain, 1e-12);
+  EXPECT_GT(any.uncertainty(0, graph, 8), 0.05);
+}
+
+TEST(MeasuredMachine, SaysWhatIsMissingAndWhatMeasuresIt) {
+  const auto whole = profile_of({entry_of("mlp", 8)});
+  const auto says = [](const std::string& text, const std::string& part) { EXPECT_NE(text.find(part), std::string::npos) << text; };
+  says(missing([&] { MeasuredMachine(new_machine(kEnvironment), {.network = "resnet50"}); }), "run ddlbench probe compute --model resnet50");
+  says(missing([&] { MeasuredMachine(whole, {.workers = {{4, 0}}, .network = "mlp"}); }), "--threads 4");
+  says(missing([&] { MeasuredMachine(whole, {.network = "mlp", .precision = "bf16"}); }), "--precision bf16");
+  const MeasuredMachine machine(whole, {.workers = {{}, {}}, .network = "lenet", .optimizer = "adam", .transport = "tcp"});
+  const auto lenet = make_model("lenet");
+  says(missing([&] { machine.layer(0, lenet, number(lenet, "conv1"), 8); }), "layer conv1 of lenet");
+  says(missing([&] { machine.layer(0, lenet, number(lenet, "conv1"), 8); }), "run ddlbench probe compute --model lenet");
+  says(missing([&] { machine.update(0, 100); }), "run ddlbench probe compute --optimizer adam");
+  StepCosts costs;
+  says(missing([&] { machine.collective(Goal::all_reduce, 100, {0, 1}, costs); }), "run ddlbench probe comm --transport tcp --ranks 2");
+  says(missing([&] { machine.message(100, 0, 1, costs); }), "over tcp");
+  auto old = new_machine(kEnvironment);
+  old["compute"] = Json::array({entry_of("mlp", 8)});
+  const MeasuredMachine bare(old, {.network = "mlp"});
+  says(missing([&] { bare.copy(0, 100); }), "run ddlbench probe compute");
+  says(missing([&] { bare.harness(0); }), "run ddlbench probe compute");
+}
+
+TEST(MeasuredMachine, UpdatesCopiesAndCollectivesAreAsMeasured) {
+  const MeasuredMachine machine(profile_of({entry_of("mlp", 8)}), {.workers = {{}, {}}, .network = "mlp"});
+  EXPECT_NEAR(machine.update(0, 2 << 20), (2 << 20) * 1e-9, 1e-12);
+  EXPECT_EQ(machine.update(0, 0), 0);
+  EXPECT_NEAR(machine.copy(0, 1 << 20), (1 << 20) / 1e10, 1e-12);
+  EXPECT_NEAR(machine.harness(0), 5e-6, 1e-15);
+  StepCosts costs;
+  EXPECT_EQ(machine.collective(Goal::all_reduce, 1 << 20, {0}, costs).seconds, 0) << "alone";
+  const auto reduce = machine.collective(Goal::all_reduce, 1 << 20, {0, 1}, costs);
+  EXPECT_GT(reduce.seconds, 1e-4);
+  ASSERT_EQ(reduce.demands.size(), 1U);
+  EXPECT_EQ(costs.resources.at(static_cast<std::size_t>(reduce.demands[0].resource)), "cores of host 0");
+  EXPECT_NEAR(machine.message(1 << 20, 0, 1, costs).seconds, 1e-6 + (1 << 20) * 1e-9, 1e-6);
+}
+
+double step_of(const Json& profile, int workers, std::int64_t batch) {
+  const auto graph = make_model("mlp");
+  const StrategyInput input{graph, workers, batch, 4, parse_spec(workers == 1 ? "single" : "data")};
+  const auto plan = builtin_strategies().at(input.spec.name).make(input);
+  const MeasuredMachine machine(profile, {.workers = std::vector<MeasuredWorker>(static_cast<std::size_t>(workers)), .network = "mlp"});
+  return simulate_steps(plan, step_costs(plan, graph, batch, workers_as_actors(plan), machine), 3).step_seconds;
+}
+
+// Two cores: two workers compute side by side, four by turns; and as many as were measured slow each other down as they were measured to.
+TEST(MeasuredMachine, WorkersShareCoresAndMemory) {
+  auto profile = profile_of({entry_of("mlp", 8), entry_of("mlp", 4096)});
+  profile["communication"][0]["one_shot"] = to_json(WireCost{{{0, ~std::size_t{0}, {1e-12}}}});
+  profile["communication"][0]["rounds"] = to_json(WireCost{{{0, ~std::size_t{0}, {1e-12}}}});
+  const double alone = step_of(profile, 1, 4096);
+  EXPECT_NEAR(step_of(profile, 2, 2 * 4096), alone, 0.05 * alone);
+  EXPECT_NEAR(step_of(profile, 4, 4 * 4096), 2 * alone, 0.1 * alone);
+  add_entry(profile, "contention", {"what", "workers"}, {{"what", "steps"}, {"threads", 1}, {"precision", "fp32"}, {"network", "mlp"}, {"workers", 2}, {"slowdown", 1.5}});
+  EXPECT_NEAR(step_of(profile, 2, 2 * 4096), 1.5 * alone, 0.07 * alone);
+  EXPECT_NEAR(step_of(profile, 1, 4096), alone, 1e-9);
+}
+
+}  // namespace
+}  // namespace ddl

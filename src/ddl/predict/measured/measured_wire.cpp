@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "ddl/collective/algorithms.h"
+#include "ddl/collective/communicator.h"
+#include "ddl/collective/prepare.h"
+#include "ddl/core/error.h"
+#include "ddl/core/spec.h"
+#include "ddl/predict/machine.h"
+#include "ddl/predict/measured/measured_machine.h"
+#include "ddl/predict/price.h"
+
+namespace ddl {
+namespace {
+
+constexpr std::size_t kElement = 4;
+
+/// The part of the profile that was measured with so many ranks, or with the number nearest to it.
+const Json& nearest_part(const Json& profile, const std::string& transport, int ranks, Goal goal) {
+  const Json* best = nullptr;
+  const auto far = [&](const Json& part) { return std::abs(std::log2(static_cast<double>(part.at("ranks").get<int>()) / ranks)); };
+  for (const auto& part : entries(profile, "communication"))
+    if (part.at("transport") == transport && part.at("memory") == "own" && (best == nullptr || far(part) < far(*best))) best = &part;
+  if (best == nullptr)
+    throw Error(Code::not_found, fmt::format("[measured] what {} between {} ranks over {} takes was not measured; run ddlbench probe comm --transport {} --ranks {}", name(goal), ranks, transport, transport, ranks));
+  return *best;
+}
+
+/// The product of how much compute and collective slowed each other down, as a share of the host's cores that the collective takes.
+double measured_share(const Json& profile, const std::string& transport, int threads, int cores, int ranks) {
+  double logs = 0, base = 0;
+  int count = 0;
+  for (const auto& entry : entries(profile, "contention")) {
+    if (entry.value("what", "") != "collective" || entry.value("transport", "") != transport || entry.value("threads", 0) != threads) continue;
+    logs += std::log(std::max(1.0, entry.at("slowdown").get<double>())) + std::log(std::max(1.0, entry.at("collective_slowdown").get<double>()));
+    base = std::min(1.0, entry.at("workers").get<double>() * threads / cores);
+    count += 2;
+  }
+  // Unmeasured where a worker has more threads than half of the cores: each rank then is taken to keep one busy.
+  if (count == 0) return std::min(1.0, static_cast<double>(ranks) / cores);
+  return std::clamp(std::exp(logs / count) - base, 0.0, 1.0);
+}
+
+}  // namespace
+
+double MeasuredMachine::wire_seconds(Goal goal, std::int64_t bytes, int ranks) const {
+  const auto transport = parse_spec(setup_.transport).name;
+  const auto& part = nearest_part(profile_, setup_.transport, ranks, goal);
+  const bool shared = transport == "shm" || transport == "inproc";
+  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(0, bytes));
+  std::string algorithm = goal == Goal::all_reduce && setup_.collective != "auto" ? setup_.collective : best_algorithm(profile_, setup_.transport, ranks, goal, size);
+  if (algorithm.empty()) algorithm = std::string(default_algorithm(goal, size, ranks, shared));
+  const auto chosen = choose_algorithm(goal, algorithm);
+  const auto grain = goal == Goal::all_to_all ? static_cast<std::size_t>(ranks) : 1;
+  CollectiveShape shape{ranks, goal == Goal::barrier ? 0 : ((size + kElement - 1) / kElement + grain - 1) / grain * grain};
+  shape.peer = goal == Goal::point_to_point ? 1 : 0;
+  shape.segment = chosen.segment_bytes / kElement;
+  const auto one_shot = wire_cost_from_json(part.at("one_shot"));
+  if (shared && shape.elements != 0 && !one_shot.pieces.empty() && prepare(chosen.algorithm(0, shape), goal, shape.root).one_shot)
+    return one_shot.at(size).seconds(one_shot_counts(shape, kElement));
+  const auto rounds = wire_cost_from_json(part.at("rounds"));
+  if (rounds.pieces.empty())
+    throw Error(Code::not_found, fmt::format("[measured] what rounds of {} between {} ranks over {} take was not measured; run ddlbench probe comm --transport {} --ranks {}", name(goal), ranks,
+                                             setup_.transport, setup_.transport, ranks));
+  return price(group_schedules(chosen.algorithm, shape, kElement), rounds.at(size)).seconds;
+}
+
+TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const {
+  const auto ranks = static_cast<int>(workers.size());
+  if (ranks < 2) return {};
+  const auto [place, unknown] = wires_.try_emplace({static_cast<int>(goal), {bytes, ranks}});
+  if (unknown) place->second = wire_seconds(goal, bytes, ranks);
+  TaskCost cost{place->second};
+  // All who take part say their share, and these add up.
+  std::set<int> hosts;
+  for (const int worker : workers) hosts.insert(setup_.workers.at(static_cast<std::size_t>(worker)).host);
+  const double share = measured_share(profile_, setup_.transport, threads_of(workers.front()), cores_, ranks) / ranks;
+  if (share > 0)
+    for (const int host : hosts) cost.demands.push_back({resources.resource(fmt::format("cores of host {}", host)), share});
+  return cost;
+}
+
+TaskCost MeasuredMachine::collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return wire(goal, bytes, workers, resources); }
+
+TaskCost MeasuredMachine::message(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, {from, to}, resources); }
+
+}  // namespace ddl

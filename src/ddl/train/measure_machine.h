@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ddl/collective/communicator.h"
+#include "ddl/core/spec.h"
+#include "ddl/core/units.h"
+#include "ddl/data/dataset.h"
+#include "ddl/train/board.h"
+#include "ddl/train/job.h"
+
+namespace ddl {
+
+// What a machine takes for what is no layer of a network, and what workers lose to each other. Each for a process of its own: they take threads and allocator.
+
+/// Seconds of one update of so many bytes of fp32 parameters, in tensors of at most 1 MiB, none of which lies in a cache: as it is after a backward.
+double measure_update(const Spec& optimizer, std::int64_t bytes, int threads, Seconds budget);
+
+/// Bytes a second of a = b + s c over three arrays of so many bytes each, counted as McCalpin's STREAM does (three times the array; what a write reads first does not count).
+double measure_triad(std::int64_t bytes, int threads, Seconds budget);
+
+/// Seconds of one thread that copies so many bytes that were written just before, as gradients go into buckets.
+double measure_copy(std::int64_t bytes, Seconds budget);
+
+/// Seconds of a layer that has next to nothing to compute: one linear layer of a few elements.
+struct LaunchSeconds {
+  double forward = 0, backward = 0;
+};
+LaunchSeconds measure_launch(Seconds budget);
+
+/// Times of one process by itself while the others do nothing, which process 0 alone has, and of the same beside the others doing it too. Blocks of both by turns, so that drift hits both alike.
+struct CompanyTimes {
+  std::vector<double> alone, together;
+};
+
+/// Training steps of the job's network, each after all have met. Collective: all processes of the board.
+CompanyTimes steps_in_company(const Job& job, const Dataset& data, Board& board, int rank, Seconds budget);
+
+/// A convolution that stays in the caches, and a pass over more memory than they hold.
+struct LoadTimes {
+  CompanyTimes compute, memory;
+};
+LoadTimes loads_in_company(int threads, Board& board, int rank, Seconds budget);
+
+/// The same loads beside all-reduces that go on meanwhile, which every process takes part in, and what becomes of those. Seconds, medians.
+struct BesideTimes {
+  double compute_alone = 0, compute_beside = 0;
+  double memory_alone = 0, memory_beside = 0;
+  double collective_alone = 0, collective_beside_compute = 0, collective_beside_memory = 0;
+};
+BesideTimes beside_collective(Communicator& group, std::int64_t bytes, int threads, Board& board, int rank, Seconds budget);
+
+}  // namespace ddl

@@ -1,0 +1,308 @@
+#include "ddl/train/measure_passes.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <ctime>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include "ddl/core/error.h"
+#include "ddl/core/statistics.h"
+#include "ddl/data/loader.h"
+#include "ddl/measure/clock.h"
+#include "ddl/nn/model.h"
+#include "ddl/train/allocator.h"
+#include "ddl/train/autocast.h"
+#include "ddl/train/executor.h"
+#include "ddl/train/job_network.h"
+#include "ddl/train/objective.h"
+#include "ddl/train/optimizer.h"
+#include "ddl/train/plan_job.h"
+
+namespace ddl {
+namespace {
+
+using torch::autograd::variable_list;
+
+/// More would take memory, fewer would let a batch stay in cache from step to step.
+constexpr std::int64_t kBatches = 4;
+constexpr double kLossScale = 65536;
+
+/// Seconds that this thread has waited for a core, ready to run.
+class RunDelay {
+ public:
+  RunDelay() : file_(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
+  ~RunDelay() {
+    if (file_ >= 0) ::close(file_);
+  }
+  RunDelay(const RunDelay&) = delete;
+  RunDelay& operator=(const RunDelay&) = delete;
+
+  double read() const {
+    std::array<char, 96> text{};
+    if (file_ < 0 || ::pread(file_, text.data(), text.size() - 1, 0) <= 0) return 0;
+    char* second = nullptr;
+    std::strtoll(text.data(), &second, 10);
+    return seconds(std::strtoll(second, nullptr, 10));
+  }
+
+ private:
+  int file_;
+};
+
+/// What seconds are counted by.
+struct Clock {
+  Device& device;
+  bool core = false;
+
+  Nanoseconds read() const {
+    device.synchronize();
+    if (!core) return now();
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<Nanoseconds>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+  }
+};
+
+bool waits(const ModelGraph& graph) {
+  return std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.attributes.milliseconds > 0; });
+}
+
+/// When backward came to which layer.
+struct Marks {
+  const Clock& clock;
+  std::vector<std::pair<std::size_t, Nanoseconds>> at = {};
+};
+
+struct Mark final : torch::autograd::FunctionPreHook {
+  Mark(Marks& all, std::size_t which) : marks(all), layer(which) {}
+  Marks& marks;
+  std::size_t layer;
+  variable_list operator()(const variable_list& gradients) override {
+    marks.at.emplace_back(layer, marks.clock.read());
+    return gradients;
+  }
+};
+
+}  // namespace
+
+struct TrainingPasses::State {
+  State(const Job& asked, const Dataset& data)
+      : job(asked), shape(data.shape()), device(made_device(job)), network(make_model(job.model, shape), network_options(job, *device)),
+        optimizer(make_optimizer(job.optimizer, network.parameters(), {job.momentum, job.weight_decay})),
+        clock{*device, job.workers.front().threads == 1 && device->is_host() && !waits(network.graph())}, marks{clock} {
+    for (const auto& layer : network.graph().layers)
+      if (layer.kind == LayerKind::script)
+        throw Error(Code::unsupported, fmt::format("[measure] unsupported: {} is one file; got layer '{}', expected a network of layers", network.graph().name, layer.name));
+    const auto weights = shape.objective == Objective::classification ? std::function<std::int64_t(std::int64_t)>{} : [&data](std::int64_t index) { return data.weight(index); };
+    const Sampler sampler(data.size(), job.batch, 1, job.shuffle, job.seed, weights);
+    Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, kBatches, {0, 1, true});
+    ahead = std::make_unique<Loader>(data, [sampler](std::int64_t step) { return sampler.share(step, 0); }, 0, std::numeric_limits<std::int64_t>::max(),
+                                     LoaderOptions{job.loader_threads, job.loader_prefetch, true});
+    executor = std::make_unique<Executor>(network, *optimizer, *device, nullptr, 0, Recipe{shape, job.precision, job.label_smoothing, job.recompute, job.clip},
+                                          Exchange{job.collective, "none", job.seed, job.collective_timeout}, nullptr);
+    executor->adopt(plan_job(job, network.graph()));
+    std::vector<double> took;
+    for (std::int64_t i = 0; i < kBatches; ++i) {
+      const auto begin = now();
+      batches.push_back(loader.next());
+      took.push_back(seconds(now() - begin));
+    }
+    // The first also shuffles, and finds its memory.
+    loader_seconds = median(std::span(took).subspan(1));
+  }
+
+  static std::unique_ptr<Device> made_device(const Job& job) {
+    at::set_num_threads(job.workers.front().threads);
+    install_allocator(kernels(job) == Kernels::fast);
+    return make_device(job.workers.front().device, {.tf32 = job.precision == "tf32"});
+  }
+
+  Nanoseconds moment() const { return clock.read(); }
+
+  at::Tensor forward(const Example& given, PassTimes& times, Nanoseconds begin) {
+    const auto& graph = network.graph();
+    std::vector<at::Tensor> values(graph.layers.size());
+    std::set<const torch::autograd::Node*> known;
+    {
+      const Autocast autocast(network.tensor_options().device().type(), job.precision);
+      for (std::size_t layer = 0; layer < values.size(); ++layer) {
+        values[layer] = network.forward_layer(layer, values, given.input, true);
+        for (const int from : graph.layers[layer].inputs)
+          if (network.last_use(static_cast<std::size_t>(from)) == layer) values[static_cast<std::size_t>(from)].reset();
+        // Whoever hands on what it was given has made no operator.
+        if (values[layer].requires_grad()) {
+          const auto node = torch::autograd::impl::gradient_edge(values[layer]).function;
+          if (known.insert(node.get()).second) node->add_pre_hook(std::make_unique<Mark>(marks, layer));
+        }
+        const auto end = moment();
+        times.forward[layer] = graph.layers[layer].kind == LayerKind::input ? 0 : seconds(end - begin);
+        begin = end;
+      }
+    }
+    const auto auxiliary = graph.auxiliary;
+    return loss_sum({values.back(), auxiliary < 0 ? at::Tensor() : values[static_cast<std::size_t>(auxiliary)]}, given.expected, job.label_smoothing);
+  }
+
+  void update() {
+    std::vector<std::size_t> numbers;
+    std::vector<at::Tensor> gradients;
+    for (std::size_t i = 0; i < network.parameters().size(); ++i) {
+      auto& gradient = network.parameters()[i].mutable_grad();
+      if (!gradient.defined()) gradient = at::zeros_like(network.parameters()[i]);
+      numbers.push_back(i);
+      gradients.push_back(std::exchange(gradient, at::Tensor()));
+    }
+    // A step too small to change what is computed.
+    optimizer->update(numbers, gradients, 1e-12, job.precision == "fp16" ? 1 / kLossScale : 1);
+  }
+
+  const Job job;
+  SampleShape shape;
+  std::unique_ptr<Device> device;
+  Network network;
+  std::unique_ptr<Optimizer> optimizer;
+  Clock clock;
+  Marks marks;
+  std::unique_ptr<Executor> executor;
+  std::unique_ptr<Loader> ahead;
+  std::int64_t steps = 0;
+  std::vector<std::shared_ptr<const Batch>> batches;
+  std::size_t next = 0;
+  RunDelay delay;
+  double loader_seconds = 0;
+};
+
+TrainingPasses::TrainingPasses(const Job& job, const Dataset& data) : state_(std::make_unique<State>(job, data)) {}
+TrainingPasses::~TrainingPasses() = default;
+
+const ModelGraph& TrainingPasses::graph() const { return state_->network.graph(); }
+double TrainingPasses::loader_seconds() const { return state_->loader_seconds; }
+
+std::int64_t TrainingPasses::parameter_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& parameter : state_->network.parameters()) bytes += static_cast<std::int64_t>(parameter.nbytes());
+  return bytes;
+}
+
+PassTimes TrainingPasses::run() {
+  auto& s = *state_;
+  const c10::AutoGradMode on(true);
+  PassTimes times{std::vector<double>(graph().layers.size()), std::vector<double>(graph().layers.size())};
+  s.marks.at.clear();
+  const auto& batch = *s.batches[s.next++ % s.batches.size()];
+  const double waited = s.delay.read();
+  const auto from = now();
+  const auto begin = s.moment();
+  const auto given = example(batch, s.shape, 0, batch.samples, s.network, *s.device);
+  const auto copied = s.moment();
+  times.copy = seconds(copied - begin);
+  auto loss = s.forward(given, times, copied);
+  const auto forward = s.moment();
+  double layers = 0;
+  for (const double each : times.forward) layers += each;
+  times.loss_forward = std::max(0.0, seconds(forward - copied) - layers);
+  const double scale = (s.job.precision == "fp16" ? kLossScale : 1) / static_cast<double>(batch.global_weight);
+  const auto edge = torch::autograd::impl::gradient_edge(loss);
+  const auto gradient = at::full({}, scale, loss.options().requires_grad(false));
+  loss.reset();
+  torch::autograd::Engine::get_default_engine().execute({edge}, {gradient}, false, false, true);
+  const auto backward = s.moment();
+  s.marks.at.emplace_back(graph().layers.size(), backward);
+  times.loss_backward = seconds(s.marks.at.front().second - forward);
+  for (std::size_t i = 0; i + 1 < s.marks.at.size(); ++i) times.backward[s.marks.at[i].first] += seconds(s.marks.at[i + 1].second - s.marks.at[i].second);
+  s.update();
+  const auto end = s.moment();
+  times.update = seconds(end - backward);
+  times.whole = seconds(end - begin);
+  times.wall = seconds(now() - from);
+  times.waited = s.delay.read() - waited;
+  return times;
+}
+
+bool TrainingPasses::core_time() const { return state_->clock.core; }
+
+StepTimes TrainingPasses::step() {
+  auto& s = *state_;
+  StepTimes times;
+  const auto wall = now();
+  const auto begin = s.moment();
+  s.executor->step(s.steps++, [&] { return s.ahead->next(); }, 1e-12, false);
+  times.whole = seconds(s.moment() - begin);
+  times.wall = seconds(now() - wall);
+  for (const auto& span : s.executor->take_trace()) {
+    const double time = seconds(span.end - span.begin);
+    switch (span.cause) {
+      case Cause::load: times.load += time; break;
+      case Cause::copy:
+        // Of a batch: within the forward that it is for.
+        times.copy += time;
+        times.forward -= time;
+        break;
+      case Cause::forward: times.forward += time; break;
+      case Cause::backward: times.backward += time; break;
+      case Cause::update: times.update += time; break;
+      default: break;
+    }
+  }
+  if (!s.clock.core) times.whole -= times.load;
+  return times;
+}
+
+PassTimes typical(std::vector<PassTimes> passes) {
+  invariant(!passes.empty(), "something was timed");
+  constexpr double kDisturbed = 0.01;
+  const auto share = [](const PassTimes& each) { return each.wall > 0 ? each.waited / each.wall : 0; };
+  std::sort(passes.begin(), passes.end(), [&](const PassTimes& a, const PassTimes& b) { return share(a) < share(b); });
+  std::size_t left = std::max<std::size_t>(std::min<std::size_t>(passes.size(), 3), passes.size() / 4);
+  while (left < passes.size() && share(passes[left]) <= kDisturbed) ++left;
+  passes.resize(left);
+  std::sort(passes.begin(), passes.end(), [](const PassTimes& a, const PassTimes& b) { return a.whole < b.whole; });
+  const std::size_t first = passes.size() / 4, last = passes.size() - first;
+  const double part = 1 / static_cast<double>(last - first);
+  PassTimes mean{std::vector<double>(passes[0].forward.size()), std::vector<double>(passes[0].forward.size())};
+  for (std::size_t i = first; i < last; ++i) {
+    for (std::size_t layer = 0; layer < mean.forward.size(); ++layer) {
+      mean.forward[layer] += passes[i].forward[layer] * part;
+      mean.backward[layer] += passes[i].backward[layer] * part;
+    }
+    for (const auto field : {&PassTimes::copy, &PassTimes::loss_forward, &PassTimes::loss_backward, &PassTimes::update, &PassTimes::whole, &PassTimes::wall, &PassTimes::waited})
+      mean.*field += passes[i].*field * part;
+  }
+  return mean;
+}
+
+PassesAndSteps run_by_turns(TrainingPasses& passes, Seconds budget, std::size_t least) {
+  for (int i = 0; i < 2; ++i) {
+    passes.run();
+    passes.step();
+  }
+  // Long enough that what the other left in caches and queues does not count, short enough that both meet the same machine.
+  constexpr double kBlock = 0.05;
+  const auto begin = now();
+  PassesAndSteps all;
+  const auto block = [](const auto& one) {
+    const auto from = now();
+    do one();
+    while (seconds(now() - from) < kBlock);
+  };
+  do {
+    block([&] { all.passes.push_back(passes.run()); });
+    block([&] { all.steps.push_back(passes.step()); });
+  } while (all.passes.size() < least || all.steps.size() < least || seconds(now() - begin) < budget.value);
+  return all;
+}
+
+}  // namespace ddl

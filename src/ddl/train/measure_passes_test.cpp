@@ -1,0 +1,149 @@
+#include "ddl/train/measure_passes.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "ddl/core/error.h"
+#include "ddl/data/synthetic.h"
+#include "ddl/measure/clock.h"
+#include "ddl/train/board.h"
+#include "ddl/train/measure_layers.h"
+#include "ddl/train/measure_machine.h"
+
+namespace ddl {
+namespace {
+
+Job job_of(const std::string& model, const std::string& precision = "fp32") {
+  Job job;
+  job.model = parse_spec(model);
+  job.strategy = {"single", {}};
+  job.batch = 4;
+  job.precision = precision;
+  job.collective = "auto";
+  return job;
+}
+
+DatasetPair images() { return make_synthetic("test", {3, 32, 32, 10}, 64, 16, 1); }
+
+double total(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double each : values) sum += each;
+  return sum;
+}
+
+TEST(MeasurePasses, PartsOfAStepAddUp) {
+  const auto data = images();
+  for (const char* model : {"smallcnn", "resnet18", "mobilenetv2"})
+    for (const char* precision : {"fp32", "bf16"}) {
+      TrainingPasses passes(job_of(model, precision), *data.train);
+      passes.run();
+      const auto times = passes.run();
+      const auto& layers = passes.graph().layers;
+      ASSERT_EQ(times.forward.size(), layers.size());
+      EXPECT_TRUE(passes.core_time());
+      const double sum = total(times.forward) + total(times.backward) + times.copy + times.loss_forward + times.loss_backward + times.update;
+      // Nothing but a handful of calls is between the parts.
+      EXPECT_NEAR(sum, times.whole, 0.03 * times.whole + 2e-4) << model << " " << precision;
+      EXPECT_LE(times.whole, times.wall + 1e-4);
+      for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+        EXPECT_EQ(times.forward[layer] > 0, layers[layer].kind != LayerKind::input) << layers[layer].name;
+        // What has parameters has a backward, and the engine came to it.
+        if (!layers[layer].parameters.empty()) {
+          EXPECT_GT(times.backward[layer], 0) << model << " " << layers[layer].name;
+        }
+      }
+    }
+}
+
+TEST(MeasurePasses, PassesAreStepsOfTheExecutor) {
+  const auto data = images();
+  TrainingPasses passes(job_of("resnet18"), *data.train);
+  const auto all = run_by_turns(passes, {0.2}, 4);
+  ASSERT_GE(all.passes.size(), 4U);
+  ASSERT_GE(all.steps.size(), 4U);
+  std::vector<double> here, there;
+  for (const auto& pass : all.passes) here.push_back(pass.whole);
+  for (const auto& step : all.steps) {
+    there.push_back(step.whole);
+    EXPECT_GT(step.forward, 0);
+    EXPECT_GT(step.backward, step.update);
+    EXPECT_LE(step.load + step.copy + step.forward + step.backward + step.update, step.wall);
+  }
+  // The least of a few is what nobody disturbed.
+  const double least = *std::min_element(here.begin(), here.end()), other = *std::min_element(there.begin(), there.end());
+  EXPECT_NEAR(other / least, 1, 0.25);
+}
+
+TEST(MeasurePasses, WhatWaitsCountsByTheClockOnTheWall) {
+  const auto data = make_synthetic("test", {1, 28, 28, 10}, 64, 16, 1);
+  TrainingPasses passes(job_of("null[ms=20]"), *data.train);
+  EXPECT_FALSE(passes.core_time());
+  EXPECT_GE(passes.run().whole, 0.02);
+}
+
+TEST(MeasurePasses, TheTypicalIsWhatLittleDisturbed) {
+  const auto pass = [](double seconds, double waited) { return PassTimes{{seconds / 2}, {seconds / 2}, 0, 0, 0, 0, seconds, seconds, waited}; };
+  std::vector<PassTimes> passes;
+  for (int i = 0; i < 8; ++i) passes.push_back(pass(1, 0));
+  for (int i = 0; i < 8; ++i) passes.push_back(pass(3, 1));
+  EXPECT_DOUBLE_EQ(typical(passes).whole, 1);
+  EXPECT_DOUBLE_EQ(typical(passes).forward[0], 0.5);
+  // All were: the quarter of them that were least.
+  for (auto& each : passes) each.waited += 0.1;
+  EXPECT_DOUBLE_EQ(typical(passes).whole, 1);
+  // Nobody waited: the middle half.
+  std::vector<PassTimes> calm;
+  for (const double seconds : {1.0, 2.0, 4.0, 100.0}) calm.push_back(pass(seconds, 0));
+  EXPECT_DOUBLE_EQ(typical(calm).whole, 3);
+}
+
+TEST(MeasureLayers, SharesOfBackwardAreBetweenNothingAndAll) {
+  const auto shape = SampleShape{3, 32, 32, 10};
+  const auto shares = shares_of_job(job_of("smallcnn"), shape, {0.05});
+  bool divided = false;
+  for (const double share : shares) {
+    EXPECT_GE(share, 0);
+    EXPECT_LE(share, 1);
+    divided = divided || (share > 0 && share < 1);
+  }
+  EXPECT_TRUE(divided);
+}
+
+TEST(MeasureMachine, MoreTakesLonger) {
+  const Seconds budget{0.02};
+  EXPECT_LT(measure_update({"sgd", {}}, 1 << 16, 1, budget), measure_update({"sgd", {}}, 16 << 20, 1, budget));
+  EXPECT_LT(measure_copy(1 << 14, budget), measure_copy(8 << 20, budget));
+  EXPECT_GT(measure_triad(8 << 20, 1, budget), 1e8);
+  const auto launch = measure_launch(budget);
+  EXPECT_GT(launch.forward, 0);
+  EXPECT_LT(launch.forward, 1e-2);
+  EXPECT_GT(launch.backward, 0);
+}
+
+TEST(Board, NobodyPassesBeforeAllAreThere) {
+  Board board(2);
+  board.number(0) = 0;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::usleep(20'000);
+    board.number(0) = 7;
+    board.meet();
+    board.meet();
+    ::_exit(board.number(1) == 8 ? 0 : 1);
+  }
+  board.meet();
+  EXPECT_EQ(board.number(0), 7);
+  board.number(1) = 8;
+  board.meet();
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_THROW(board.meet({0.05}), Error);
+}
+
+}  // namespace
+}  // namespace ddl
