@@ -1,5 +1,7 @@
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <optional>
 
 #include "ddl/cli/command.h"
 #include "ddl/cli/experiment_flags.h"
@@ -8,9 +10,12 @@
 #include "ddl/core/units.h"
 #include "ddl/lab/config_values.h"
 #include "ddl/measure/clock.h"
+#include "ddl/measure/memory.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_source.h"
+#include "ddl/predict/machine.h"
+#include "ddl/predict/measured/measured_machine.h"
 #include "ddl/predict/predict_step.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/optimizer.h"
@@ -42,6 +47,33 @@ struct Point {
   int workers() const { return static_cast<int>(experiment.job.workers.size()); }
 };
 
+bool is_measured(const Json& machine) { return machine.contains("compute") && !machine["compute"].empty(); }
+
+/// Workers of one host, or so many a host.
+MeasuredSetup setup_of(const Job& job, int per_host) {
+  MeasuredSetup setup;
+  setup.workers.clear();
+  for (std::size_t w = 0; w < job.workers.size(); ++w) setup.workers.push_back({job.workers[w].threads, per_host > 0 ? static_cast<int>(w) / per_host : 0});
+  setup.network = to_string(job.model);
+  setup.dataset = job.dataset;
+  setup.precision = job.precision;
+  setup.kernels = job.kernels;
+  setup.optimizer = job.optimizer.name;
+  setup.transport = job.transport;
+  setup.collective = job.collective;
+  return setup;
+}
+
+/// The profile asked for, or this machine's own.
+Json machine_of(const std::string& asked) {
+  if (!asked.empty()) return find_machine(asked);
+  const auto own = default_machine_path();
+  std::error_code ignored;
+  if (own.empty() || !std::filesystem::exists(own, ignored))
+    throw Error(Code::not_found, "[predict] nothing was measured of this machine yet; got no --machine, expected one of ddlbench list machines, or ddlbench probe compute first");
+  return read_machine(own);
+}
+
 Engine engine_of(const std::string& word) { return word == "closed" ? Engine::closed : word == "simulated" ? Engine::simulated : Engine::automatic; }
 
 Point predict_one(const Settings& settings, const std::string& workers, const Json& machine, const Options& options) {
@@ -55,12 +87,18 @@ Point predict_one(const Settings& settings, const std::string& workers, const Js
     const auto plan = plan_job(job, graph);
     if (plan.shares() > job.batch) throw Error(Code::invalid_argument, fmt::format("more workers than samples of a batch; got {} of a batch of {}", plan.shares(), job.batch));
     const auto part = graph_of(plan, graph, 0);
-    const auto optimizer = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay});
-    int per_node = 0;
-    if (!options.per_node.empty()) per_node = std::stoi(options.per_node);
-    const auto source = datasheet_source(machine, job.precision, optimizer->state_tensors(), per_node);
-    point.found = predict_step({plan, part, job.strategy, job.batch, *source, kDatasheetSigma, engine_of(options.engine)});
-    point.fits = static_cast<double>(point.found->most.total()) <= term(machine, "device.memory_bytes");
+    const int per_node = options.per_node.empty() ? 0 : std::stoi(options.per_node);
+    if (is_measured(machine)) {
+      const MeasuredMachine source(machine, setup_of(job, per_node));
+      const auto samples = (job.batch + plan.shares() - 1) / plan.shares();
+      point.found = predict_step({plan, part, job.strategy, job.batch, source, source.uncertainty(0, part, (samples + plan.micro_batches - 1) / plan.micro_batches), engine_of(options.engine), true});
+      point.fits = point.found->most.total() <= total_memory();
+    } else {
+      const auto optimizer = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay});
+      const auto source = datasheet_source(machine, job.precision, optimizer->state_tensors(), per_node);
+      point.found = predict_step({plan, part, job.strategy, job.batch, *source, kDatasheetSigma, engine_of(options.engine)});
+      point.fits = static_cast<double>(point.found->most.total()) <= term(machine, "device.memory_bytes");
+    }
   } catch (const Error& error) {
     point.reason = error.what();
   }
@@ -105,7 +143,7 @@ std::string where_it_goes(const Ledger& ledger) {
 Exit act(const Options& options) {
   const auto begin = now();
   auto settings = merge(options.file.empty() ? Settings{} : read_experiment(options.file), options.flags->settings());
-  const auto machine = find_machine(options.machine);
+  const auto machine = machine_of(options.machine);
   const auto workers = settings.find("workers");
   std::vector<Point> points;
   for (const auto& group : groups_of_workers(workers == settings.end() ? "1" : workers->second.value)) points.push_back(predict_one(settings, group, machine, options));
@@ -113,7 +151,7 @@ Exit act(const Options& options) {
   if (options.output.json) {
     Json all = Json::array();
     for (const auto& point : points) all.push_back(point_json(point));
-    options.output.document({{"schema", "ddlbench.predict/1"}, {"machine", machine.value("name", options.machine)}, {"source", "datasheet"}, {"engine", options.engine}, {"points", all}, {"seconds", seconds(now() - begin)}});
+    options.output.document({{"schema", "ddlbench.predict/1"}, {"machine", machine.value("name", machine.value("host", options.machine))}, {"source", is_measured(machine) ? "measured" : "datasheet"}, {"engine", options.engine}, {"points", all}, {"seconds", seconds(now() - begin)}});
   } else {
     std::vector<std::vector<std::string>> rows{{"workers", "step", "90 %", "samples/s", "speed-up", "a worker holds", "where its time goes"}};
     double first = 0;
@@ -126,7 +164,7 @@ Exit act(const Options& options) {
                       to_string(Bytes{found.most.total()}) + (point.fits ? "" : ", more than there is"), where_it_goes(found.mean)});
     }
     if (any) options.output.data(columns(rows));
-    options.output.say(fmt::format("{}: from its datasheet; no layer was measured there, hence the wide interval", machine.value("name", options.machine)));
+    if (!is_measured(machine)) options.output.say(fmt::format("{}: from its datasheet; no layer was measured there, hence the wide interval", machine.value("name", options.machine)));
   }
   for (const auto& point : points)
     if (!point.found) options.output.say(fmt::format("{} workers: {}", point.workers(), point.reason));
@@ -143,7 +181,7 @@ Command add_predict(CLI::App& root) {
                           {"ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 1,2,4,8,16 --machine v100-16gb",
                            "ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 8 --strategy pipeline[micro=16] --machine a100-80gb --precision bf16 --json"});
   app->add_option("file", options->file, "Experiment in YAML, as `run` takes it.")->type_name("FILE");
-  app->add_option("--machine", options->machine, "A profile: a name (ddlbench list machines), or a file.")->required();
+  app->add_option("--machine", options->machine, "A profile: a name (ddlbench list machines), or a file; none: this machine's own, as probe measured it.");
   app->add_option("--engine", options->engine, "closed: the strategy's formula; simulated: event by event; auto: simulated unless the plan is too large for a second.")
       ->check(CLI::IsMember({"auto", "closed", "simulated"}))->capture_default_str();
   app->add_option("--devices-per-node", options->per_node, "Devices that share a node, where it is not the profile's number.")->check(CLI::PositiveNumber);

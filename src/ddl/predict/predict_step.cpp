@@ -16,9 +16,9 @@ constexpr double kSigmas = 1.9;
 /// About a second of the simulator.
 constexpr std::size_t kMostTasks = 1'500'000;
 
-std::size_t tasks_of(const Plan& plan, int steps) {
+std::size_t tasks_of(const Plan& plan, int steps, bool by_worker) {
   std::size_t count = 0;
-  for (const auto& role : plan.roles) count += role.tasks.size();
+  for (const auto& role : plan.roles) count += role.tasks.size() * static_cast<std::size_t>(by_worker ? role.count : 1);
   return count * static_cast<std::size_t>(steps);
 }
 
@@ -50,11 +50,13 @@ void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
 }
 
 void simulate(const PredictionInput& input, StepPrediction& out) {
-  const auto costs = step_costs(input.plan, input.graph, input.batch, roles_as_actors(input.plan), input.source);
+  const auto costs = step_costs(input.plan, input.graph, input.batch, input.by_worker ? workers_as_actors(input.plan) : roles_as_actors(input.plan), input.source);
   const auto range = steps_to_simulate(input.plan);
   auto run = simulate_steps(input.plan, costs, range.steps, range.first);
   out.seconds = run.step_seconds;
-  for (std::size_t r = 0; r < input.plan.roles.size(); ++r) out.roles.push_back(fold(run.trace, costs.actors[r].worker, run.last[r].begin, run.last[r].end));
+  // Of several workers of a role the first is told.
+  out.roles.resize(input.plan.roles.size());
+  for (std::size_t a = costs.actors.size(); a-- > 0;) out.roles[static_cast<std::size_t>(costs.actors[a].role)] = fold(run.trace, costs.actors[a].worker, run.last[a].begin, run.last[a].end);
   out.trace = std::move(run.trace);
 }
 
@@ -63,7 +65,7 @@ void simulate(const PredictionInput& input, StepPrediction& out) {
 StepPrediction predict_step(const PredictionInput& input) {
   StepPrediction out;
   out.engine = input.engine;
-  if (out.engine == Engine::automatic) out.engine = input.plan.asynchronous() || tasks_of(input.plan, 3) <= kMostTasks ? Engine::simulated : Engine::closed;
+  if (out.engine == Engine::automatic) out.engine = input.plan.asynchronous() || tasks_of(input.plan, 3, input.by_worker) <= kMostTasks ? Engine::simulated : Engine::closed;
   if (out.engine == Engine::closed) {
     const auto priced = price_plan(input.plan, input.strategy, step_costs(input.plan, input.graph, input.batch, roles_as_actors(input.plan), input.source));
     out.seconds = priced.seconds;

@@ -26,6 +26,7 @@ struct PredictionInput {
   const CostSource& source;
   double sigma = 0;          ///< of the logarithm of measured over predicted
   Engine engine = Engine::automatic;
+  bool by_worker = false;    ///< of the simulator: workers that share cores or memory slow each other down, and one cannot stand for the others
 };
 
 struct StepPrediction {
