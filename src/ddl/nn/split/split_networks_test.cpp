@@ -22,11 +22,12 @@ TEST(SplitNetworks, HeightAndWidthEqualTheWholeNetwork) {
 }
 
 TEST(SplitNetworks, MeshesEqualTheWholeNetwork) {
-  for (const auto* words : {"split=height/channels", "split=channels/height", "split=height/width"})
-    for (const auto* network : {"smallcnn", "vgg11", "mobilenetv2", "resnet18"}) {
-      expect_equal(network, kColours, words, {2, 2}, 2);
-      expect_equal(network, kColours, words, {2, 3}, 2);
-    }
+  for (const auto* words : {"split=height/channels", "split=channels/height", "split=height/width"}) {
+    expect_equal("smallcnn", kColours, words, {2, 3}, 2);
+    expect_equal("mobilenetv2", kColours, words, {2, 2}, 2);
+    expect_equal("resnet18", kColours, words, {2, 3}, 2);
+  }
+  expect_equal("vgg11", kColours, "split=height/channels", {2, 2}, 2);
   expect_equal("resnet18", {3, 96, 64, 10}, "split=height/width/channels", {2, 2, 2}, 2);
   expect_equal("inceptionv3", {3, 107, 107, 10}, "split=channels/height", {2, 2}, 6, Run::joint, 1e-11);
   const SampleShape captions{3, 32, 32, 50, Objective::captioning, 0, 9};
