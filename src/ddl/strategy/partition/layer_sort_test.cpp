@@ -50,7 +50,7 @@ TEST(LayerSort, FamiliesWorkAlike) {
   const auto graph = make_model("mobilenetv2", {3, 32, 32, 10});
   std::set<std::string> families;
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) families.insert(layer_family(graph, layer));
-  for (const char* family : {"conv2d 3x3", "conv2d 1x1", "conv2d depthwise", "batch_norm2d", "relu6", "linear"}) EXPECT_TRUE(families.contains(family)) << family;
+  for (const char* family : {"conv2d 3x3 channels last", "conv2d 1x1 channels last", "conv2d depthwise channels last", "batch_norm2d channels last", "relu6 channels last", "linear"}) EXPECT_TRUE(families.contains(family)) << family;
 }
 
 TEST(LayerSort, CountsHowMuchALayerWorks) {
