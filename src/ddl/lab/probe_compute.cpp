@@ -174,15 +174,18 @@ Json distribution_json(const std::vector<double>& times) {
   return {{"steps", times.size()}, {"median_ms", millis(median(times))}, {"sigma_log", rounded(sigma_of_log(times))}, {"p95_ms", millis(quantile(times, 0.95))}, {"p99_ms", millis(quantile(times, 0.99))}};
 }
 
-Json company_json(const CompanyTimes& times) { return {{"alone", times.alone}, {"together", times.together}}; }
+Json company_json(const CompanyTimes& times) {
+  return {{"alone", times.alone}, {"together", times.together}, {"alone_core", times.alone_core}, {"together_core", times.together_core}};
+}
 
-/// What several lose together: the median of all over that of one alone.
-double slowdown(const std::vector<Json>& answers, const char* what) {
-  const auto part = [&](const Json& answer) -> const Json& { return *what == '\0' ? answer : answer.at(what); };
+/// What several lose together: the median of all over that of one alone, of a core's seconds where these were counted.
+double slowdown(const std::vector<Json>& answers, const std::string& what) {
+  const auto part = [&](const Json& answer) -> const Json& { return what.empty() ? answer : answer.at(what); };
+  const std::string clock = part(answers.front()).at("alone_core").empty() ? "" : "_core";
   std::vector<double> together;
   for (const auto& answer : answers)
-    for (const double time : part(answer).at("together").get<std::vector<double>>()) together.push_back(time);
-  return median(together) / median(part(answers.front()).at("alone").get<std::vector<double>>());
+    for (const double time : part(answer).at("together" + clock).get<std::vector<double>>()) together.push_back(time);
+  return median(together) / median(part(answers.front()).at("alone" + clock).get<std::vector<double>>());
 }
 
 class Probing {
@@ -409,7 +412,7 @@ class Probing {
 }  // namespace
 
 std::vector<ProbedNetwork> usual_probed_networks() {
-  return {{"mlp", "fashion-mnist"}, {"lenet", "fashion-mnist"}, {"resnet18", "cifar10"}, {"mobilenetv2", "cifar10"}, {"gpt[heads=4,hidden=128,layers=2]", "language"}};
+  return {{"mlp", "fashion-mnist"}, {"lenet", "fashion-mnist"}, {"resnet18", "cifar10"}, {"mobilenetv2", "cifar10"}, {"smallcnn", "cifar10"}, {"gpt[heads=4,hidden=128,layers=2]", "language"}};
 }
 
 ProbedNetwork probed_network(const std::string& model, const std::vector<std::string>& datasets) {

@@ -14,6 +14,7 @@
 #include "ddl/measure/clock.h"
 #include "ddl/nn/model.h"
 #include "ddl/train/allocator.h"
+#include "ddl/train/core_clock.h"
 #include "ddl/train/measure_layers.h"
 #include "ddl/train/measure_passes.h"
 #include "ddl/train/optimizer.h"
@@ -29,29 +30,29 @@ void begin_alone(int threads) {
   install_allocator(true);
 }
 
-double timed(const std::function<void()>& body) {
-  const auto begin = now();
+double timed(const std::function<void()>& body, bool core = false) {
+  const auto begin = time_of(core);
   body();
-  return seconds(now() - begin);
+  return seconds(time_of(core) - begin);
 }
 
 /// Median of as many as the budget has room for; `before` each is not counted.
-double repeated(Seconds budget, const std::function<void()>& body, const std::function<void()>& before = {}) {
+double repeated(Seconds budget, int threads, const std::function<void()>& body, const std::function<void()>& before = {}) {
   std::vector<double> times;
   const auto begin = now();
-  do {
+  // The first warms up.
+  for (std::size_t run = 0; run < kFew + 1 || seconds(now() - begin) < budget.value; ++run) {
     if (before) before();
-    const double time = timed(body);
-    if (!times.empty() || seconds(now() - begin) > budget.value) times.push_back(time);
-    if (times.empty()) times.push_back(0);  // the first warms up
-  } while (times.size() < kFew + 1 || seconds(now() - begin) < budget.value);
-  return median(std::span(times).subspan(1));
+    const double time = timed(body, threads == 1);
+    if (run > 0) times.push_back(time);
+  }
+  return median(times);
 }
 
 at::Tensor floats(std::int64_t bytes) { return at::full({std::max<std::int64_t>(1, bytes / 4)}, 0.5, at::kFloat); }
 
 /// Blocks of `body`, alone (process 0) and together, by turns.
-CompanyTimes in_company(Board& board, int rank, Seconds budget, const std::function<void()>& body) {
+CompanyTimes in_company(Board& board, int rank, int threads, Seconds budget, const std::function<void()>& body) {
   for (int i = 0; i < 2; ++i) body();
   board.meet();
   if (rank == 0) {
@@ -63,13 +64,18 @@ CompanyTimes in_company(Board& board, int rank, Seconds budget, const std::funct
   board.meet();
   const auto block = static_cast<int>(board.number(0)), blocks = static_cast<int>(board.number(1));
   CompanyTimes times;
+  const auto once = [&](std::vector<double>& wall, std::vector<double>& core) {
+    const auto begin = core_time();
+    wall.push_back(timed(body));
+    if (threads == 1) core.push_back(seconds(core_time() - begin));
+  };
   for (int turn = 0; turn < blocks; ++turn) {
     board.meet();
     if (rank == 0)
-      for (int i = 0; i < block; ++i) times.alone.push_back(timed(body));
+      for (int i = 0; i < block; ++i) once(times.alone, times.alone_core);
     for (int i = 0; i < block; ++i) {
       board.meet();
-      times.together.push_back(timed(body));
+      once(times.together, times.together_core);
     }
   }
   board.meet();
@@ -100,7 +106,7 @@ double measure_update(const Spec& optimizer, std::int64_t bytes, int threads, Se
   }
   const auto rule = make_optimizer(optimizer, parameters, {0.9, 0});
   auto elsewhere = floats(kLargeArray);
-  return repeated(budget, [&] { rule->update(numbers, gradients, 1e-12); }, [&] { elsewhere.add_(1); });
+  return repeated(budget, threads, [&] { rule->update(numbers, gradients, 1e-12); }, [&] { elsewhere.add_(1); });
 }
 
 double measure_triad(std::int64_t bytes, int threads, Seconds budget) {
@@ -108,14 +114,14 @@ double measure_triad(std::int64_t bytes, int threads, Seconds budget) {
   const c10::NoGradGuard guard;
   auto a = floats(bytes);
   const auto b = floats(bytes), c = floats(bytes);
-  return 3 * static_cast<double>(bytes) / repeated(budget, [&] { at::add_out(a, b, c, 3); });
+  return 3 * static_cast<double>(bytes) / repeated(budget, threads, [&] { at::add_out(a, b, c, 3); });
 }
 
 double measure_copy(std::int64_t bytes, Seconds budget) {
   begin_alone(1);
   const c10::NoGradGuard guard;
   auto from = floats(bytes), to = floats(bytes);
-  return repeated(budget, [&] { std::memcpy(to.data_ptr(), from.const_data_ptr(), from.nbytes()); }, [&] { from.add_(1); });
+  return repeated(budget, 1, [&] { std::memcpy(to.data_ptr(), from.const_data_ptr(), from.nbytes()); }, [&] { from.add_(1); });
 }
 
 LaunchSeconds measure_launch(Seconds budget) {
@@ -132,7 +138,7 @@ LaunchSeconds measure_launch(Seconds budget) {
 
 CompanyTimes steps_in_company(const Job& job, const Dataset& data, Board& board, int rank, Seconds budget) {
   TrainingPasses passes(job, data);
-  return in_company(board, rank, budget, [&] { passes.run(); });
+  return in_company(board, rank, job.workers.front().threads, budget, [&] { passes.run(); });
 }
 
 LoadTimes loads_in_company(int threads, Board& board, int rank, Seconds budget) {
@@ -140,8 +146,8 @@ LoadTimes loads_in_company(int threads, Board& board, int rank, Seconds budget) 
   const c10::NoGradGuard guard;
   Loads loads;
   const Seconds half{budget.value / 2};
-  auto compute = in_company(board, rank, half, [&] { loads.compute(); });
-  return {std::move(compute), in_company(board, rank, half, [&] { loads.memory(); })};
+  auto compute = in_company(board, rank, threads, half, [&] { loads.compute(); });
+  return {std::move(compute), in_company(board, rank, threads, half, [&] { loads.memory(); })};
 }
 
 BesideTimes beside_collective(Communicator& group, std::int64_t bytes, int threads, Board& board, int rank, Seconds budget) {

@@ -31,8 +31,10 @@ struct LaunchSeconds {
 LaunchSeconds measure_launch(Seconds budget);
 
 /// Times of one process by itself while the others do nothing, which process 0 alone has, and of the same beside the others doing it too. Blocks of both by turns, so that drift hits both alike.
+/// `core`: the same in seconds of a core, where one thread does it all; then what they lose to each other is not what others take from all of them.
 struct CompanyTimes {
   std::vector<double> alone, together;
+  std::vector<double> alone_core, together_core;
 };
 
 /// Training steps of the job's network, each after all have met. Collective: all processes of the board.

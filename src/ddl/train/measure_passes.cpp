@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <ctime>
 #include <limits>
 #include <set>
 #include <utility>
@@ -25,6 +24,7 @@
 #include "ddl/nn/model.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/autocast.h"
+#include "ddl/train/core_clock.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/job_network.h"
 #include "ddl/train/objective.h"
@@ -69,10 +69,7 @@ struct Clock {
 
   Nanoseconds read() const {
     device.synchronize();
-    if (!core) return now();
-    timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<Nanoseconds>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+    return time_of(core);
   }
 };
 

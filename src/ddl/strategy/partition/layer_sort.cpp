@@ -43,6 +43,12 @@ std::string options_of(const Layer& layer) {
   return options.empty() ? "" : "[" + join(options, ",") + "]";
 }
 
+/// Whether the layer works on maps whose channels lie last, where kernels are fast: another thing to compute than maps that lie one after the other.
+bool has_channels_last(const ModelGraph& graph, const Layer& layer) {
+  const auto is_map = [](const Layer& each) { return each.shape.size() == 3; };
+  return (is_map(layer) || std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](int input) { return is_map(graph.layers[at(input)]); })) && has_wide_convolutions(graph);
+}
+
 }  // namespace
 
 std::string_view name(LayerKind kind) { return kNames.at(static_cast<std::size_t>(kind)); }
@@ -55,6 +61,7 @@ std::string layer_sort(const ModelGraph& graph, std::size_t number, const std::v
   const auto parameter = [&](const char* whose, const ParameterSpec& spec) { text += fmt::format(" {} {}{}", whose, to_string(spec.shape), spec.trainable ? "" : " fixed"); };
   for (const auto& spec : layer.parameters) parameter("own", spec);
   for (const auto& from : layer.borrowed) parameter("tied", spec_of(graph, from));
+  if (has_channels_last(graph, layer)) text += " channels last";
   return text;
 }
 
@@ -67,10 +74,11 @@ std::string loss_sort(const ModelGraph& graph) {
 std::string layer_family(const ModelGraph& graph, std::size_t number) {
   const auto& layer = graph.layers[number];
   std::string family(name(layer.kind));
-  if (layer.kind != LayerKind::conv2d) return family;
-  if (layer.attributes.groups > 1) return family + (layer.attributes.groups == layer.shape.front() ? " depthwise" : " grouped");
+  const char* const lies = has_channels_last(graph, layer) ? " channels last" : "";
+  if (layer.kind != LayerKind::conv2d) return family + lies;
+  if (layer.attributes.groups > 1) return family + (layer.attributes.groups == layer.shape.front() ? " depthwise" : " grouped") + lies;
   const auto& kernel = layer.attributes.kernel;
-  return fmt::format("{} {}x{}", family, kernel.height, kernel.width);
+  return fmt::format("{} {}x{}{}", family, kernel.height, kernel.width, lies);
 }
 
 LayerWork layer_work(const ModelGraph& graph, std::size_t number, const std::vector<bool>& learns) {
