@@ -106,15 +106,15 @@ struct Meeting {
 };
 
 /// Which tasks meet: a task that is a message with each of several workers is in several meetings.
-struct Meetings {
+struct MeetingTable {
   std::vector<Meeting> all;
   std::vector<std::vector<std::vector<int>>> of;  ///< by actor and task
 };
 
-Meetings meetings_of(const Plan& plan, const std::vector<Actor>& actors) {
-  const auto numbers = meetings(plan);
+MeetingTable meetings_of(const Plan& plan, const std::vector<Actor>& actors) {
+  const auto numbers = meetings(plan).numbers;
   const bool by_worker = actors.size() != plan.roles.size() || actors.size() == at(plan.workers());
-  Meetings out;
+  MeetingTable out;
   std::map<std::tuple<int, int, int>, int> known;
   for (std::size_t a = 0; a < actors.size(); ++a) {
     const auto& actor = actors[a];
@@ -410,7 +410,7 @@ class Simulation {
   const StepCosts& costs_;
   int steps_, first_step_;
   FairShare shares_;
-  Meetings meetings_;
+  MeetingTable meetings_;
   std::vector<RoleGraph> graphs_;
   std::vector<std::size_t> first_node_;
   std::vector<int> open_;

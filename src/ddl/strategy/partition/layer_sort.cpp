@@ -15,9 +15,9 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 const ParameterSpec& spec_of(const ModelGraph& graph, const Borrowed& from) { return graph.layers[at(from.layer)].parameters[at(from.parameter)]; }
 
 /// In the order of LayerKind.
-constexpr std::array<std::string_view, 28> kNames{"input",     "conv2d",         "batch_norm2d", "layer_norm", "relu",      "relu6",     "gelu",   "tanh", "sigmoid", "max_pool2d",
+constexpr std::array<std::string_view, 29> kNames{"input",     "conv2d",         "batch_norm2d", "layer_norm", "relu",      "relu6",     "gelu",   "tanh", "sigmoid", "max_pool2d",
                                                   "average_pool2d", "adaptive_average_pool2d", "flatten", "linear", "add", "concatenate", "scale", "dropout", "embedding", "positions",
-                                                  "attention", "lstm",           "wait",         "script",     "exchange",  "bias",      "batch_moments", "batch_normalise"};
+                                                  "attention", "lstm",           "wait",         "script",     "exchange",  "bias",      "batch_moments", "merge_moments", "batch_normalise"};
 static_assert(kNames.size() == static_cast<std::size_t>(LayerKind::batch_normalise) + 1);
 
 /// What a kind needs beyond shapes.
