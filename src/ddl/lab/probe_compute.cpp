@@ -60,7 +60,9 @@ Case make_case(const ComputeProbe& probe, const ProbedNetwork& network, const st
   // Of what is made up, only times are looked at: it need not converge, but must not diverge.
   put("learning_rate", "1e-6");
   put("store", "none");
-  return {network, precision, batch, resolve(settings)};
+  Case made{network, precision, batch, resolve(settings)};
+  check_experiment(made.experiment, 0);
+  return made;
 }
 
 /// What is the same of entries that take each other's place.
@@ -140,7 +142,7 @@ Json measure_case(const Case& each, Seconds budget) {
   return {{"clock", passes.core_time() ? "core" : "wall"}, {"waited", rounded(waited / wall)}, {"passes", all.passes.size()}, {"pass_ms", millis(times.whole)},
           {"forward_ms", millis(total(times.forward) + times.loss_forward)}, {"backward_ms", millis(total(times.backward) + times.loss_backward)}, {"copy_us", micros(times.copy)},
           {"update_us", micros(times.update)}, {"parameter_bytes", passes.parameter_bytes()}, {"loader_us", micros(passes.loader_seconds())}, {"step", step},
-          {"correction", rounded(median_of(all.steps, &StepTimes::whole) / median_of(all.passes, &PassTimes::whole))}, {"layers", layers_json(passes.graph(), times, shares)}};
+          {"correction", rounded(median(all.ratios))}, {"layers", layers_json(passes.graph(), times, shares)}};
 }
 
 /// Of the logarithms, so that it is a ratio: what varies by a tenth does so whatever it takes.

@@ -226,6 +226,7 @@ bool cuts_by_time(const Job& job) {
 }
 
 std::vector<double> shares_of_job(const Job& job, const SampleShape& shape, Seconds budget) {
+  TestDeath(0).at("measure");
   at::set_num_threads(job.workers.front().threads);
   install_allocator(kernels(job) == Kernels::fast);
   const auto graph = make_model(job.model, shape);

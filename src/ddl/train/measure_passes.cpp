@@ -296,8 +296,10 @@ PassesAndSteps run_by_turns(TrainingPasses& passes, Seconds budget, std::size_t 
     while (seconds(now() - from) < kBlock);
   };
   do {
-    block([&] { all.passes.push_back(passes.run()); });
-    block([&] { all.steps.push_back(passes.step()); });
+    std::vector<double> here, there;
+    block([&] { here.push_back(all.passes.emplace_back(passes.run()).whole); });
+    block([&] { there.push_back(all.steps.emplace_back(passes.step()).whole); });
+    all.ratios.push_back(median(there) / median(here));
   } while (all.passes.size() < least || all.steps.size() < least || seconds(now() - begin) < budget.value);
   return all;
 }

@@ -65,6 +65,7 @@ PassTimes typical(std::vector<PassTimes> passes);
 struct PassesAndSteps {
   std::vector<PassTimes> passes;
   std::vector<StepTimes> steps;
+  std::vector<double> ratios;  ///< of each turn: its steps over its passes, medians, so that drift is in both
 };
 /// Until `budget` is over, no fewer than `least` of each, after two of each to warm up.
 PassesAndSteps run_by_turns(TrainingPasses& passes, Seconds budget, std::size_t least = 5);
