@@ -93,6 +93,14 @@ TEST(PredictStep, ThousandsOfWorkersTakeASecond) {
   EXPECT_LT(seconds([&] { EXPECT_GT(predicted({"data", 100'000, 200'000, "resnet50", "a100-80gb", "tf32", {3, 224, 224, 1000}, Engine::closed}).seconds, 0); }), 1.0);
 }
 
+TEST(Machines, AreFoundByWhatPeopleCallThem) {
+  EXPECT_EQ(find_machine("h100").value("name", ""), "h100-80gb");
+  EXPECT_EQ(find_machine("H100-80GB").value("name", ""), "h100-80gb");
+  EXPECT_EQ(find_machine("A100").value("name", ""), "a100-80gb");
+  EXPECT_EQ(find_machine("k80").value("name", ""), "k80");
+  for (const auto* name : {"", "k8", "h1", "a1000"}) EXPECT_THROW(find_machine(name), Error) << name;
+}
+
 TEST(PredictStep, AProfileWithoutATermNamesIt) {
   auto machine = find_machine("v100-16gb");
   machine["device"].erase("memory_bandwidth");

@@ -1,6 +1,7 @@
 #include "ddl/predict/datasheet/library.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include "ddl/core/error.h"
@@ -65,6 +66,19 @@ Json find_machine(const std::string& name) {
   if (fs::is_regular_file(name, ignored)) return read_machine(name);
   if (const auto path = path_of(".", name); !path.empty()) return read_machine(path);
   const auto known = shipped_machines();
+  std::string small = name, chosen;
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  double most = 0;
+  for (const auto& each : known) {
+    if (each == small) return read_machine(path_of(".", each));
+    // A whole word: k8 is no K80.
+    if (small.empty() || !each.starts_with(small + "-")) continue;
+    if (const double memory = term_or(read_machine(path_of(".", each)), "device.memory_bytes", 0); memory > most) {
+      most = memory;
+      chosen = each;
+    }
+  }
+  if (!chosen.empty()) return read_machine(path_of(".", chosen));
   throw Error(Code::not_found, fmt::format("[machine] no profile of that name; got '{}'{}, expected a file or one of: {}", name, did_you_mean(name, known), join(known, " ")));
 }
 

@@ -14,7 +14,7 @@ namespace ddl {
 std::vector<std::string> machine_folders();
 /// Names of the profiles there.
 std::vector<std::string> shipped_machines();
-/// By name, or by path where there is a file. Errors: not_found, with the nearest name; those of read_machine().
+/// By name, or by path where there is a file; capitals do not matter, and a beginning that one name alone has (`h100`) stands for it, of several the one with the most memory. Errors: not_found, with the nearest name; those of read_machine().
 Json find_machine(const std::string& name);
 /// A file of stacks/. Errors: not_found with the names that there are; corrupt.
 Json find_stack(const std::string& name);
