@@ -111,9 +111,9 @@ TEST(ParameterServer, OneVoteStopsAllWorkers) {
 }
 
 TEST(ParameterServer, ALossThatIsNotFiniteEndsAllWorkers) {
-  // Who has not heard by the time that the others have gone is told who went.
+  // Who has not heard by the time that the others have gone is told who went; where threads are slow to be run that may be in the broadcast before the first step, which the others are through with.
   for (const auto* form : {"parameter-server[servers=2]", "parameter-server[async]"})
-    expect_all_end_of_a_loss_that_is_not_finite({"lenet", form, 6, 50}, 3, {"loss is not finite at step", "lost worker", "the server of worker"});
+    expect_all_end_of_a_loss_that_is_not_finite({"lenet", form, 6, 50}, 3, {"loss is not finite at step", "lost worker", "the server of worker", "it left the group"});
 }
 
 // A worker that gives up in the middle of a step is named to all others, be it one with a server or one without, and whoever of the others goes first because of it.
