@@ -18,7 +18,7 @@ Json span(int rank, const char* stream, double begin, double end) {
 }
 
 TEST(Export, KnowsItsFormats) {
-  EXPECT_EQ(builtin_exporters().names(), (std::vector<std::string>{"json", "csv", "csv-summary", "chrome", "perfetto", "hta"}));
+  EXPECT_EQ(builtin_exporters().names(), (std::vector<std::string>{"json", "csv", "csv-summary", "chrome", "perfetto", "hta", "chakra"}));
 }
 
 TEST(Export, JsonIsTheRecord) {
