@@ -5,14 +5,14 @@ usage: probe_compute_test.py PATH-OF-DDLBENCH PATH-OF-MEASURED_DUMP [unittest ar
 import json
 import os
 import pathlib
-import shutil
 import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
+
+import probe_case
 
 BINARY = pathlib.Path(sys.argv[1]).resolve()
 DUMP = pathlib.Path(sys.argv[2]).resolve()
@@ -20,24 +20,8 @@ PARTS = ("compute", "optimizer", "memory", "contention", "jitter", "launch")
 TINY = ["--budget", "20ms"]
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddlbench-probe-compute-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.machine = self.folder / "config/machine.json"
-        self.environment = {**os.environ, "DDLBENCH_MACHINE": str(self.machine)}
-        self.shm_before = set(os.listdir("/dev/shm"))
-
-    def tearDown(self):
-        self.assertEqual(set(os.listdir("/dev/shm")) - self.shm_before, set())
-
-    def run_it(self, *arguments, code=0):
-        done = subprocess.run([BINARY, "probe", "compute", *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=500, env=self.environment)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done
-
-    def document(self, *arguments, code=0):
-        return json.loads(self.run_it(*arguments, "--json", code=code).stdout)
+class Case(probe_case.Case):
+    command = [BINARY, "probe", "compute"]
 
     def profile(self):
         return json.loads(self.machine.read_text())

@@ -9,9 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
+
+import probe_case
 
 BINARY = pathlib.Path(sys.argv[1]).resolve()
 QUICK = ["--synthetic", "--train-samples", "640", "--test-samples", "200", "--model", "lenet", "--batch", "64", "--no-evaluate"]
@@ -31,24 +32,8 @@ def children(pid):
     return found
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddlbench-probe-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.machine = self.folder / "config/machine.json"
-        self.environment = {**os.environ, "DDLBENCH_MACHINE": str(self.machine)}
-        self.shm_before = set(os.listdir("/dev/shm"))
-
-    def tearDown(self):
-        self.assertEqual(set(os.listdir("/dev/shm")) - self.shm_before, set())
-
-    def run_it(self, *arguments, code=0):
-        done = subprocess.run([BINARY, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=300, env=self.environment)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done
-
-    def document(self, *arguments, code=0):
-        return json.loads(self.run_it(*arguments, "--json", code=code).stdout)
+class Case(probe_case.Case):
+    command = [BINARY]
 
 
 class Probing(Case):

@@ -27,7 +27,7 @@ namespace {
 struct Options {
   Output output;
   std::string file, machine, engine = "auto";
-  std::string per_node;
+  int per_node = 0;  ///< 0: the profile's
   std::unique_ptr<ExperimentFlags> flags;
 };
 
@@ -87,15 +87,14 @@ Point predict_one(const Settings& settings, const std::string& workers, const Js
     const auto plan = plan_job(job, graph);
     if (plan.shares() > job.batch) throw Error(Code::invalid_argument, fmt::format("more workers than samples of a batch; got {} of a batch of {}", plan.shares(), job.batch));
     const auto part = graph_of(plan, graph, 0);
-    const int per_node = options.per_node.empty() ? 0 : std::stoi(options.per_node);
     if (is_measured(machine)) {
-      const MeasuredMachine source(machine, setup_of(job, per_node));
+      const MeasuredMachine source(machine, setup_of(job, options.per_node));
       const auto samples = (job.batch + plan.shares() - 1) / plan.shares();
       point.found = predict_step({plan, part, job.strategy, job.batch, source, source.uncertainty(0, part, (samples + plan.micro_batches - 1) / plan.micro_batches), engine_of(options.engine), true});
       point.fits = point.found->most.total() <= total_memory();
     } else {
       const auto optimizer = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay});
-      const auto source = datasheet_source(machine, job.precision, optimizer->state_tensors(), per_node);
+      const auto source = datasheet_source(machine, job.precision, optimizer->state_tensors(), options.per_node);
       point.found = predict_step({plan, part, job.strategy, job.batch, *source, kDatasheetSigma, engine_of(options.engine)});
       point.fits = static_cast<double>(point.found->most.total()) <= term(machine, "device.memory_bytes");
     }

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "ddl/core/error.h"
+#include "ddl/plan/bucket_events.h"
 
 namespace ddl {
 namespace {
@@ -128,7 +128,8 @@ class Run {
       }
       if (asynchronous_ && !queue.empty()) edge(base + at(queue.back()), base + at(queue.front()), 1);
     }
-    std::optional<Events> events;  // a role without reductions raises none
+    // Backward raises its events while it runs: one counts once the last backward of its stage may have run. A role without reductions raises none.
+    std::optional<BucketEvents> events;
     for (std::size_t t = 0; t < role.tasks.size(); ++t) {
       const auto& task = role.tasks[t];
       for (const int other : task.after)
@@ -144,34 +145,6 @@ class Run {
       if (communicates(task) && alone) ++open_[node_[base + t]];  // nobody meets it
     }
   }
-
-  /// Backward raises its events while it runs: one counts once the last backward of its stage may have run.
-  class Events {
-   public:
-    Events(const Plan& plan, const Role& role) : role_(role), last_backward_(plan.stages.size(), kNone) {
-      const bool every_pass = std::any_of(role.buckets.begin(), role.buckets.end(), [](const Bucket& bucket) { return bucket.every_pass; });
-      for (std::size_t t = 0; t < role.tasks.size(); ++t) {
-        const auto& task = role.tasks[t];
-        if (task.kind != TaskKind::backward && task.kind != TaskKind::backward_weight) continue;
-        last_backward_[at(task.stage)] = static_cast<int>(t);
-        if (every_pass) backwards_[{task.stage, task.micro_batch}] = static_cast<int>(t);
-      }
-    }
-
-    /// The task that raises what `task` waits for, or kNone.
-    int raised_by(const Task& task) const {
-      const auto& bucket = role_.buckets[at(task.waits_for)];
-      if (bucket.stage == kNone) return *std::max_element(last_backward_.begin(), last_backward_.end());
-      if (!bucket.every_pass) return last_backward_[at(bucket.stage)];
-      const auto found = backwards_.find({bucket.stage, task.micro_batch});
-      return found == backwards_.end() ? kNone : found->second;
-    }
-
-   private:
-    const Role& role_;
-    std::vector<int> last_backward_;                  ///< by stage
-    std::map<std::pair<int, int>, int> backwards_;    ///< by stage and micro-batch, where a bucket is complete after each
-  };
 
   const Plan& plan_;
   bool asynchronous_;

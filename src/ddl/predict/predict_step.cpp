@@ -1,18 +1,17 @@
 #include "ddl/predict/predict_step.h"
 
 #include <algorithm>
-#include <cmath>
+#include <tuple>
 
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/predict/closed/price_plan.h"
+#include "ddl/predict/interval.h"
 #include "ddl/predict/step/simulate_step.h"
 
 namespace ddl {
 namespace {
 
-/// 90 % of a normal distribution, and a little for tails that are longer (docs/validation.md).
-constexpr double kSigmas = 1.9;
 /// About a second of the simulator.
 constexpr std::size_t kMostTasks = 1'500'000;
 
@@ -75,9 +74,7 @@ StepPrediction predict_step(const PredictionInput& input) {
   } else {
     simulate(input, out);
   }
-  const double wide = std::exp(kSigmas * input.sigma);
-  out.low = out.seconds / wide;
-  out.high = out.seconds * wide;
+  std::tie(out.low, out.high) = interval_of(out.seconds, input.sigma);
   int workers = 0;
   for (std::size_t r = 0; r < out.roles.size(); ++r) {
     const auto& role = input.plan.roles[r];

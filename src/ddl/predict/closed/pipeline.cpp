@@ -74,21 +74,7 @@ PricedStep price_pipeline(const std::string& schedule, int chunks, int micro_bat
   const double passes = schedule == "gpipe"  ? gpipe_seconds(workers, m)
                         : schedule == "1f1b" ? one_f_one_b_seconds(workers, m)
                                              : published_seconds(known, chunks, micro_batches, workers);
-  PricedStep out;
-  // The first worker's backward is the last; the others have what comes before it for their gradients.
-  double tail = 0, left = 0;
-  for (const auto& own : workers) {
-    tail = std::max(tail, exposed(own) + own.update + own.harness + own.load - left);
-    left += own.backward + own.exchange_backward + own.send_backward;
-  }
-  out.seconds = passes + tail;
-  for (const auto& own : workers) {
-    auto ledger = price_replica(own, micro_batches).workers[0];
-    ledger[Cause::bubble] = std::max(0.0, out.seconds - ledger.wall);
-    ledger.wall = std::max(out.seconds, ledger.wall);
-    out.workers.push_back(ledger);
-  }
-  return out;
+  return price_after_passes(passes, micro_batches, workers);
 }
 
 }  // namespace ddl

@@ -41,24 +41,26 @@ PricedStep price_replica(const WorkerTerms& terms, int micro_batches) {
   return {ledger.wall, {ledger}};
 }
 
-PricedStep price_layers(const std::vector<WorkerTerms>& workers) {
-  PricedStep out;
-  for (const auto& own : workers) out.seconds += own.pass() + own.send_forward + own.send_backward;
-  double tail = 0;
-  // The first worker's backward is the last: what the others do after theirs is over by then, unless it takes longer.
-  double left = 0;
-  for (std::size_t s = 0; s < workers.size(); ++s) {
-    tail = std::max(tail, exposed(workers[s]) + workers[s].update + workers[s].harness + workers[s].load - left);
-    left += workers[s].backward + workers[s].exchange_backward + workers[s].send_backward;
-  }
-  out.seconds += tail;
+PricedStep price_after_passes(double passes, int micro_batches, const std::vector<WorkerTerms>& workers) {
+  double tail = 0, left = 0;
   for (const auto& own : workers) {
-    Ledger ledger = price_replica(own, 1).workers[0];
+    tail = std::max(tail, exposed(own) + own.update + own.harness + own.load - left);
+    left += own.backward + own.exchange_backward + own.send_backward;
+  }
+  PricedStep out{passes + tail, {}};
+  for (const auto& own : workers) {
+    auto ledger = price_replica(own, micro_batches).workers[0];
     ledger[Cause::bubble] = std::max(0.0, out.seconds - ledger.wall);
     ledger.wall = std::max(out.seconds, ledger.wall);
     out.workers.push_back(ledger);
   }
   return out;
+}
+
+PricedStep price_layers(const std::vector<WorkerTerms>& workers) {
+  double passes = 0;
+  for (const auto& own : workers) passes += own.pass() + own.send_forward + own.send_backward;
+  return price_after_passes(passes, 1, workers);
 }
 
 }  // namespace ddl

@@ -109,17 +109,18 @@ class GptPricing {
     return {own_.host_forward + more, own_.host_backward + more + full_ * (own_.host_forward + more)};
   }
 
+  /// The package's own where it is not the table's.
+  double words() const { return own_.vocabulary > 0 ? own_.vocabulary : w_.vocabulary; }
   bool misaligned() const { return own_.vocabulary > 0 && w_.tensor == 1; }
   double words_here() const {
-    const double words = own_.vocabulary > 0 ? own_.vocabulary : w_.vocabulary;
-    return misaligned() ? words : std::ceil(words / w_.tensor / 128) * 128;
+    return misaligned() ? words() : std::ceil(words() / w_.tensor / 128) * 128;
   }
 
   /// Logits and their loss.
   Both logits() const {
-    const double words = words_here(), reached = misaligned() ? own_.misaligned_vocabulary : 1;
-    return {gemm(rows_, words, w_.hidden, 1, reached) + pass(0.6 * own_.loss_bytes * rows_ * words + 2 * value_) + 3 * k_.all_reduce_in_node(gpu_, 4 * rows_, w_.tensor),
-            gemm(rows_, w_.hidden, words, 1, reached) + gemm(words, w_.hidden, rows_, 1, reached) + pass(0.4 * own_.loss_bytes * rows_ * words + 3 * value_) + k_.all_reduce_in_node(gpu_, value_, w_.tensor)};
+    const double here = words_here(), reached = misaligned() ? own_.misaligned_vocabulary : 1;
+    return {gemm(rows_, here, w_.hidden, 1, reached) + pass(0.6 * own_.loss_bytes * rows_ * here + 2 * value_) + 3 * k_.all_reduce_in_node(gpu_, 4 * rows_, w_.tensor),
+            gemm(rows_, w_.hidden, here, 1, reached) + gemm(here, w_.hidden, rows_, 1, reached) + pass(0.4 * own_.loss_bytes * rows_ * here + 3 * value_) + k_.all_reduce_in_node(gpu_, value_, w_.tensor)};
   }
 
   double embed() const { return pass(10 * value_) + k_.all_reduce_in_node(gpu_, value_, w_.tensor); }
@@ -138,7 +139,7 @@ class GptPricing {
   /// Of the stage that has most.
   double parameters() const {
     const double h = w_.hidden;
-    return w_.layers / w_.pipeline * ((4 * h * h + 2 * w_.ffn * h) / w_.tensor + 9 * h) + (own_.vocabulary > 0 ? own_.vocabulary : w_.vocabulary) * h / w_.tensor;
+    return w_.layers / w_.pipeline * ((4 * h * h + 2 * w_.ffn * h) / w_.tensor + 9 * h) + words() * h / w_.tensor;
   }
 
   double gradients(double backward) const {
@@ -152,7 +153,7 @@ class GptPricing {
 
   double tied() const {
     if (w_.pipeline <= 1) return 0;
-    const double bytes = own_.gradient_bytes * (own_.vocabulary > 0 ? own_.vocabulary : w_.vocabulary) * w_.hidden / w_.tensor;
+    const double bytes = own_.gradient_bytes * words() * w_.hidden / w_.tensor;
     return spans_nodes() ? bytes / (gpu_.network * k_.all_reduce.network_bandwidth) : k_.all_reduce_in_node(gpu_, bytes, 2);
   }
 

@@ -82,6 +82,13 @@ Json find_machine(const std::string& name) {
   throw Error(Code::not_found, fmt::format("[machine] no profile of that name; got '{}'{}, expected a file or one of: {}", name, did_you_mean(name, known), join(known, " ")));
 }
 
+std::optional<Json> stack_with(const std::string& name, const char* part) {
+  const auto path = name.empty() ? std::string() : path_of("stacks", name);
+  if (path.empty()) return std::nullopt;
+  auto stack = parse_json(read_file(path), path);
+  return stack.contains(part) ? std::optional(std::move(stack)) : std::nullopt;
+}
+
 Json find_stack(const std::string& name) {
   const auto path = path_of("stacks", name);
   if (path.empty()) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ Json find_machine(const std::string& name);
 /// A file of stacks/. Errors: not_found with the names that there are; corrupt.
 Json find_stack(const std::string& name);
 std::vector<std::string> shipped_stacks();
+/// The one of that name, where there is one that says anything of `part` ("gpt", "images").
+std::optional<Json> stack_with(const std::string& name, const char* part);
 /// Tables of measured runs, in tables/.
 std::vector<std::string> shipped_tables();
 /// The path of a table by its name, or the path itself where there is a file. Errors: not_found with the names that there are.

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "ddl/core/error.h"
+#include "ddl/plan/bucket_events.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
 #include "ddl/plan/peers.h"
@@ -43,18 +44,6 @@ void connect(RoleGraph& graph, int from, int to) {
   ++graph.open[at(to)];
 }
 
-/// The backward that raises a bucket's event for a micro-batch.
-int raiser(const Role& role, const Bucket& bucket, int micro_batch) {
-  int last = kNone;
-  for (std::size_t t = 0; t < role.tasks.size(); ++t) {
-    const auto& task = role.tasks[t];
-    if (task.kind != TaskKind::backward && task.kind != TaskKind::backward_weight) continue;
-    if (bucket.stage != kNone && task.stage != bucket.stage) continue;
-    if (!bucket.every_pass || task.micro_batch == micro_batch) last = static_cast<int>(t);
-  }
-  return last;
-}
-
 RoleGraph graph_of(const Plan& plan, int number, const StepCosts& costs) {
   const auto& role = plan.roles[at(number)];
   RoleGraph graph;
@@ -76,6 +65,7 @@ RoleGraph graph_of(const Plan& plan, int number, const StepCosts& costs) {
     for (std::size_t k = 1; k < queue.size(); ++k) connect(graph, queue[k - 1], queue[k]);
     graph.queue_ends.emplace_back(queue.front(), queue.back());
   }
+  const BucketEvents events(plan, role);
   std::map<std::tuple<int, int>, Raise> raises;  // by backward and bucket
   for (int t = 0; t < graph.tasks; ++t) {
     const auto& task = role.tasks[at(t)];
@@ -87,7 +77,7 @@ RoleGraph graph_of(const Plan& plan, int number, const StepCosts& costs) {
     for (const int other : task.after) connect(graph, other, t);
     if (task.waits_for == kNone) continue;
     const auto& bucket = role.buckets[at(task.waits_for)];
-    const int backward = raiser(role, bucket, task.micro_batch);
+    const int backward = events.raised_by(task);
     if (backward == kNone) throw Error(Code::invalid_argument, fmt::format("[simulate] {}: nothing raises the event that '{}' waits for", role.name, task.label));
     auto& raise = raises[{backward, task.waits_for}];
     // Of a bucket of several stages nobody knows when the others' parts are there but that they are by then.

@@ -29,7 +29,7 @@ Estimate estimate_row(const MeasuredRow& row);
 Estimate estimate_gpt(const MeasuredRow& row);
 Estimate estimate_images(const MeasuredRow& row);
 
-/// 90 % of such predictions lie within: exp(-+ 1.9 sigma), since their tails are longer than a normal distribution's (docs/validation.md).
+/// interval_of() its time (predict/interval.h).
 std::pair<double, double> interval_of(const Estimate& estimate);
 
 /// Floating-point operations of a step, forward and backward: what `time = FLOPs / (devices x constant)` is of. Errors: as estimate_row().

@@ -10,12 +10,7 @@ namespace {
 
 /// Packages by the first word of their name; one that nobody has measured costs what Megatron does.
 Json stack_of(const std::string& stack, std::vector<std::string>& notes) {
-  const auto name = stack.substr(0, stack.find('/'));
-  for (const auto& known : shipped_stacks())
-    if (known == name) {
-      auto found = find_stack(name);
-      if (found.contains("gpt")) return found;
-    }
+  if (auto found = stack_with(stack.substr(0, stack.find('/')), "gpt")) return *std::move(found);
   notes.push_back(fmt::format("stack '{}' has no profile; taken for megatron", stack));
   return find_stack("megatron");
 }

@@ -21,33 +21,28 @@ struct Described {
   std::vector<std::string> notes = {};
 };
 
-bool has_images(const std::string& name) {
-  const auto known = shipped_stacks();
-  return std::find(known.begin(), known.end(), name) != known.end() && find_stack(name).contains("images");
-}
-
 bool pipelined(const MeasuredRow& row) { return row.pp > 1 || !row.stages.empty() || row.strategy == "pipeline"; }
 
 /// package/library by that name, or by the package alone. Of those that nobody has measured, what is staged through a host's memory costs what Intel MPI does, what is NCCL what its wires say, and
 /// pipelines what torchgpipe's do.
-std::string stack_name(const MeasuredRow& row, std::vector<std::string>& notes) {
+Json stack_of(const MeasuredRow& row, std::vector<std::string>& notes) {
   auto name = row.stack;
   std::replace(name.begin(), name.end(), '/', '-');
   const auto package = row.stack.substr(0, row.stack.find('/'));
   const bool host_staged = row.stack.find("nccl") == std::string::npos && (row.stack.find("mpi") != std::string::npos || row.stack.find("gloo") != std::string::npos);
   const auto near = pipelined(row) ? "torchgpipe" : host_staged ? "horovod-intelmpi" : "horovod-nccl";
   for (const auto& known : {name, package})
-    if (!known.empty() && has_images(known)) {
+    if (auto found = stack_with(known, "images")) {
       if (known == "horovod-nccl") notes.emplace_back("horovod over NCCL with RDMA was not measured: its terms are judgement");
-      return known;
+      return *std::move(found);
     }
   notes.push_back(fmt::format("stack '{}' has no profile; taken for {}", row.stack, near));
-  return near;
+  return find_stack(near);
 }
 
 Described described(const MeasuredRow& row) {
   Described out{row, find_machine(row.device), {}, row.precision.empty() ? "fp32" : row.precision};
-  out.stack = find_stack(stack_name(row, out.notes));
+  out.stack = stack_of(row, out.notes);
   out.per_node = row.devices_per_node > 0 ? row.devices_per_node : static_cast<int>(term(out.machine, "node.devices"));
   out.launch = term_or(out.machine, "device.operator_us", term(out.stack, "images.operator_us")) * 1e-6;
   return out;

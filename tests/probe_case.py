@@ -1,0 +1,31 @@
+"""What the probes' tests share: a folder, a machine profile in it, and nothing left in /dev/shm."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+
+class Case(unittest.TestCase):
+    #: what each command begins with: the binary, and words of the command
+    command = []
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddlbench-probe-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.machine = self.folder / "config/machine.json"
+        self.environment = {**os.environ, "DDLBENCH_MACHINE": str(self.machine)}
+        self.shm_before = set(os.listdir("/dev/shm"))
+
+    def tearDown(self):
+        self.assertEqual(set(os.listdir("/dev/shm")) - self.shm_before, set())
+
+    def run_it(self, *arguments, code=0):
+        done = subprocess.run([*self.command, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=500, env=self.environment)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def document(self, *arguments, code=0):
+        return json.loads(self.run_it(*arguments, "--json", code=code).stdout)
