@@ -9,17 +9,9 @@
 #include "ddl/core/text.h"
 #include "ddl/core/units.h"
 #include "ddl/lab/config_values.h"
+#include "ddl/lab/predict_job.h"
 #include "ddl/measure/clock.h"
-#include "ddl/measure/memory.h"
 #include "ddl/nn/model.h"
-#include "ddl/predict/datasheet/library.h"
-#include "ddl/predict/datasheet/machine_source.h"
-#include "ddl/predict/machine.h"
-#include "ddl/predict/measured/measured_machine.h"
-#include "ddl/predict/predict_step.h"
-#include "ddl/strategy/split_parts.h"
-#include "ddl/train/optimizer.h"
-#include "ddl/train/plan_job.h"
 
 namespace ddl {
 namespace {
@@ -41,38 +33,10 @@ std::vector<std::string> groups_of_workers(const std::string& text) {
 /// One experiment of a curve.
 struct Point {
   Experiment experiment;
-  std::optional<StepPrediction> found;
+  std::optional<JobPrediction> found;
   std::string reason;  ///< why there is none
-  bool fits = true;
   int workers() const { return static_cast<int>(experiment.job.workers.size()); }
 };
-
-bool is_measured(const Json& machine) { return machine.contains("compute") && !machine["compute"].empty(); }
-
-/// Workers of one host, or so many a host.
-MeasuredSetup setup_of(const Job& job, int per_host) {
-  MeasuredSetup setup;
-  setup.workers.clear();
-  for (std::size_t w = 0; w < job.workers.size(); ++w) setup.workers.push_back({job.workers[w].threads, per_host > 0 ? static_cast<int>(w) / per_host : 0});
-  setup.network = to_string(job.model);
-  setup.dataset = job.dataset;
-  setup.precision = job.precision;
-  setup.kernels = job.kernels;
-  setup.optimizer = job.optimizer.name;
-  setup.transport = job.transport;
-  setup.collective = job.collective;
-  return setup;
-}
-
-/// The profile asked for, or this machine's own.
-Json machine_of(const std::string& asked) {
-  if (!asked.empty()) return find_machine(asked);
-  const auto own = default_machine_path();
-  std::error_code ignored;
-  if (own.empty() || !std::filesystem::exists(own, ignored))
-    throw Error(Code::not_found, "[predict] nothing was measured of this machine yet; got no --machine, expected one of ddlbench list machines, or ddlbench probe compute first");
-  return read_machine(own);
-}
 
 Engine engine_of(const std::string& word) { return word == "closed" ? Engine::closed : word == "simulated" ? Engine::simulated : Engine::automatic; }
 
@@ -80,24 +44,10 @@ Point predict_one(const Settings& settings, const std::string& workers, const Js
   auto own = settings;
   const auto known = own.find("workers");
   own["workers"] = {workers, known == own.end() ? "--workers" : known->second.origin};
-  Point point{resolve(own), {}, "", true};
+  Point point{resolve(own), {}, ""};
   const auto& job = point.experiment.job;
   try {
-    const auto graph = make_model(job.model, dataset_shape(job.dataset, job.synthetic));
-    const auto plan = plan_job(job, graph);
-    if (plan.shares() > job.batch) throw Error(Code::invalid_argument, fmt::format("more workers than samples of a batch; got {} of a batch of {}", plan.shares(), job.batch));
-    const auto part = graph_of(plan, graph, 0);
-    if (is_measured(machine)) {
-      const MeasuredMachine source(machine, setup_of(job, options.per_node));
-      const auto samples = (job.batch + plan.shares() - 1) / plan.shares();
-      point.found = predict_step({plan, part, job.strategy, job.batch, source, source.uncertainty(0, part, (samples + plan.micro_batches - 1) / plan.micro_batches), engine_of(options.engine), true});
-      point.fits = point.found->most.total() <= total_memory();
-    } else {
-      const auto optimizer = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay});
-      const auto source = datasheet_source(machine, job.precision, optimizer->state_tensors(), options.per_node);
-      point.found = predict_step({plan, part, job.strategy, job.batch, *source, kDatasheetSigma, engine_of(options.engine)});
-      point.fits = static_cast<double>(point.found->most.total()) <= term(machine, "device.memory_bytes");
-    }
+    point.found = predict_job(job, make_model(job.model, dataset_shape(job.dataset, job.synthetic)), machine, engine_of(options.engine), options.per_node);
   } catch (const Error& error) {
     point.reason = error.what();
   }
@@ -116,7 +66,7 @@ Json point_json(const Point& point) {
     out["reason"] = point.reason;
     return out;
   }
-  const auto& found = *point.found;
+  const auto& found = point.found->step;
   const auto batch = static_cast<double>(point.experiment.job.batch);
   out["engine"] = found.engine == Engine::closed ? "closed" : "simulated";
   out["step_ms"] = {{"value", found.seconds * 1e3}, {"low", found.low * 1e3}, {"high", found.high * 1e3}};
@@ -124,7 +74,7 @@ Json point_json(const Point& point) {
   out["ledger_ms"] = ledger_json(found.mean);
   out["memory_bytes"] = found.most.total();
   out["memory"] = {{"parameters", found.most.parameters}, {"gradients", found.most.gradients}, {"optimizer", found.most.optimizer}, {"buckets", found.most.buckets}, {"activations", found.most.activations}};
-  out["fits"] = point.fits;
+  out["fits"] = point.found->fits;
   return out;
 }
 
@@ -142,7 +92,7 @@ std::string where_it_goes(const Ledger& ledger) {
 Exit act(const Options& options) {
   const auto begin = now();
   auto settings = merge(options.file.empty() ? Settings{} : read_experiment(options.file), options.flags->settings());
-  const auto machine = machine_of(options.machine);
+  const auto machine = machine_called(options.machine);
   const auto workers = settings.find("workers");
   std::vector<Point> points;
   for (const auto& group : groups_of_workers(workers == settings.end() ? "1" : workers->second.value)) points.push_back(predict_one(settings, group, machine, options));
@@ -156,11 +106,11 @@ Exit act(const Options& options) {
     double first = 0;
     for (const auto& point : points) {
       if (!point.found) continue;
-      const auto& found = *point.found;
+      const auto& found = point.found->step;
       const double rate = static_cast<double>(point.experiment.job.batch) / found.seconds;
       if (first == 0) first = rate / point.workers();
       rows.push_back({std::to_string(point.workers()), fmt::format("{:.4g} ms", found.seconds * 1e3), fmt::format("{:.4g} to {:.4g}", found.low * 1e3, found.high * 1e3), fmt::format("{:.5g}", rate), fmt::format("{:.2f}", rate / first),
-                      to_string(Bytes{found.most.total()}) + (point.fits ? "" : ", more than there is"), where_it_goes(found.mean)});
+                      to_string(Bytes{found.most.total()}) + (point.found->fits ? "" : ", more than there is"), where_it_goes(found.mean)});
     }
     if (any) options.output.data(columns(rows));
     if (!is_measured(machine)) options.output.say(fmt::format("{}: from its datasheet; no layer was measured there, hence the wide interval", machine.value("name", options.machine)));

@@ -1,0 +1,81 @@
+#include "ddl/lab/predict_job.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "ddl/core/error.h"
+#include "ddl/measure/memory.h"
+#include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/datasheet/machine_source.h"
+#include "ddl/predict/machine.h"
+#include "ddl/predict/measured/measured_machine.h"
+#include "ddl/strategy/split_parts.h"
+#include "ddl/train/optimizer.h"
+#include "ddl/train/plan_job.h"
+
+namespace ddl {
+namespace {
+
+/// Workers of one host, or so many a host.
+MeasuredSetup setup_of(const Job& job, int per_host) {
+  MeasuredSetup setup;
+  setup.workers.clear();
+  for (std::size_t w = 0; w < job.workers.size(); ++w) setup.workers.push_back({job.workers[w].threads, per_host > 0 ? static_cast<int>(w) / per_host : 0});
+  setup.network = to_string(job.model);
+  setup.dataset = job.dataset;
+  setup.precision = job.precision;
+  setup.kernels = job.kernels;
+  setup.optimizer = job.optimizer.name;
+  setup.transport = job.transport;
+  setup.collective = job.collective;
+  return setup;
+}
+
+}  // namespace
+
+Json machine_called(const std::string& asked) {
+  if (!asked.empty()) return find_machine(asked);
+  const auto own = default_machine_path();
+  std::error_code ignored;
+  if (own.empty() || !std::filesystem::exists(own, ignored))
+    throw Error(Code::not_found, "[predict] nothing was measured of this machine yet; got no --machine, expected one of ddlbench list machines, or ddlbench probe compute first");
+  return read_machine(own);
+}
+
+bool is_measured(const Json& machine) { return machine.contains("compute") && !machine["compute"].empty(); }
+
+JobCosts job_costs(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, int per_node) {
+  JobCosts costs;
+  if (is_measured(machine)) {
+    auto source = std::make_unique<MeasuredMachine>(machine, setup_of(job, per_node));
+    const auto samples = (job.batch + plan.shares() - 1) / plan.shares();
+    costs.sigma = source->uncertainty(0, part, (samples + plan.micro_batches - 1) / plan.micro_batches);
+    costs.source = std::move(source);
+    costs.by_worker = true;
+    // Workers of a host share its memory.
+    const auto workers = static_cast<int>(job.workers.size());
+    costs.memory_bytes = static_cast<double>(total_memory()) / std::max(1, per_node > 0 ? std::min(per_node, workers) : workers);
+  } else {
+    const auto optimizer = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay});
+    costs.source = datasheet_source(machine, job.precision, optimizer->state_tensors(), per_node);
+    costs.sigma = kDatasheetSigma;
+    costs.memory_bytes = term(machine, "device.memory_bytes");
+  }
+  return costs;
+}
+
+JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node) {
+  JobPrediction out;
+  out.plan = plan_job(job, graph);
+  if (out.plan.shares() > job.batch) throw Error(Code::invalid_argument, fmt::format("more workers than samples of a batch; got {} of a batch of {}", out.plan.shares(), job.batch));
+  const auto part = graph_of(out.plan, graph, 0);
+  const auto costs = job_costs(job, out.plan, part, machine, per_node);
+  out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, costs.sigma, engine, costs.by_worker});
+  out.fits = static_cast<double>(out.step.most.total()) <= costs.memory_bytes;
+  return out;
+}
+
+}  // namespace ddl

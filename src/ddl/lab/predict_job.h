@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ddl/core/json.h"
+#include "ddl/nn/graph.h"
+#include "ddl/plan/plan.h"
+#include "ddl/predict/predict_step.h"
+#include "ddl/predict/step/cost_source.h"
+#include "ddl/train/job.h"
+
+namespace ddl {
+
+/// A machine profile by its name or file; of "": this machine's own, as probe measured it. Errors: not_found, saying what there is, or what measures it; corrupt.
+Json machine_called(const std::string& asked);
+/// Whether layers were measured on it; else it is a datasheet's.
+bool is_measured(const Json& machine);
+
+/// What a machine takes for the parts of a job's steps.
+struct JobCosts {
+  std::unique_ptr<CostSource> source;
+  double sigma = 0;         ///< of the logarithm of measured over predicted
+  bool by_worker = false;   ///< PredictionInput::by_worker
+  double memory_bytes = 0;  ///< what there is for one worker
+};
+/// `part`: what worker 0 has of the network. `per_node`: devices that share a node, or a host; 0: as the profile says, all on one host where it was measured.
+/// Errors: those of MeasuredMachine and datasheet_source().
+JobCosts job_costs(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, int per_node = 0);
+
+struct JobPrediction {
+  Plan plan;
+  StepPrediction step;
+  bool fits = true;  ///< what a worker is planned to hold, in what there is for it
+};
+/// Errors: of the plan; not_found for what was not measured, naming the term and the probe; invalid_argument where workers outnumber the samples of a batch.
+JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine = Engine::automatic, int per_node = 0);
+
+}  // namespace ddl
