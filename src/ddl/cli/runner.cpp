@@ -87,6 +87,7 @@ void say_results(const std::vector<Json>& records, const Output& output, Batches
   if (records.empty()) return;
   output.say("\n" + render_table(records, batches));
   output.say(render_where_time_went(records));
+  if (const auto predictions = render_predictions(records); !predictions.empty()) output.say(predictions);
   if (const auto staleness = render_staleness(records); !staleness.empty()) output.say(staleness);
   if (const auto beside_fp32 = render_precisions(records); !beside_fp32.empty()) output.say(beside_fp32);
 }

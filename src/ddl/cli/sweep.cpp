@@ -5,23 +5,25 @@
 #include "ddl/cli/command.h"
 #include "ddl/cli/experiment_flags.h"
 #include "ddl/cli/plan.h"
+#include "ddl/cli/predicted.h"
 #include "ddl/core/error.h"
 #include "ddl/lab/comparable.h"
 #include "ddl/lab/signals.h"
+#include "ddl/measure/clock.h"
 
 namespace ddl {
 namespace {
 
 struct Options {
   Output output;
-  std::string file, report, jobs = "local";
+  std::string file, report, machine, jobs = "local";
   bool fresh = false, dry = false, predict_only = false, unequal_batch = false;
   std::unique_ptr<ExperimentFlags> flags;
 };
 
 void refuse_what_is_not_here(const Options& options) {
-  if (options.predict_only)
-    throw Error(Code::unsupported, "--predict-only: unsupported: prediction is not in this version; expected a sweep that runs");
+  if (!options.machine.empty() && !options.predict_only)
+    throw Error(Code::invalid_argument, fmt::format("--machine: a sweep that runs does so here; got '{}', expected it with --predict-only", options.machine));
   if (options.jobs == "slurm")
     throw Error(Code::unsupported, "--jobs: unsupported: slurm is not in this version; got 'slurm', expected local");
   if (options.jobs != "local")
@@ -42,6 +44,23 @@ Exit dry_run(const Study& study, const Output& output) {
   return Exit::ok;
 }
 
+Exit predict(const Study& study, const std::string& asked, const Output& output) {
+  const auto begin = now();
+  const auto machine = machine_called(asked);
+  std::vector<PredictedPoint> points;
+  for (const auto& experiment : study.experiments) points.push_back(predict_point(experiment, machine));
+  if (output.json) {
+    auto document = predicted_json(points, machine, asked, "auto", seconds(now() - begin));
+    document["study"] = study.name;
+    output.document(document);
+  } else {
+    say_predicted(points, machine, true, output);
+  }
+  for (const auto& point : points)
+    if (!point.found) output.say(fmt::format("{}: {}", point.experiment.name, point.reason));
+  return exit_for_predicted(points);
+}
+
 Exit act(const Options& options, AgentHub* launched) {
   // From the first line on: a Ctrl-C is an exit code, never a death.
   const SignalsHeld held;
@@ -56,6 +75,7 @@ Exit act(const Options& options, AgentHub* launched) {
     check_names(experiment);
   }
   if (options.dry) return dry_run(study, options.output);
+  if (options.predict_only) return predict(study, options.machine, options.output);
   Recorder recorder(store, options.output);
   return run_study(study.name, study.digest, plan_runs(study.experiments, recorder.store(), options.fresh), recorder,
                    {options.report, options.unequal_batch ? Batches::together : Batches::apart}, options.output, launched);
@@ -112,13 +132,15 @@ Command add_sweep(CLI::App& root, AgentHub* launched) {
   auto options = std::make_shared<Options>();
   auto* app = add_command(root, "sweep", "Run a study: every experiment of a file that is not done yet.", options->output,
                           {"ddlbench sweep studies/first.yaml", "ddlbench sweep first --fresh --report report.html",
-                           "ddlbench sweep studies/first.yaml --steps 5 --epochs 0 --dry-run"});
+                           "ddlbench sweep studies/first.yaml --steps 5 --epochs 0 --dry-run",
+                           "ddlbench sweep first --predict-only --machine v100-16gb"});
   app->add_option("study", options->file, "Study in YAML, or the name of one that ships with ddlbench.")->type_name("STUDY")->required();
   app->add_flag("--fresh", options->fresh, "Run everything again, whatever the store holds.");
   app->add_option("--report", options->report, "Write an offline HTML page about the study.")->type_name("FILE");
   app->add_flag("--unequal-batch", options->unequal_batch, "Compare although global batches differ, as weak scaling does; in the report, too.");
   app->add_option("--jobs", options->jobs, "Where to run.")->type_name("local|slurm")->default_str("local");
-  app->add_flag("--predict-only", options->predict_only, "Predict and run nothing (not in this version).");
+  app->add_flag("--predict-only", options->predict_only, "Predict every experiment; run nothing.");
+  app->add_option("--machine", options->machine, "With --predict-only, the profile to predict from: a name (ddlbench list machines), or a file; none: this machine's own, as probe measured it.");
   app->add_flag("--dry-run", options->dry, "Print the experiments; run nothing.");
   options->flags = std::make_unique<ExperimentFlags>(*app);
   return {app, [options, launched] { return act(*options, launched); }};

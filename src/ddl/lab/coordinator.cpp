@@ -35,7 +35,7 @@ class Supervisor {
   Supervisor(Launch& launch, const Experiment& experiment, const RunEvents& events, Observed& observed)
       : launch_(launch), experiment_(experiment), events_(events), observed_(observed), ranks_(static_cast<int>(observed.done.size())) {}
 
-  void run();
+  void run(const std::function<void()>& started);
 
  private:
   void handle(const ProcessEvent& event);
@@ -61,8 +61,9 @@ class Supervisor {
   bool stopping_ = false;
 };
 
-void Supervisor::run() {
+void Supervisor::run(const std::function<void()>& started) {
   processes_ = launch_.start();
+  if (started) started();
   while (processes_->running() > 0) {
     for (const auto& event : processes_->poll({0.1})) handle(event);
     check_clock();
@@ -177,8 +178,8 @@ void Supervisor::conclude() {
 
 }  // namespace
 
-void supervise(Launch& launch, const Experiment& experiment, const RunEvents& events, Observed& observed) {
-  Supervisor(launch, experiment, events, observed).run();
+void supervise(Launch& launch, const Experiment& experiment, const RunEvents& events, Observed& observed, const std::function<void()>& started) {
+  Supervisor(launch, experiment, events, observed).run(started);
 }
 
 }  // namespace ddl

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ class Launch {
 /// Notices a dead worker at once (by its pidfd), kills the others, and says which rank ended how with its last lines;
 /// of several failures the cause is named, not those that follow from it. On SIGINT asks to stop and waits, on a second
 /// one kills; at the time limit likewise.
-void supervise(Launch& launch, const Experiment& experiment, const RunEvents& events, Observed& observed);
+/// `started` is called once the workers were started, before anything is heard of them: of several none has got past the meeting at which they learn of each other.
+void supervise(Launch& launch, const Experiment& experiment, const RunEvents& events, Observed& observed, const std::function<void()>& started = {});
 
 }  // namespace ddl

@@ -15,6 +15,7 @@
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/optimizer.h"
 #include "ddl/train/plan_job.h"
+#include "ddl/transport/fabric_description.h"
 
 namespace ddl {
 namespace {
@@ -23,14 +24,25 @@ namespace {
 MeasuredSetup setup_of(const Job& job, int per_host) {
   MeasuredSetup setup;
   setup.workers.clear();
-  for (std::size_t w = 0; w < job.workers.size(); ++w) setup.workers.push_back({job.workers[w].threads, per_host > 0 ? static_cast<int>(w) / per_host : 0});
+  for (std::size_t w = 0; w < job.workers.size(); ++w) {
+    if (job.workers[w].device != "cpu")
+      throw Error(Code::not_found, fmt::format("[predict] what {} takes was not measured: ddlbench probe compute measures processors; got worker {} on {}, expected cpu", job.workers[w].device, w,
+                                               job.workers[w].device));
+    setup.workers.push_back({job.workers[w].threads, per_host > 0 ? static_cast<int>(w) / per_host : 0});
+  }
   setup.network = to_string(job.model);
   setup.dataset = job.dataset;
   setup.precision = job.precision;
   setup.kernels = job.kernels;
   setup.optimizer = job.optimizer.name;
   setup.transport = job.transport;
-  setup.collective = job.collective;
+  const auto own = job.strategy.options.find("collective");
+  setup.collective = own == job.strategy.options.end() ? job.collective : own->second;
+  if (!job.fabric.empty()) {
+    const auto fabric = parse_fabric(job.fabric);
+    setup.wire_bytes_per_s = payload_bandwidth(fabric).value / 8;
+    setup.wire_latency = fabric.latency.value;
+  }
   return setup;
 }
 
@@ -69,12 +81,22 @@ JobCosts job_costs(const Job& job, const Plan& plan, const ModelGraph& part, con
 
 JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node) {
   JobPrediction out;
+  if (const auto compressed = job.strategy.options.find("compress"); compressed != job.strategy.options.end() && compressed->second != "none")
+    throw Error(Code::unsupported, fmt::format("[predict] what compressing gradients takes is not measured; got compress={}, expected none", compressed->second));
   out.plan = plan_job(job, graph);
   if (out.plan.shares() > job.batch) throw Error(Code::invalid_argument, fmt::format("more workers than samples of a batch; got {} of a batch of {}", out.plan.shares(), job.batch));
   const auto part = graph_of(out.plan, graph, 0);
   const auto costs = job_costs(job, out.plan, part, machine, per_node);
   out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, costs.sigma, engine, costs.by_worker});
   out.fits = static_cast<double>(out.step.most.total()) <= costs.memory_bytes;
+  return out;
+}
+
+std::string_view name(Engine engine) { return engine == Engine::closed ? "closed" : engine == Engine::simulated ? "simulated" : "auto"; }
+
+Json ledger_json(const Ledger& ledger) {
+  Json out = Json::object();
+  for (std::size_t i = 0; i < kCauses; ++i) out[std::string(name(static_cast<Cause>(i)))] = ledger.seconds[i] * 1e3;
   return out;
 }
 

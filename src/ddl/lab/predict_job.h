@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "ddl/core/json.h"
 #include "ddl/nn/graph.h"
@@ -35,5 +36,10 @@ struct JobPrediction {
 };
 /// Errors: of the plan; not_found for what was not measured, naming the term and the probe; invalid_argument where workers outnumber the samples of a batch.
 JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine = Engine::automatic, int per_node = 0);
+
+/// "closed" or "simulated"; "auto".
+std::string_view name(Engine engine);
+/// Milliseconds by cause.
+Json ledger_json(const Ledger& ledger);
 
 }  // namespace ddl

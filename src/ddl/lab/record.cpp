@@ -12,6 +12,7 @@
 #include "ddl/core/statistics.h"
 #include "ddl/lab/build_info.h"
 #include "ddl/lab/plan_record.h"
+#include "ddl/lab/predict_run.h"
 #include "ddl/measure/environment.h"
 
 namespace ddl {
@@ -215,6 +216,7 @@ void complete_record(Json& record, const Experiment& experiment, const Observed&
   const auto milliseconds = step_milliseconds(observed.book.steps(0));
   const auto skipped = warm_up({milliseconds.begin(), milliseconds.begin() + observed.book.complete()});
   add_rates(record, observed.book, milliseconds, skipped);
+  judge_prediction(record["prediction"], plan, std::span(milliseconds).subspan(skipped, static_cast<std::size_t>(observed.book.complete()) - skipped));
   add_losses(record, observed);
   add_accuracy(record, observed);
   add_common(record, observed);

@@ -16,6 +16,7 @@
 #include "ddl/lab/follow_layers.h"
 #include "ddl/lab/launches.h"
 #include "ddl/lab/plan_record.h"
+#include "ddl/lab/predict_run.h"
 #include "ddl/lab/record.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
@@ -147,7 +148,8 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events, AgentHub*
   Observed observed(static_cast<int>(experiment.job.workers.size()), experiment.job.trace);
   const auto launch = make_launch(experiment, data, events, observed, times, fabric.get(), launched);
   times.started = now();
-  supervise(*launch, experiment, events, observed);
+  // Beside what workers do before their first step.
+  supervise(*launch, experiment, events, observed, [&] { record["prediction"] = predict_run(experiment, graph, record.at("environment").at("before")); });
   if (observed.killed_for_memory) observed.reason += killed_for_memory(experiment, graph);
 
   const auto plan = plan_job(experiment.job, graph);

@@ -50,12 +50,19 @@ void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
 
 void simulate(const PredictionInput& input, StepPrediction& out) {
   const auto costs = step_costs(input.plan, input.graph, input.batch, input.by_worker ? workers_as_actors(input.plan) : roles_as_actors(input.plan), input.source);
-  const auto range = steps_to_simulate(input.plan);
+  const auto range = steps_to_simulate(input.plan, costs.jitter);
   auto run = simulate_steps(input.plan, costs, range.steps, range.first);
   out.seconds = run.step_seconds;
   // Of several workers of a role the first is told.
   out.roles.resize(input.plan.roles.size());
-  for (std::size_t a = costs.actors.size(); a-- > 0;) out.roles[static_cast<std::size_t>(costs.actors[a].role)] = fold(run.trace, costs.actors[a].worker, run.last[a].begin, run.last[a].end);
+  const double traced = costs.jitter.own() > 0 ? range.steps - 1 : 1;
+  for (std::size_t a = costs.actors.size(); a-- > 0;) {
+    auto ledger = fold(run.trace, costs.actors[a].worker, run.traced[a].begin, run.traced[a].end);
+    ledger.wall /= traced;
+    for (auto& each : ledger.seconds) each /= traced;
+    out.roles[static_cast<std::size_t>(costs.actors[a].role)] = ledger;
+  }
+  std::erase_if(run.trace, [&](const Span& span) { return span.step + 1 != range.steps; });
   out.trace = std::move(run.trace);
 }
 
@@ -64,7 +71,7 @@ void simulate(const PredictionInput& input, StepPrediction& out) {
 StepPrediction predict_step(const PredictionInput& input) {
   StepPrediction out;
   out.engine = input.engine;
-  if (out.engine == Engine::automatic) out.engine = input.plan.asynchronous() || tasks_of(input.plan, 3, input.by_worker) <= kMostTasks ? Engine::simulated : Engine::closed;
+  if (out.engine == Engine::automatic) out.engine = input.plan.asynchronous() || tasks_of(input.plan, steps_to_simulate(input.plan, input.source.jitter(input.plan.workers())).steps, input.by_worker) <= kMostTasks ? Engine::simulated : Engine::closed;
   if (out.engine == Engine::closed) {
     const auto priced = price_plan(input.plan, input.strategy, step_costs(input.plan, input.graph, input.batch, roles_as_actors(input.plan), input.source));
     out.seconds = priced.seconds;

@@ -75,6 +75,7 @@ std::string render_report(const std::vector<Json>& records, Batches batches) {
       {{"results", "Results"}, results_html(content)},
       {{"scaling", "Scaling"}, scaling_html(content, plots)},
       {{"time", "Time"}, time_html(content, plots)},
+      {{"prediction", "Prediction"}, prediction_html(content, plots)},
       {{"timeline", "Timeline"}, timeline_html(content, plots)},
       {{"staleness", "Staleness"}, staleness_html(content)},
       {{"learning", "Learning"}, learning_html(content, plots)},

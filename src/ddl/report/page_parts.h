@@ -30,6 +30,7 @@ std::string header_html(const PageContent& content);
 std::string results_html(const PageContent& content);
 std::string scaling_html(const PageContent& content, Specifications& plots);
 std::string time_html(const PageContent& content, Specifications& plots);
+std::string prediction_html(const PageContent& content, Specifications& plots);
 std::string timeline_html(const PageContent& content, Specifications& plots);
 std::string staleness_html(const PageContent& content);
 std::string learning_html(const PageContent& content, Specifications& plots);

@@ -8,6 +8,7 @@
 #include "ddl/report/escape.h"
 #include "ddl/report/format.h"
 #include "ddl/report/page_parts.h"
+#include "ddl/report/predictions.h"
 #include "ddl/report/table.h"
 #include "ddl/report/words.h"
 
@@ -166,6 +167,17 @@ std::string time_html(const PageContent& content, Specifications& plots) {
       "accounts for is shown as residual.",
       ledger_legend(content) + plotted + "<ul class=\"sentences\">\n" + sentences + "</ul>\n" +
           ledger_table(content));
+}
+
+std::string prediction_html(const PageContent& content, Specifications& plots) {
+  const std::string plotted = figures(content, plots, "prediction", {prediction_plot});
+  if (plotted.empty()) return "";
+  std::string sentences;
+  for (const auto& view : content.views)
+    if (const auto prediction = prediction_of(view)) sentences += "<li>" + html(prediction_sentence(view, *prediction)) + "</li>\n";
+  return section_html("prediction", "Prediction",
+                      "What each run was expected to take, told before its first step from what <code>probe</code> had measured of the machine. Above 0 %: it was faster than predicted.",
+                      plotted + "<ul class=\"sentences\">\n" + sentences + "</ul>\n");
 }
 
 std::string learning_html(const PageContent& content, Specifications& plots) {

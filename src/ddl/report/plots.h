@@ -33,6 +33,9 @@ Plot accuracy_plot(const Group& group);
 Plot step_series_plot(const Group& group);
 Plot step_distribution_plot(const Group& group);
 
+/// A row for each run that was predicted: the prediction with its interval, and what was measured.
+Plot prediction_plot(const Group& group);
+
 /// One step of one run, the traced one of middle length: a row for each worker, what it did from left to right, cut as the ledger is, and below it
 /// when its bytes moved; a row for each server. Numbers in the rectangles are micro-batches.
 Plot timeline_plot(const RunView& run);

@@ -18,13 +18,16 @@ std::string render_report(const std::vector<Json>& records, Batches batches = Ba
 
 /// The same table as plain text for a terminal: a row per record, fixed columns: case, workers, samples/s with
 /// interval, speed-up and efficiency (against the one-worker record of the same model, data set and global batch),
-/// exposed communication (communication + wait, share of the step), peak memory per worker, accuracy, state. Where global batches differ, a
+/// exposed communication (communication + wait, share of the step), how far off the prediction was, peak memory per worker, accuracy, state. Where global batches differ, a
 /// heading over those of each, and a sentence.
 std::string render_table(const std::vector<Json>& records, Batches batches = Batches::apart);
 
 /// Where the time went, a line per record, in words with percentages: what dominates each worker's ledger, and what
 /// the communication costs.
 std::string render_where_time_went(const std::vector<Json>& records);
+
+/// What was predicted of a run before it began, and how far off that was, a line for each that has both; empty without any.
+std::string render_predictions(const std::vector<Json>& records);
 
 /// What other precisions reach beside fp32, a line each; empty where there are not both.
 std::string render_precisions(const std::vector<Json>& records);

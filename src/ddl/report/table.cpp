@@ -8,6 +8,7 @@
 #include "ddl/report/comparison.h"
 #include "ddl/report/format.h"
 #include "ddl/report/precision.h"
+#include "ddl/report/predictions.h"
 #include "ddl/report/staleness.h"
 #include "ddl/report/report.h"
 #include "ddl/report/words.h"
@@ -60,6 +61,7 @@ const std::array<Column, kColumns>& columns() {
                                                         {"speed-up", "vs 1 worker"},
                                                         {"efficiency", ""},
                                                         {"exposed comm.", "of a step"},
+                                                        {"predicted", "off by"},
                                                         {"peak memory", "per worker"},
                                                         {"accuracy", "test set"},
                                                         {"state", "", false}}};
@@ -74,12 +76,14 @@ std::string interval_text(const RunView& run) {
 std::array<std::string, kColumns> cells(const RunView& run) {
   const auto exposed = run.exposed_share();
   const auto memory = run.peak_memory();
+  const auto prediction = prediction_of(run);
   return {run.label,
           run.workers > 0 ? std::to_string(run.workers) : kUnknown,
           run.throughput ? in_figures(run.throughput->median) : kUnknown,
           run.speedup ? in_times(*run.speedup) : kUnknown,
           run.efficiency ? in_percent(*run.efficiency) : kUnknown,
           exposed ? in_percent(*exposed) : kUnknown,
+          prediction ? in_error(prediction->error_pct) : kUnknown,
           memory ? to_string(Bytes{static_cast<std::int64_t>(*memory)}) : kUnknown,
           accuracy_text(run),
           run.state.empty() ? "unknown" : run.state};

@@ -12,7 +12,7 @@ struct Column {
   std::string_view title, unit;
   bool is_number = true;
 };
-inline constexpr std::size_t kColumns = 9;
+inline constexpr std::size_t kColumns = 10;
 const std::array<Column, kColumns>& columns();
 
 /// One cell per column; `-` where the record does not know.

@@ -1,10 +1,13 @@
 #include "ddl/predict/closed/price_plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
 
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
+#include "ddl/predict/step/jitter.h"
 
 namespace ddl {
 namespace {
@@ -75,6 +78,50 @@ std::vector<WorkerTerms> terms_of(const Plan& plan, const StepCosts& costs) {
   return all;
 }
 
+namespace {
+
+/// All that a worker computes takes so many times as long.
+WorkerTerms slower(WorkerTerms terms, double times) {
+  for (double* part : {&terms.forward, &terms.backward, &terms.backward_weight, &terms.update, &terms.load, &terms.harness}) *part *= times;
+  for (auto& bucket : terms.buckets) bucket.update *= times;
+  return terms;
+}
+
+/// With jitter: a role's workers wait for the slowest of them, so that it decides; of several roles each has its own, and the step is the mean over draws of all, those that the simulator has.
+PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& costs, const std::function<PricedStep(const std::vector<WorkerTerms>&)>& price) {
+  const double own = costs.jitter.own();
+  if (!(own > 0)) return price(terms);
+  std::vector<std::vector<double>> times;  // by role and draw
+  for (std::size_t r = 0; r < terms.size(); ++r) {
+    const int workers = std::max(1, costs.actors[r].count);
+    times.push_back(terms.size() == 1 ? std::vector<double>{expected_maximum(workers)} : draw_maxima(workers, kJitterDraws, kJitterSeed, r));
+    for (auto& each : times.back()) each = std::exp(own * each);
+  }
+  PricedStep mean{0, std::vector<Ledger>(terms.size())};
+  const auto draws = times.front().size();
+  for (std::size_t d = 0; d < draws; ++d) {
+    std::vector<WorkerTerms> drawn;
+    for (std::size_t r = 0; r < terms.size(); ++r) drawn.push_back(slower(terms[r], times[r][d]));
+    const auto priced = price(drawn);
+    mean.seconds += priced.seconds / static_cast<double>(draws);
+    for (std::size_t r = 0; r < terms.size(); ++r) {
+      auto ledger = priced.workers[r];
+      // The slowest of a role is not the one whose ledger is told: what it has more, the others wait.
+      const double share = costs.actors[r].count > 1 ? 1 - std::exp(-own * expected_maximum(costs.actors[r].count)) : 0;
+      for (const auto cause : {Cause::load, Cause::forward, Cause::backward, Cause::update, Cause::harness}) {
+        ledger[Cause::wait] += share * ledger[cause];
+        ledger[cause] *= 1 - share;
+      }
+      for (auto& each : ledger.seconds) each /= static_cast<double>(draws);
+      ledger.wall /= static_cast<double>(draws);
+      mean.workers[r] += ledger;
+    }
+  }
+  return mean;
+}
+
+}  // namespace
+
 PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& costs) {
   const auto terms = terms_of(plan, costs);
   if (plan.asynchronous() || plan.serving.servers > 0)
@@ -84,10 +131,11 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& c
     return found == strategy.options.end() ? otherwise : found->second;
   };
   const int stages = static_cast<int>(plan.stages.size());
-  if (terms.size() == 1) return price_replica(terms[0], plan.micro_batches);
-  if (strategy.name == "model") return price_layers(terms);
-  const auto schedule = option("schedule", "1f1b");
-  return price_pipeline(schedule, std::max(1, stages / static_cast<int>(terms.size())), plan.micro_batches, terms);
+  return with_jitter(terms, costs, [&](const std::vector<WorkerTerms>& workers) {
+    if (workers.size() == 1) return price_replica(workers[0], plan.micro_batches);
+    if (strategy.name == "model") return price_layers(workers);
+    return price_pipeline(option("schedule", "1f1b"), std::max(1, stages / static_cast<int>(workers.size())), plan.micro_batches, workers);
+  });
 }
 
 }  // namespace ddl

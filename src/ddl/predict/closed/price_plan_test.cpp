@@ -77,6 +77,33 @@ TEST_P(ClosedForm, AgreesWithTheSimulator) {
   }
 }
 
+/// Steps of which each worker draws its own times, spread evenly: the closed form's mean is the simulator's.
+TEST_P(ClosedForm, AgreesWithTheSimulatorUnderJitter) {
+  const auto& one = GetParam();
+  const auto model = parse_spec(one.model), strategy = parse_spec(one.strategy);
+  const auto graph = builtin_models().at(model.name).make(model, one.shape);
+  const auto plan = builtin_strategies().at(strategy.name).make({graph, one.workers, 96, 4, strategy});
+  auto costs = balanced_costs(plan);
+  const double even = price_plan(plan, strategy, costs).seconds;
+  costs.jitter = {0.1, 0.2};
+  const auto range = steps_to_simulate(plan, costs.jitter);
+  const auto simulated = simulate_steps(plan, costs, range.steps, range.first);
+  const auto priced = price_plan(plan, strategy, costs);
+  EXPECT_NEAR(priced.seconds / simulated.step_seconds, 1, 0.02) << simulated.step_seconds;
+  // One worker, and layers one after the other, wait for nobody.
+  if (plan.workers() > 1 && strategy.name != "model") {
+    EXPECT_GT(priced.seconds, even * 1.02);
+    EXPECT_GT(simulated.step_seconds, even * 1.02);
+  }
+  for (const auto& ledger : priced.workers) {
+    double sum = 0;
+    for (const double part : ledger.seconds) sum += part;
+    EXPECT_NEAR(sum, ledger.wall, 1e-9 * ledger.wall);
+  }
+  costs.jitter.correlation = 1;
+  EXPECT_DOUBLE_EQ(price_plan(plan, strategy, costs).seconds, even);
+}
+
 INSTANTIATE_TEST_SUITE_P(Strategies, ClosedForm,
                          testing::Values(Case{"single", 1}, Case{"data", 4}, Case{"data[overlap=off]", 4}, Case{"data[bucket=100KiB,first-bucket=10KiB]", 4}, Case{"data[in-process=mirrored]", 4}, Case{"model", 4},
                                          Case{"pipeline[schedule=gpipe,micro=8]", 4}, Case{"pipeline[schedule=1f1b,micro=8]", 4}, Case{"pipeline[schedule=1f1b,micro=24]", 4},

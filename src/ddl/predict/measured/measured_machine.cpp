@@ -18,6 +18,9 @@ namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
+/// Of a normal distribution 95 % lie below so many standard deviations.
+constexpr double kNormal95 = 1.645;
+
 /// Whether an entry says this under a key.
 template <typename Value>
 bool says(const Json& entry, const char* key, const Value& value) {
@@ -172,6 +175,30 @@ TaskCost MeasuredMachine::loader(int worker, std::int64_t samples, StepCosts& re
   for (const auto& [batch, seconds] : loaders) points[batch] = median(seconds);
   const int cores = resources.resource(fmt::format("cores of host {}", setup_.workers.at(at(worker)).host));
   return {along(ascending(std::move(points)), static_cast<double>(samples)).value, {{cores, std::min(1.0, 1.0 / cores_)}}};
+}
+
+Jitter MeasuredMachine::jitter(int workers) const {
+  if (workers < 2) return {};
+  // Of the own network before others, at the number of workers that is nearest; the median over what was measured so.
+  const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
+  std::map<std::pair<bool, double>, std::vector<Jitter>> found;  // by how far off
+  for (const auto& entry : entries(profile_, "jitter")) {
+    const int together = entry.value("workers", 1);
+    if (together < 2 || !says(entry, "threads", threads_of(0)) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
+    const bool other = named.empty() || parse_spec(entry.at("network").get<std::string>()).name != named;
+    // Of the body of the distribution: a few steps that something else held up move no median, and would make its deviation what it is not.
+    const double middle = entry.at("median_ms"), high = entry.at("p95_ms");
+    const double body = middle > 0 && high > middle ? std::log(high / middle) / kNormal95 : 0;
+    const auto& correlation = entry.at("correlation");
+    found[{other, std::abs(std::log2(static_cast<double>(together) / workers))}].push_back({std::min(entry.at("sigma_log").get<double>(), body), correlation.is_number() ? correlation.get<double>() : 0});
+  }
+  if (found.empty()) return {};
+  std::vector<double> sigmas, correlations;
+  for (const auto& each : found.begin()->second) {
+    sigmas.push_back(each.sigma);
+    correlations.push_back(std::clamp(each.correlation, 0.0, 1.0));
+  }
+  return {median(sigmas), median(correlations)};
 }
 
 std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources) const {

@@ -27,6 +27,8 @@ struct MeasuredSetup {
   std::string optimizer = "sgd";
   std::string transport = "shm";
   std::string collective = "auto";
+  /// Of a test network between the workers, which all stay on the machine that was measured: bytes a second each way of a host's wire, and what it adds one way. 0: none.
+  double wire_bytes_per_s = 0, wire_latency = 0;
 };
 
 /// Costs from a machine profile (docs/machine.md). What was not measured is not_found, naming the term and the probe that measures it; but for layers whose sort was not measured while others of
@@ -49,6 +51,7 @@ class MeasuredMachine final : public CostSource {
   TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const override;
   double harness(int worker) const override;
   std::vector<Demand> computing(int worker, StepCosts& resources) const override;
+  Jitter jitter(int workers) const override;
 
   /// What layer() is made of, corrections included.
   LayerEstimate estimate(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const;

@@ -42,6 +42,16 @@ double measured_share(const Json& profile, const std::string& transport, int thr
   return std::clamp(std::exp(logs / count) - base, 0.0, 1.0);
 }
 
+/// Of rounds over a test network's wires: latency comes to each, and what the processor does of a byte goes on beside its way over the wire, so that the slower of both counts.
+UnitCosts over_wire(UnitCosts costs, const MeasuredSetup& setup) {
+  costs.alpha += setup.wire_latency;
+  if (setup.wire_bytes_per_s > 0 && 1 / setup.wire_bytes_per_s > costs.beta + 2 * costs.copy) {
+    costs.beta = 1 / setup.wire_bytes_per_s;
+    costs.copy = 0;
+  }
+  return costs;
+}
+
 }  // namespace
 
 double MeasuredMachine::wire_seconds(Goal goal, std::int64_t bytes, int ranks) const {
@@ -63,7 +73,7 @@ double MeasuredMachine::wire_seconds(Goal goal, std::int64_t bytes, int ranks) c
   if (rounds.pieces.empty())
     throw Error(Code::not_found, fmt::format("[measured] what rounds of {} between {} ranks over {} take was not measured; run ddlbench probe comm --transport {} --ranks {}", name(goal), ranks,
                                              setup_.transport, setup_.transport, ranks));
-  return price(group_schedules(chosen.algorithm, shape, kElement), rounds.at(size)).seconds;
+  return price(group_schedules(chosen.algorithm, shape, kElement), over_wire(rounds.at(size), setup_)).seconds;
 }
 
 TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const {

@@ -164,6 +164,7 @@ class Writer {
 StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source) {
   StepCosts out;
   out.actors = actors;
+  out.jitter = source.jitter(plan.workers());
   Writer writer(plan, graph, batch, source, out);
   for (const auto& actor : actors) writer.write(actor);
   for (const auto& role : plan.roles) out.ready.push_back(writer.ready(role));

@@ -38,6 +38,8 @@ class CostSource {
   virtual double harness(int worker) const = 0;
   /// What a worker uses of shared resources while it computes, updates or copies; nothing where workers share nothing.
   virtual std::vector<Demand> computing(int, StepCosts&) const { return {}; }
+  /// How what so many workers compute at once varies; none where that is not known.
+  virtual Jitter jitter(int) const { return {}; }
 };
 
 /// Costs of every task of a plan of that network, `graph` being what one worker holds of it (a part, where it is split), for a global batch of so many samples.

@@ -164,6 +164,12 @@ class Simulation {
     done_.resize(nodes, -1);
     for (std::size_t a = 0; a < costs.actors.size(); ++a) begin(a);
     arrived_.resize(meetings_.all.size() * at(steps));
+    slowness_.resize(costs.actors.size());
+    if (steps > 1 && costs.jitter.own() > 0)
+      for (std::size_t a = 0; a < costs.actors.size(); ++a) {
+        slowness_[a].push_back(1);
+        for (const double draw : draw_maxima(std::max(1, costs.actors[a].count), steps - 1, kJitterSeed, a)) slowness_[a].push_back(std::exp(costs.jitter.own() * draw));
+      }
     // Until it is met, who arrives first waits.
     states_.resize(costs.actors.size());
   }
@@ -253,7 +259,9 @@ class Simulation {
     const double from = piece == 0 ? 0 : raises[piece - 1].share;
     const double to = piece < raises.size() ? raises[piece].share : 1;
     if (piece == 0) began_[node(place)] = now_;
-    const double seconds = cost.seconds * (to - from);
+    // What the loader does goes on beside the worker.
+    const bool varies = !slowness_[at(place.actor)].empty() && place.task != graph(at(place.actor)).loader();
+    const double seconds = cost.seconds * (to - from) * (varies ? slowness_[at(place.actor)][at(place.step)] : 1);
     if (seconds <= 0) return piece_over(place, piece);
     enter(shares_.start(seconds, cost.demands, now_), {place, kNone, piece, now_});
   }
@@ -364,7 +372,8 @@ class Simulation {
     if (place.task < graph(at(place.actor)).tasks && tasks[at(place.task)].kind == TaskKind::load && since < now_) tell(place, Stream::compute, Cause::load, since, now_, place.task, 0);
   }
 
-  bool keeps(int step) const { return step + 1 == steps_; }
+  bool keeps(int step) const { return step + 1 == steps_ || (varies() && step > 0); }
+  bool varies() const { return steps_ > 1 && costs_.jitter.own() > 0; }
 
   void tell(const Place& place, Stream stream, Cause cause, double begin, double end, int task, std::uint32_t meeting) {
     // Of a message that took no time the arrival is to be known all the same.
@@ -389,6 +398,7 @@ class Simulation {
       const auto& times = ends_[a];
       const double begin = steps_ < 2 ? 0 : times[at(steps_ - 2)];
       out.last.push_back({to_nanoseconds(begin), to_nanoseconds(times.back())});
+      out.traced.push_back({varies() ? to_nanoseconds(times.front()) : out.last.back().begin, out.last.back().end});
     }
     out.step_seconds = steps_ > 1 ? (out.ends.back() - out.ends.front()) / (steps_ - 1) : 0;
     for (std::size_t a = 0; a < costs_.actors.size(); ++a) out.updates.push_back(std::move(updates_[a]));
@@ -406,6 +416,7 @@ class Simulation {
   std::vector<int> open_;
   std::vector<double> done_;                 ///< s; below 0: not yet
   std::vector<int> arrived_;                 ///< by step and meeting
+  std::vector<std::vector<double>> slowness_;  ///< by actor and step: how many times as long what it computes takes; empty without jitter
   std::map<std::size_t, double> began_;      ///< of what computes, by node
   std::map<std::size_t, std::pair<double, std::size_t>> arrivals_;  ///< of what communicates, by node: when, and how many of its meetings are over
   std::vector<State> states_;
@@ -445,7 +456,13 @@ StepRange steps_to_simulate(const Plan& plan) {
       rhythm = std::lcm(rhythm, std::max(1, task.every));
       first = std::max(first, task.first_step);
     }
-  return {std::max(2, rhythm) + 1, first};
+  return {std::max(2, rhythm) + 1, first, rhythm};
+}
+
+StepRange steps_to_simulate(const Plan& plan, const Jitter& jitter) {
+  auto range = steps_to_simulate(plan);
+  if (jitter.own() > 0) range.steps = (kJitterDraws + range.round - 1) / range.round * range.round + 1;
+  return range;
 }
 
 StepSimulation simulate_steps(const Plan& plan, const StepCosts& costs, int steps, int first_step) {

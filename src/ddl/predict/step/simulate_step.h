@@ -9,15 +9,17 @@ struct StepSimulation {
   /// What a step takes when others come before and after it: the mean over all but the first (0 where there is one).
   double step_seconds = 0;
   std::vector<double> ends;          ///< s, by step; when the last actor was through with it
-  /// Of the last step: spans of all actors, worker being Actor::worker.
+  /// Spans of all actors, worker being Actor::worker: of the last step, or, where steps differ (StepCosts::jitter), of all but the first.
   Trace trace;
-  std::vector<Period> last;          ///< by actor: the time of that trace
+  std::vector<Period> last;          ///< by actor: the time of the last step
+  std::vector<Period> traced;        ///< by actor: the time of that trace
   std::vector<std::vector<double>> updates;  ///< s, by actor: when each update of parameters was over
 };
 
 /// Runs steps of a plan in virtual time, event by event. Tasks of the compute stream run in their order, and so do the collectives of a group, the messages of
 /// one cargo between two roles, and what servers do; a task starts once its queue has come to it, all that it is after is over, and the event it waits for is raised, which
 /// happens while backward runs. Messages and collectives begin when all who take part are at it. Whatever is under way shares resources fairly (FairShare).
+/// With jitter each actor draws once for each step but the first how long all it computes takes in it: the slowest of as many workers as it stands for, of what is their own.
 /// An asynchronous plan is given as unroll() writes it, in one step.
 /// Errors: invalid_argument for costs that do not fit the plan, and for a plan that comes to a stop (verify() says where).
 StepSimulation simulate_steps(const Plan& plan, const StepCosts& costs, int steps, int first_step = 0);
@@ -26,7 +28,10 @@ StepSimulation simulate_steps(const Plan& plan, const StepCosts& costs, int step
 struct StepRange {
   int steps = 3;
   int first = 0;
+  int round = 1;  ///< after so many steps all tasks have had their turn
 };
 StepRange steps_to_simulate(const Plan& plan);
+/// The same where each step draws its own times: rounds enough for their mean.
+StepRange steps_to_simulate(const Plan& plan, const Jitter& jitter);
 
 }  // namespace ddl

@@ -6,6 +6,7 @@
 
 #include "ddl/plan/plan.h"
 #include "ddl/predict/step/fair_share.h"
+#include "ddl/predict/step/jitter.h"
 
 namespace ddl {
 
@@ -35,6 +36,7 @@ struct StepCosts {
   /// By actor: what its loader takes to make a batch, beside everything else, `prefetch` batches ahead of what was taken.
   std::vector<TaskCost> loader;
   int prefetch = 1;
+  Jitter jitter;                       ///< of what each worker computes; none: every step is the same
   std::vector<std::string> resources;  ///< by number: what Demand::resource names
   std::unordered_map<std::string, int> resource_numbers;
 

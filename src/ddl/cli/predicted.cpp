@@ -1,0 +1,94 @@
+#include "ddl/cli/predicted.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ddl/core/error.h"
+#include "ddl/core/units.h"
+#include "ddl/data/dataset.h"
+#include "ddl/nn/model.h"
+
+namespace ddl {
+namespace {
+
+Json point_json(const PredictedPoint& point) {
+  Json out{{"workers", point.workers()}, {"strategy", to_string(point.experiment.job.strategy)}};
+  if (!point.experiment.name.empty()) out["case"] = point.experiment.name;
+  if (!point.found) {
+    out["reason"] = point.reason;
+    return out;
+  }
+  const auto& found = point.found->step;
+  const auto batch = static_cast<double>(point.experiment.job.batch);
+  out["engine"] = name(found.engine);
+  out["step_ms"] = {{"value", found.seconds * 1e3}, {"low", found.low * 1e3}, {"high", found.high * 1e3}};
+  out["throughput"] = batch / found.seconds;
+  out["ledger_ms"] = ledger_json(found.mean);
+  out["memory_bytes"] = found.most.total();
+  out["memory"] = {{"parameters", found.most.parameters}, {"gradients", found.most.gradients}, {"optimizer", found.most.optimizer}, {"buckets", found.most.buckets}, {"activations", found.most.activations}};
+  out["fits"] = point.found->fits;
+  return out;
+}
+
+/// What of a worker's time is not its own computation, the largest first.
+std::string where_it_goes(const Ledger& ledger) {
+  std::vector<std::pair<double, std::string>> parts;
+  for (std::size_t i = 0; i < kCauses; ++i)
+    if (const auto cause = static_cast<Cause>(i); ledger.wall > 0 && ledger[cause] / ledger.wall >= 0.005) parts.emplace_back(ledger[cause] / ledger.wall, std::string(name(cause)));
+  std::sort(parts.rbegin(), parts.rend());
+  std::string out;
+  for (const auto& [share, cause] : parts) out += fmt::format("{}{} {:.0f} %", out.empty() ? "" : ", ", cause, 100 * share);
+  return out;
+}
+
+bool is_known(const PredictedPoint& point) { return point.found.has_value(); }
+
+}  // namespace
+
+PredictedPoint predict_point(Experiment experiment, const Json& machine, Engine engine, int per_node) {
+  PredictedPoint point{std::move(experiment), {}, ""};
+  const auto& job = point.experiment.job;
+  try {
+    if (point.experiment.subject != "ddlbench") throw Error(Code::unsupported, fmt::format("[predict] only ddlbench's own steps are predicted; got {}, expected ddlbench", point.experiment.subject));
+    point.found = predict_job(job, make_model(job.model, dataset_shape(job.dataset, job.synthetic)), machine, engine, per_node);
+  } catch (const Error& error) {
+    point.reason = error.what();
+  }
+  return point;
+}
+
+Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machine, const std::string& asked, const std::string& engine, double seconds) {
+  Json all = Json::array();
+  for (const auto& point : points) all.push_back(point_json(point));
+  return {{"schema", "ddlbench.predict/1"}, {"machine", machine.value("name", machine.value("host", asked))}, {"source", is_measured(machine) ? "measured" : "datasheet"},
+          {"engine", engine}, {"points", std::move(all)}, {"seconds", seconds}};
+}
+
+void say_predicted(const std::vector<PredictedPoint>& points, const Json& machine, bool named, const Output& output) {
+  std::vector<std::vector<std::string>> rows{{named ? "case" : "workers", "step", "90 %", "samples/s"}};
+  // Experiments that differ in more than their workers have no speed-up over each other.
+  if (!named) rows.front().emplace_back("speed-up");
+  rows.front().insert(rows.front().end(), {"a worker holds", "where its time goes"});
+  double first = 0;
+  for (const auto& point : points) {
+    if (!point.found) continue;
+    const auto& found = point.found->step;
+    const double rate = static_cast<double>(point.experiment.job.batch) / found.seconds;
+    if (first == 0) first = rate / point.workers();
+    rows.push_back({named ? point.experiment.name : std::to_string(point.workers()), fmt::format("{:.4g} ms", found.seconds * 1e3), fmt::format("{:.4g} to {:.4g}", found.low * 1e3, found.high * 1e3),
+                    fmt::format("{:.5g}", rate)});
+    if (!named) rows.back().push_back(fmt::format("{:.2f}", rate / first));
+    rows.back().insert(rows.back().end(), {to_string(Bytes{found.most.total()}) + (point.found->fits ? "" : ", more than there is"), where_it_goes(found.mean)});
+  }
+  if (rows.size() > 1) output.data(columns(rows));
+  if (!is_measured(machine)) output.say(fmt::format("{}: from its datasheet; no layer was measured there, hence the wide interval", machine.value("name", "machine")));
+}
+
+Exit exit_for_predicted(const std::vector<PredictedPoint>& points) {
+  if (std::all_of(points.begin(), points.end(), is_known)) return Exit::ok;
+  if (std::any_of(points.begin(), points.end(), is_known)) return Exit::partial;
+  print_error(fmt::format("[predict] nothing could be predicted: {}", points.front().reason));
+  return Exit::usage;
+}
+
+}  // namespace ddl

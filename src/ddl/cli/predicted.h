@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddl/cli/exit_codes.h"
+#include "ddl/cli/output.h"
+#include "ddl/core/json.h"
+#include "ddl/lab/config.h"
+#include "ddl/lab/predict_job.h"
+
+namespace ddl {
+
+/// An experiment, predicted, for the commands that run nothing.
+struct PredictedPoint {
+  Experiment experiment;
+  std::optional<JobPrediction> found;
+  std::string reason;  ///< why there is none
+  int workers() const { return static_cast<int>(experiment.job.workers.size()); }
+};
+
+PredictedPoint predict_point(Experiment experiment, const Json& machine, Engine engine = Engine::automatic, int per_node = 0);
+
+/// `ddlbench.predict/1`. `machine`: a profile, called `asked` by the user; `engine`: as the user asked for it.
+Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machine, const std::string& asked, const std::string& engine, double seconds);
+
+/// A table, on standard output, then what could not be predicted, and what to know of the machine. `named`: rows begin with the experiment's name, not with the number of its workers.
+void say_predicted(const std::vector<PredictedPoint>& points, const Json& machine, bool named, const Output& output);
+
+/// ok, partial, or usage where nothing could be predicted, which is told.
+Exit exit_for_predicted(const std::vector<PredictedPoint>& points);
+
+}  // namespace ddl

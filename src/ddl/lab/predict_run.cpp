@@ -1,0 +1,58 @@
+#include "ddl/lab/predict_run.h"
+
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "ddl/core/error.h"
+#include "ddl/core/statistics.h"
+#include "ddl/lab/predict_job.h"
+#include "ddl/predict/machine.h"
+#include "ddl/predict/step/simulate_step.h"
+
+namespace ddl {
+namespace {
+
+/// This machine's own profile. Errors: why there is none to predict from.
+Json own_profile(const std::string& path, const Json& environment) {
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) throw Error(Code::not_found, "nothing was measured of this machine; ddlbench probe compute and probe comm do");
+  auto machine = read_machine(path);
+  if (!same_machine(machine, environment)) throw Error(Code::not_found, fmt::format("{} is of another machine", path));
+  if (!is_measured(machine)) throw Error(Code::not_found, fmt::format("{} has no layers; ddlbench probe compute measures them", path));
+  return machine;
+}
+
+}  // namespace
+
+Json predict_run(const Experiment& experiment, const ModelGraph& graph, const Json& environment) {
+  Json out = Json::object();
+  for (const auto* key : {"step_ms", "low", "high", "error_pct", "measured_ms", "engine", "machine", "ledger_ms", "memory_bytes", "reason"}) out[key] = nullptr;
+  try {
+    if (experiment.subject != "ddlbench") throw Error(Code::unsupported, fmt::format("only ddlbench's own steps are predicted, not {}'s", experiment.subject));
+    const auto path = default_machine_path();
+    const auto found = predict_job(experiment.job, graph, own_profile(path, environment));
+    out["step_ms"] = found.step.seconds * 1e3;
+    out["low"] = found.step.low * 1e3;
+    out["high"] = found.step.high * 1e3;
+    out["engine"] = name(found.step.engine);
+    out["machine"] = path;
+    out["ledger_ms"] = ledger_json(found.step.mean);
+    out["memory_bytes"] = found.step.most.total();
+  } catch (const std::exception& error) {
+    out["reason"] = error.what();
+  }
+  return out;
+}
+
+void judge_prediction(Json& prediction, const Plan& plan, std::span<const double> measured) {
+  if (!prediction.is_object() || !prediction.at("step_ms").is_number() || measured.empty()) return;
+  const auto round = static_cast<std::size_t>(steps_to_simulate(plan).round);
+  std::vector<double> rounds;
+  for (std::size_t first = 0; first + round <= measured.size(); first += round) rounds.push_back(mean(measured.subspan(first, round)));
+  const double took = rounds.empty() ? mean(measured) : median(rounds);
+  prediction["measured_ms"] = took;
+  prediction["error_pct"] = took > 0 ? Json(100 * (prediction["step_ms"].get<double>() / took - 1)) : Json(nullptr);
+}
+
+}  // namespace ddl
