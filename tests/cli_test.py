@@ -161,7 +161,7 @@ class BadInput(CommandLine):
         self.refused(["sweep", self.write("b.yaml", "matrix: [[{bacth: 1}]]\n")], 2, "b.yaml:1:12: unknown key 'bacth'")
         self.refused(["sweep", self.write("c.yaml", "matrix: [[{seed: 1}, {seed: 1}]]\n")], 2, "the same experiment twice")
         self.refused(["sweep", self.write("d.yaml", "matrix: [[{model: lenet}, {model: lennet}]]\n")], 2, "d.yaml:1:35: model:")
-        self.refused(["sweep", "first", "--predict-only"], 6, "unsupported")
+        self.refused(["sweep", "first", "--machine", "v100-16gb"], 2, "--predict-only")
         self.refused(["sweep", "first", "--jobs", "slurm"], 6, "unsupported")
         self.refused(["sweep", "first", "--jobs", "cloud"], 2, "got 'cloud'")
 

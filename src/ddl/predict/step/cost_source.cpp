@@ -26,7 +26,7 @@ std::vector<int> owners(const ModelGraph& graph) {
 class Writer {
  public:
   Writer(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const CostSource& source, StepCosts& out)
-      : plan_(plan), graph_(graph), source_(source), out_(out), local_(part(batch, plan.shares())), owners_(owners(graph)) {}
+      : plan_(plan), graph_(graph), source_(source), out_(out), local_(part(batch, plan.shares())), owners_(owners(graph)), specs_(graph.parameter_specs()) {}
 
   void write(const Actor& actor) {
     const auto& role = plan_.roles[at(actor.role)];
@@ -92,9 +92,9 @@ class Writer {
     switch (task.kind) {
       case TaskKind::load: return {source_.load(worker, local_)};
       case TaskKind::forward: return computed(worker, known(worker, task.stage).forward);
-      case TaskKind::backward: return computed(worker, known(worker, task.stage).backward() + again(worker, task));
+      case TaskKind::backward: return computed(worker, known(worker, task.stage).backward() + again(worker, task) + gathered(worker, role, task.stage));
       case TaskKind::backward_input: return computed(worker, known(worker, task.stage).backward_input + again(worker, task));
-      case TaskKind::backward_weight: return computed(worker, known(worker, task.stage).backward_weight);
+      case TaskKind::backward_weight: return computed(worker, known(worker, task.stage).backward_weight + gathered(worker, role, task.stage));
       case TaskKind::update: return computed(worker, source_.update(worker, updated(role, task)));
       case TaskKind::release: return {};
       case TaskKind::average: return computed(worker, source_.copy(worker, task.bucket == kNone ? 0 : role.buckets[at(task.bucket)].bytes));
@@ -112,6 +112,17 @@ class Writer {
     return again_.contains({backward.stage, backward.micro_batch}) ? known(worker, backward.stage).forward : 0;
   }
 
+  /// Each gradient is copied to its place in a bucket, or added to what is there, as soon as backward has it.
+  double gathered(int worker, const Role& role, int stage) {
+    const auto [place, unknown] = gathered_.try_emplace({worker, stage});
+    if (!unknown) return place->second;
+    for (const auto& bucket : role.buckets)
+      for (const int parameter : bucket.parameters)
+        if (const int layer = owners_.at(at(parameter)); plan_.stages[at(stage)].first <= layer && layer < plan_.stages[at(stage)].last)
+          place->second += source_.copy(worker, specs_.at(at(parameter)).elements() * 4);
+    return place->second;
+  }
+
   std::int64_t updated(const Role& role, const Task& task) const {
     if (task.bucket != kNone) {
       std::int64_t bytes = role.buckets[at(task.bucket)].bytes;
@@ -120,12 +131,11 @@ class Writer {
     std::vector<bool> in_bucket(owners_.size());
     for (const auto& bucket : role.buckets)
       for (const int parameter : bucket.parameters) in_bucket.at(at(parameter)) = true;
-    const auto specs = graph_.parameter_specs();
     std::int64_t bytes = 0;
     for (const int number : role.stages)
       for (const int parameter : plan_.stages[at(number)].parameters)
         if (!in_bucket.at(at(parameter))) {
-          bytes += specs.at(at(parameter)).elements() * 4;
+          bytes += specs_.at(at(parameter)).elements() * 4;
           in_bucket.at(at(parameter)) = true;
         }
     return bytes;
@@ -154,8 +164,10 @@ class Writer {
   StepCosts& out_;
   std::int64_t local_ = 0, micro_ = 0;
   std::vector<int> owners_;
+  std::vector<ParameterSpec> specs_;
   std::map<std::pair<int, int>, LayerCost> layers_;  ///< by worker and layer
   std::map<std::pair<int, int>, LayerCost> stages_;  ///< by worker and stage
+  std::map<std::pair<int, int>, double> gathered_;   ///< s, by worker and stage
   std::set<std::pair<int, int>> again_;              ///< stages and micro-batches whose forward the actor's backward runs again
 };
 

@@ -1,0 +1,217 @@
+"""Predictions made before runs, against those runs: this machine measured once, then experiments over strategies, networks, transports and a test network that had no part in that.
+
+  calibrate   probe compute (networks by layers at three batches each, contention and jitter of two at once) and probe comm (two ranks), into a profile of its own
+  run         every experiment in turn, A B … then … B A, a few seconds each; its record has the prediction that was made before its first step
+  report      error of the median over rounds; MAPE, bias, largest, Kendall tau, how many lie inside the interval; the same by group; and which part of the step is off where it is
+
+usage: predictions.py [--rounds 2] [--seconds 2] [--only WORD,…] [--profile FILE] [--calibrate-only | --keep-profile]
+prints tables in Markdown; build/bench/predictions.json has every row. Run it on a quiet machine: the table says how busy it was. A fabric takes root
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from common import BINARY, ROOT, machine, save
+
+GPT = "gpt[hidden=128,layers=4,heads=4,dropout=0]"
+TRANSFORMER = "transformer[hidden=128,layers=2,heads=4,dropout=0]"
+MLP = "mlp[hidden=1024,layers=4]"
+DATASETS = {"mlp": "fashion-mnist", "lenet": "fashion-mnist", "smallcnn": "cifar10", "resnet18": "cifar10", "mobilenetv2": "cifar10", "gpt": "language", "transformer": "translation"}
+# Networks, and batches at which their layers are measured. Experiments run at others, or in parts of these.
+CALIBRATED = [([MLP, "lenet", "smallcnn"], "4,16,64"), (["mobilenetv2", "resnet18"], "1,4,16"), ([GPT, TRANSFORMER], "1,4,16")]
+FABRIC = "hosts=2,bandwidth=1Gbps"
+SLOW_FABRIC = "hosts=2,bandwidth=1Gbps,latency=200us"
+
+
+def case(model, batch, strategy="data", workers=2, transport="shm", **more):
+    return {"model": model, "batch": batch, "strategy": strategy, "workers": workers, "transport": transport, **more}
+
+
+CASES = [
+    # One worker: what layers come to.
+    *(case(model, batch, "single", 1) for model, batch in
+      [("lenet", 48), ("lenet", 6), (MLP, 32), ("smallcnn", 24), ("mobilenetv2", 6), ("resnet18", 2), ("resnet18", 8), (GPT, 6), (TRANSFORMER, 6), (GPT, 12)]),
+    # Replicas: transports, collectives, buckets.
+    *(case(model, batch, transport=transport) for transport in ("shm", "tcp") for model, batch in
+      [("lenet", 96), (MLP, 64), ("smallcnn", 48), ("mobilenetv2", 12), ("resnet18", 8), (GPT, 12), (TRANSFORMER, 12)]),
+    case("resnet18", 8, "data[collective=ring]", transport="tcp"), case("resnet18", 8, "data[collective=direct]"),
+    case("resnet18", 8, "data[overlap=off]"), case("resnet18", 8, "data[overlap=off]", transport="tcp"), case("resnet18", 8, "data[bucket=4MiB]", transport="tcp"),
+    case(MLP, 64, "data[bucket=1MiB,first-bucket=1MiB]"), case(MLP, 64, "data[overlap=off]", transport="tcp"), case(GPT, 12, "data[bucket=256KiB]"),
+    case("mobilenetv2", 16, "data", accumulate=2),
+    # Threads of one process.
+    *(case(model, batch, "data[in-process=mirrored]", transport="inproc") for model, batch in [("lenet", 96), ("resnet18", 8), (GPT, 12)]),
+    case("resnet18", 8, "data[in-process=parallel]", transport="inproc"),
+    # Layers over workers, and pipelines.
+    case("resnet18", 6, "model"), case(MLP, 48, "model", transport="tcp"),
+    *(case("resnet18", 12, f"pipeline[schedule={schedule},micro=4]") for schedule in ("gpipe", "1f1b", "interleaved-1f1b", "zb-h1")),
+    case("smallcnn", 48, "pipeline[schedule=gpipe,micro=4]", transport="tcp"), case("smallcnn", 48, "pipeline[schedule=1f1b,micro=8]"),
+    *(case(GPT, 16, f"pipeline[schedule={schedule},micro=4]", transport=transport) for schedule, transport in
+      [("gpipe", "shm"), ("1f1b", "tcp"), ("looped-bfs", "shm"), ("zbv", "shm"), ("pipedream", "shm"), ("pipedream-2bw", "shm")]),
+    # Layers in parts.
+    case(GPT, 6, "tensor"), case(GPT, 6, "tensor", transport="tcp"), case(TRANSFORMER, 6, "tensor"), case("smallcnn", 24, "tensor"), case("resnet18", 4, "tensor[split=height]"),
+    # What every replica need not hold.
+    *(case("resnet18", 8, f"sharded[level={level}]") for level in (1, 2, 3)), case(GPT, 12, "sharded[level=2]", transport="tcp"), case(MLP, 64, "sharded[level=3]"),
+    # Replicas that meet now and then, and servers.
+    case("lenet", 96, "local[every=8]"), case("resnet18", 8, "local[every=4]", transport="tcp"), case(GPT, 12, "local[every=4,average=gossip]"),
+    case("lenet", 96, "parameter-server"), case(MLP, 64, "parameter-server", transport="tcp"), case("resnet18", 8, "parameter-server"), case("smallcnn", 48, "parameter-server[async]"),
+    # A network between hosts.
+    case("lenet", 96, transport="tcp", fabric=FABRIC), case("resnet18", 8, transport="tcp", fabric=FABRIC), case("mobilenetv2", 12, transport="tcp", fabric=FABRIC),
+    case(GPT, 12, transport="tcp", fabric=SLOW_FABRIC), case("smallcnn", 48, "pipeline[schedule=1f1b,micro=4]", transport="tcp", fabric=SLOW_FABRIC),
+    case(GPT, 12, "data[overlap=off]", transport="tcp", fabric=FABRIC),
+    # Optimizers.
+    case("resnet18", 4, "single", 1, optimizer="adam"), case(GPT, 12, optimizer="adam"),
+    # Emulated workers come here: case(model, batch, strategy, "emulated:PROFILE:8", …).
+]
+
+
+def name_of(one):
+    more = ", ".join(f"{key}={value}" for key, value in one.items() if key not in ("model", "batch", "strategy", "workers", "transport"))
+    return f"{one['model']}, {one['batch']}, {one['strategy']}, {one['workers']}" + (f", {one['transport']}" if one["workers"] != 1 else "") + (f", {more}" if more else "")
+
+
+def arguments_of(one):
+    words = ["--dataset", DATASETS[one["model"].split("[")[0]], "--synthetic", "--train-samples", max(256, 8 * one["batch"]), "--test-samples", 64, "--no-evaluate", "--learning-rate", 1e-4]
+    for key, value in one.items():
+        words += [f"--{key}", value]
+    return list(map(str, words))
+
+
+def ddlbench(profile, *words):
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run([BINARY, *map(str, words)], cwd=folder, capture_output=True, text=True, env={**os.environ, "DDLBENCH_MACHINE": str(profile)})
+
+
+def calibrate(profile, budget):
+    profile.unlink(missing_ok=True)
+    begun = time.monotonic()
+    for models, batches in CALIBRATED:
+        done = ddlbench(profile, "probe", "compute", "--model", ",".join(models), "--dataset", "fashion-mnist,cifar10,language,translation", "--batch", batches, "--budget", budget, "--json")
+        if done.returncode != 0:
+            sys.exit(f"probe compute ended with {done.returncode}: {done.stderr}")
+    done = ddlbench(profile, "probe", "comm", "--transport", "shm,tcp,inproc", "--ranks", "2", "--budget", "60ms", "--json")
+    if done.returncode != 0:
+        sys.exit(f"probe comm ended with {done.returncode}: {done.stderr}")
+    print(f"calibrated in {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+
+
+def run(one, profile, steps):
+    done = ddlbench(profile, "run", "--json", "--quiet", "--store", "none", "--trace", "off", "--steps", steps, *arguments_of(one))
+    try:
+        record = json.loads(done.stdout)
+    except ValueError:
+        return {"failed": done.stderr.strip()}
+    if record["state"] != "ok":
+        return {"failed": record["reason"]}
+    ledgers = [rank["ledger_ms"] for rank in record["ranks"]]
+    return {"prediction": record["prediction"], "measured_ms": record["prediction"].get("measured_ms"), "step_ms": {key: record["step_ms"][key] for key in ("median", "low", "high")},
+            "ledger_ms": {cause: statistics.mean(ledger[cause] for ledger in ledgers) for cause in ledgers[0]}, "wall_ms": statistics.mean(rank["wall_ms"] for rank in record["ranks"]),
+            "load": os.getloadavg()[0]}
+
+
+def steps_for(one, profile, budget):
+    """As many as last so long; the median needs a dozen."""
+    words = arguments_of(one)
+    done = ddlbench(profile, "predict", "--json", *words)
+    point = (json.loads(done.stdout)["points"] if done.stdout else [{}])[0]
+    ms = point.get("step_ms", {}).get("value", 100)
+    return max(14, min(1000, round(budget * 1e3 / ms)))
+
+
+def kendall(pairs):
+    """Tau-b."""
+    agree = ties_a = ties_b = total = 0
+    for i, (a, b) in enumerate(pairs):
+        for c, d in pairs[:i]:
+            x, y = (a > c) - (a < c), (b > d) - (b < d)
+            agree, ties_a, ties_b, total = agree + x * y, ties_a + (x == 0), ties_b + (y == 0), total + 1
+    return agree / ((total - ties_a) * (total - ties_b)) ** 0.5 if total > max(ties_a, ties_b) else float("nan")
+
+
+def summary(rows):
+    errors = [row["error_pct"] for row in rows]
+    return {"rows": len(rows), "mape": statistics.mean(map(abs, errors)), "max": max(map(abs, errors)), "bias": statistics.mean(errors),
+            "tau": kendall([(row["predicted_ms"], row["measured_ms"]) for row in rows]), "inside": sum(row["low"] <= row["measured_ms"] <= row["high"] for row in rows) / len(rows)}
+
+
+def groups_of(rows):
+    for key, of in {"strategy": lambda row: row["strategy"].split("[")[0], "network": lambda row: row["model"].split("[")[0],
+                    "transport": lambda row: "one worker" if row["workers"] == 1 else row["transport"] + (" on a fabric" if "fabric" in row else "")}.items():
+        for value in dict.fromkeys(of(row) for row in rows):
+            yield f"{key} {value}", [row for row in rows if of(row) == value]
+
+
+def off(row):
+    """Parts of the step, as predicted less as measured, ms: the two that are furthest off."""
+    parts = {cause: row["predicted_ledger_ms"][cause] - row["ledger_ms"][cause] for cause in row["ledger_ms"]}
+    return ", ".join(f"{cause} {ms:+.3g}" for cause, ms in sorted(parts.items(), key=lambda item: -abs(item[1]))[:3])
+
+
+def show(rows, failed, loads):
+    print(f"\n{len(rows)} experiments; load average {min(loads):.1f} to {max(loads):.1f}\n\n| group | rows | MAPE | largest | bias | tau | inside |\n|---|---|---|---|---|---|---|")
+    for name, group in [("all", rows), *groups_of(rows)]:
+        told = summary(group)
+        print(f"| {name} | {told['rows']} | {told['mape']:.1f} % | {told['max']:.1f} % | {told['bias']:+.1f} % | {told['tau']:.3f} | {told['inside']:.0%} |")
+    print("\n| experiment | measured, ms | predicted | error | parts off, ms |\n|---|---|---|---|---|")
+    for row in sorted(rows, key=lambda row: -abs(row["error_pct"])):
+        print(f"| {row['name']} | {row['measured_ms']:.4g} | {row['predicted_ms']:.4g} ({row['low']:.4g} to {row['high']:.4g}) | {row['error_pct']:+.1f} % | {off(row)} |")
+    for name, why in failed.items():
+        print(f"\n{name}: {why}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=2, help="that each run's steps are to last")
+    parser.add_argument("--budget", default="1s", help="of each measurement of probe compute")
+    parser.add_argument("--only", default="", help="words, with commas between: experiments that have one of them in their name")
+    parser.add_argument("--profile", type=pathlib.Path, default=ROOT / "build/bench/predictions_machine.json")
+    parser.add_argument("--keep-profile", action="store_true", help="do not measure the machine again")
+    parser.add_argument("--calibrate-only", action="store_true")
+    chosen = parser.parse_args()
+    profile = chosen.profile.resolve()
+    profile.parent.mkdir(parents=True, exist_ok=True)
+    if not (chosen.keep_profile and profile.exists()):
+        calibrate(profile, chosen.budget)
+    if chosen.calibrate_only:
+        return
+    cases = {name_of(one): one for one in CASES if any(word in name_of(one) for word in chosen.only.split(","))}
+    if not cases:
+        parser.error(f"--only: got {chosen.only}: no experiment has that in its name")
+    steps = {name: steps_for(one, profile, chosen.seconds) for name, one in cases.items()}
+    runs, failed = {name: [] for name in cases}, {}
+    for number in range(chosen.rounds):
+        begun = time.monotonic()
+        for name in list(cases) if number % 2 == 0 else reversed(list(cases)):
+            if name in failed:
+                continue
+            found = run(cases[name], profile, steps[name])
+            if "failed" in found or found["prediction"]["step_ms"] is None or not found["measured_ms"]:
+                failed[name] = found.get("failed") or found["prediction"]["reason"] or "nothing was measured"
+                print(f"  {name}: {failed[name]}", file=sys.stderr, flush=True)
+                continue
+            runs[name].append(found)
+            print(f"  round {number + 1}/{chosen.rounds} {name}: {found['measured_ms']:.4g} ms, predicted {found['prediction']['step_ms']:.4g} ({found['prediction']['error_pct']:+.1f} %), "
+                  f"load {found['load']:.1f}", file=sys.stderr, flush=True)
+        print(f"  a round took {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+    rows = []
+    for name, one in cases.items():
+        if not runs[name] or name in failed:
+            continue
+        prediction, measured = runs[name][0]["prediction"], statistics.median(each["measured_ms"] for each in runs[name])
+        rows.append({**one, "name": name, "steps": steps[name], "measured_ms": measured, "predicted_ms": prediction["step_ms"], "low": prediction["low"], "high": prediction["high"],
+                     "error_pct": 100 * (prediction["step_ms"] / measured - 1), "predicted_ledger_ms": prediction["ledger_ms"],
+                     "ledger_ms": {cause: statistics.median(each["ledger_ms"][cause] for each in runs[name]) for cause in runs[name][0]["ledger_ms"]}, "runs": runs[name]})
+    if not rows:
+        sys.exit("nothing was predicted and measured: " + "; ".join(f"{name}: {why}" for name, why in failed.items()))
+    save("predictions", {"machine": machine(), "profile": str(profile.name), "summary": summary(rows), "rows": rows, "failed": failed})
+    show(rows, failed, [each["load"] for row in rows for each in row["runs"]])
+
+
+if __name__ == "__main__":
+    main()
