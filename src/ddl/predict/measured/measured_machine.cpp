@@ -68,6 +68,8 @@ MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
       if (same) own.push_back(all.back());
       const auto& step = entry.at("step");
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
+      const double bytes = entry.value("parameter_bytes", 0.0);
+      if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates.push_back(entry.at("update_us").get<double>() * 1e-6 / bytes);
       if (setup_.dataset.empty() || says(entry, "dataset", setup_.dataset)) made.loaders[entry.at("batch").get<std::int64_t>()].push_back(entry.at("loader_us").get<double>() * 1e-6);
     }
   } catch (const Json::exception& error) {
@@ -140,6 +142,8 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
 double MeasuredMachine::update(int worker, std::int64_t bytes) const {
   if (bytes == 0) return 0;
   const int threads = threads_of(worker);
+  // The network's own parameters, in as many tensors as they are, where they were measured.
+  if (const auto& known = compute(worker).updates; !known.empty()) return median(known) * static_cast<double>(bytes);
   std::map<std::int64_t, double> points;
   for (const auto& entry : entries(profile_, "optimizer"))
     if (says(entry, "threads", threads) && says(entry, "optimizer", setup_.optimizer)) points[entry.at("bytes").get<std::int64_t>()] = entry.at("update_us").get<double>() * 1e-6;

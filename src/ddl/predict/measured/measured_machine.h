@@ -66,6 +66,7 @@ class MeasuredMachine final : public CostSource {
     double correction = 1;            ///< what sums have to be multiplied with
     double spread = 0;                ///< of that, relative
     std::vector<double> loads;        ///< s, of each network and batch
+    std::vector<double> updates;      ///< s a byte of parameters, of the network itself by the optimizer that is asked for
     std::map<std::int64_t, std::vector<double>> loaders;  ///< s, by batch
   };
   struct Word {

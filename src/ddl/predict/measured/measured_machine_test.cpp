@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "ddl/core/error.h"
 #include "ddl/nn/builtin.h"
 #include "ddl/predict/machine.h"
@@ -173,6 +175,15 @@ TEST(MeasuredMachine, SaysWhatIsMissingAndWhatMeasuresIt) {
   says(missing([&] { bare.harness(0); }), "run ddlbench probe compute");
 }
 
+TEST(MeasuredMachine, TheNetworksOwnUpdateComesBeforeOthers) {
+  auto entry = entry_of("mlp", 8);
+  entry["optimizer"] = "sgd";
+  entry["parameter_bytes"] = 1'000'000;
+  entry["update_us"] = 2000.0;
+  EXPECT_NEAR(MeasuredMachine(profile_of({entry}), {.network = "mlp"}).update(0, 500'000), 1e-3, 1e-12);
+  EXPECT_NEAR(MeasuredMachine(profile_of({entry}), {.network = "lenet"}).update(0, 2 << 20), (2 << 20) * 1e-9, 1e-12);
+}
+
 TEST(MeasuredMachine, UpdatesCopiesAndCollectivesAreAsMeasured) {
   const MeasuredMachine machine(profile_of({entry_of("mlp", 8)}), {.workers = {{}, {}}, .network = "mlp"});
   EXPECT_NEAR(machine.update(0, 2 << 20), (2 << 20) * 1e-9, 1e-12);
@@ -186,6 +197,46 @@ TEST(MeasuredMachine, UpdatesCopiesAndCollectivesAreAsMeasured) {
   ASSERT_EQ(reduce.demands.size(), 1U);
   EXPECT_EQ(costs.resources.at(static_cast<std::size_t>(reduce.demands[0].resource)), "cores of host 0");
   EXPECT_NEAR(machine.message(1 << 20, 0, 1, costs).seconds, 1e-6 + (1 << 20) * 1e-9, 1e-6);
+}
+
+// The slower of wire and processor counts of a byte, and latency comes to each round.
+TEST(MeasuredMachine, ATestNetworkSlowsRounds) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  CommunicationPart part{"tcp", 2};
+  part.rounds.pieces = {{0, ~std::size_t{0}, {1e-6, 0, 1e-9, 1e-10}}};
+  add(profile, part);
+  const double bytes = 1 << 20;
+  const auto message = [&](double bytes_per_s, double latency) {
+    StepCosts costs;
+    const MeasuredMachine machine(profile, {.workers = {{}, {}}, .network = "mlp", .transport = "tcp", .wire_bytes_per_s = bytes_per_s, .wire_latency = latency});
+    return machine.message(1 << 20, 0, 1, costs).seconds;
+  };
+  const double plain = message(0, 0);
+  EXPECT_NEAR(message(0, 1e-3), plain + 1e-3, 1e-9);
+  EXPECT_NEAR(message(1e8, 2e-3), 1e-6 + 2e-3 + bytes / 1e8, 1e-9);
+  EXPECT_DOUBLE_EQ(message(1e11, 0), plain);
+}
+
+TEST(MeasuredMachine, JitterIsOfTheNetworkItselfAndOfTheBodyOfItsDistribution) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  const auto put = [&](const char* network, int workers, double sigma, double p95, const Json& correlation) {
+    add_entry(profile, "jitter", {"network", "workers"}, {{"threads", 1}, {"precision", "fp32"}, {"kernels", "fast"}, {"network", network}, {"workers", workers}, {"median_ms", 10.0}, {"p95_ms", p95},
+                                                          {"sigma_log", sigma}, {"correlation", correlation}});
+  };
+  const auto jitter = [&](const char* network, int workers) {
+    return MeasuredMachine(profile, {.workers = std::vector<MeasuredWorker>(static_cast<std::size_t>(workers)), .network = network}).jitter(workers);
+  };
+  EXPECT_EQ(jitter("mlp", 2).sigma, 0) << "an older profile";
+  put("lenet", 2, 0.5, 10 * std::exp(0.0329), 0.1);
+  put("mlp", 1, 0.9, 20, nullptr);
+  EXPECT_NEAR(jitter("mlp", 2).sigma, 0.02, 1e-12) << "of another network; not of one worker alone";
+  put("mlp", 2, 0.03, 12, 0.4);
+  put("mlp", 8, 0.05, 12, -0.2);
+  EXPECT_NEAR(jitter("mlp", 2).sigma, 0.03, 1e-12);
+  EXPECT_NEAR(jitter("mlp", 2).correlation, 0.4, 1e-12);
+  EXPECT_NEAR(jitter("mlp", 64).sigma, 0.05, 1e-12);
+  EXPECT_EQ(jitter("mlp", 64).correlation, 0);
+  EXPECT_EQ(jitter("mlp", 1).sigma, 0);
 }
 
 double step_of(const Json& profile, int workers, std::int64_t batch) {
