@@ -55,7 +55,7 @@ TEST(Jitter, CorrelatedWorkersWaitLess) {
     for (int k = 0; k < 4; ++k) most = std::max(most, std::sqrt(correlation) * common + std::sqrt(1 - correlation) * random.normal());
     sum += most;
   }
-  EXPECT_NEAR(sum / kTimes, Jitter{1, correlation}.own() * expected_maximum(4), 0.01);
+  EXPECT_NEAR(sum / kTimes, (Jitter{1, correlation}.own() * expected_maximum(4)), 0.01);
 }
 
 TEST(Jitter, FewDrawsHaveTheMeanOfMany) {
