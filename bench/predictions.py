@@ -24,7 +24,7 @@ TRANSFORMER = "transformer[hidden=128,layers=2,heads=4,dropout=0]"
 MLP = "mlp[hidden=1024,layers=4]"
 DATASETS = {"mlp": "fashion-mnist", "lenet": "fashion-mnist", "smallcnn": "cifar10", "resnet18": "cifar10", "mobilenetv2": "cifar10", "gpt": "language", "transformer": "translation"}
 # Networks, and batches at which their layers are measured. Experiments run at others, or in parts of these.
-CALIBRATED = [([MLP, "lenet", "smallcnn"], "4,16,64"), (["mobilenetv2", "resnet18"], "1,4,16"), ([GPT, TRANSFORMER], "1,4,16")]
+CALIBRATED = [([MLP, "lenet"], "4,16,64"), (["smallcnn"], "4,16,64"), (["mobilenetv2", "resnet18"], "1,4,16"), ([GPT], "1,4,16"), ([TRANSFORMER], "1,4,16")]
 FABRIC = "hosts=2,bandwidth=1Gbps"
 SLOW_FABRIC = "hosts=2,bandwidth=1Gbps,latency=200us"
 
@@ -52,7 +52,8 @@ CASES = [
     *(case("resnet18", 12, f"pipeline[schedule={schedule},micro=4]") for schedule in ("gpipe", "1f1b", "interleaved-1f1b", "zb-h1")),
     case("smallcnn", 48, "pipeline[schedule=gpipe,micro=4]", transport="tcp"), case("smallcnn", 48, "pipeline[schedule=1f1b,micro=8]"),
     *(case(GPT, 16, f"pipeline[schedule={schedule},micro=4]", transport=transport) for schedule, transport in
-      [("gpipe", "shm"), ("1f1b", "tcp"), ("looped-bfs", "shm"), ("zbv", "shm"), ("pipedream", "shm"), ("pipedream-2bw", "shm")]),
+      [("gpipe", "shm"), ("1f1b", "tcp"), ("looped-bfs", "shm"), ("zbv", "shm")]),
+    case("smallcnn", 48, "pipeline[schedule=pipedream]"), case("smallcnn", 48, "pipeline[schedule=pipedream-2bw,micro=4]"),
     # Layers in parts.
     case(GPT, 6, "tensor"), case(GPT, 6, "tensor", transport="tcp"), case(TRANSFORMER, 6, "tensor"), case("smallcnn", 24, "tensor"), case("resnet18", 4, "tensor[split=height]"),
     # What every replica need not hold.
@@ -91,7 +92,7 @@ def calibrate(profile, budget):
     profile.unlink(missing_ok=True)
     begun = time.monotonic()
     for models, batches in CALIBRATED:
-        done = ddlbench(profile, "probe", "compute", "--model", ",".join(models), "--dataset", "fashion-mnist,cifar10,language,translation", "--batch", batches, "--budget", budget, "--json")
+        done = ddlbench(profile, "probe", "compute", "--model", ",".join(models), "--dataset", DATASETS[models[0].split("[")[0]], "--batch", batches, "--budget", budget, "--json")
         if done.returncode != 0:
             sys.exit(f"probe compute ended with {done.returncode}: {done.stderr}")
     done = ddlbench(profile, "probe", "comm", "--transport", "shm,tcp,inproc", "--ranks", "2", "--budget", "60ms", "--json")

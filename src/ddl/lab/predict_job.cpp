@@ -1,15 +1,18 @@
 #include "ddl/lab/predict_job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "ddl/core/error.h"
 #include "ddl/measure/memory.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_source.h"
+#include "ddl/predict/interval.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/strategy/split_parts.h"
@@ -19,6 +22,10 @@
 
 namespace ddl {
 namespace {
+
+/// What runs of the same differ by on one machine, and what collectives are off by where they are held out of their fit (docs/machine.md), of the share of a step that they are exposed in:
+/// standard deviations of the logarithm, by judgement.
+constexpr double kRunToRun = 0.02, kExposed = 0.2;
 
 /// Workers of one host, or so many a host.
 MeasuredSetup setup_of(const Job& job, int per_host) {
@@ -88,6 +95,10 @@ JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& m
   const auto part = graph_of(out.plan, graph, 0);
   const auto costs = job_costs(job, out.plan, part, machine, per_node);
   out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, costs.sigma, engine, costs.by_worker});
+  if (is_measured(machine) && out.step.mean.wall > 0) {
+    const double exposed = (out.step.mean[Cause::communication] + out.step.mean[Cause::wait]) / out.step.mean.wall;
+    std::tie(out.step.low, out.step.high) = interval_of(out.step.seconds, std::hypot(costs.sigma, kRunToRun, kExposed * exposed));
+  }
   out.fits = static_cast<double>(out.step.most.total()) <= costs.memory_bytes;
   return out;
 }

@@ -21,6 +21,9 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 /// Of a normal distribution 95 % lie below so many standard deviations.
 constexpr double kNormal95 = 1.645;
 
+/// Operations a value, read or made, below which a layer takes what its values take to move.
+constexpr double kPointwise = 4;
+
 /// Whether an entry says this under a key.
 template <typename Value>
 bool says(const Json& entry, const char* key, const Value& value) {
@@ -102,6 +105,7 @@ LayerEstimate MeasuredMachine::estimate(int worker, const Word& word, const std:
   auto found = known.own.of_sort(word.sort, count);
   if (!found) found = known.all.of_sort(word.sort, count);
   if (!found) found = known.all.of_family(word.family, word.work, count);
+  if (!found && word.work.flops <= kPointwise * word.work.elements) found = by_bytes(worker, word.work, count);
   if (!found)
     throw Error(Code::not_found, fmt::format("[measured] what {} takes was not measured, nor any other {}: {}; run ddlbench probe compute --model {} --threads {} --precision {}", called, word.family,
                                              word.sort, network_words(network), threads_of(worker), setup_.precision));
@@ -110,6 +114,16 @@ LayerEstimate MeasuredMachine::estimate(int worker, const Word& word, const std:
   found->cost.backward_weight *= known.correction;
   found->uncertainty = std::hypot(found->uncertainty, known.spread);
   return *found;
+}
+
+LayerEstimate MeasuredMachine::by_bytes(int worker, const LayerWork& work, double samples) const {
+  // A copy reads and writes each byte.
+  const double seconds = copy(worker, static_cast<std::int64_t>(work.elements * samples * 4 / 2));
+  LayerEstimate made;
+  made.cost = {seconds, work.learning_input ? seconds : 0, work.trains ? seconds : 0};
+  made.uncertainty = 0.5;
+  made.fitted = true;
+  return made;
 }
 
 LayerEstimate MeasuredMachine::estimate(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const {

@@ -78,6 +78,8 @@ class MeasuredMachine final : public CostSource {
   Compute read(int threads) const;
   const std::vector<Word>& words(const ModelGraph& graph) const;
   LayerEstimate estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples) const;
+  /// Of a family that was not measured and computes next to nothing, as the parts that layers are cut into (adding a bias, moments): by its bytes at the speed of copies.
+  LayerEstimate by_bytes(int worker, const LayerWork& work, double samples) const;
   TaskCost wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const;
   double wire_seconds(Goal goal, std::int64_t bytes, int ranks) const;
   std::string network_words(const std::string& otherwise) const;

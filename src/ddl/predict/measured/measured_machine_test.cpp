@@ -143,6 +143,24 @@ TEST(MeasuredMachine, PricesASortThatItDoesNotKnowByItsFamily) {
   }
 }
 
+// Adding a bias is no layer of a whole network, and so was not measured in any: a value is read, a value is made.
+TEST(MeasuredMachine, PricesPointwiseFamiliesThatItDoesNotKnowByTheirBytes) {
+  const MeasuredMachine machine(profile_of({entry_of("mlp", 8)}), {.network = "smallcnn"});
+  const auto graph = make_model("smallcnn");
+  const auto learns = learning_layers(graph);
+  for (std::size_t l = 1; l < graph.layers.size(); ++l) {
+    if (graph.layers[l].kind != LayerKind::max_pool2d) continue;
+    const auto found = machine.estimate(0, graph, l, 64);
+    const auto work = layer_work(graph, l, learns);
+    EXPECT_NEAR(found.cost.forward, work.elements * 64 * 2 / 1e10, 1e-9);
+    EXPECT_EQ(found.cost.backward_weight, 0);
+    EXPECT_TRUE(found.fitted);
+    EXPECT_EQ(found.uncertainty, 0.5);
+    return;
+  }
+  FAIL() << "no pooling";
+}
+
 TEST(MeasuredMachine, CorrectsBySumsInTraining) {
   const auto graph = make_model("lenet");
   const auto profile = profile_of({entry_of("lenet", 8, 1.1), entry_of("mlp", 8, 1.3), entry_of("mlp", 16, 1.3)});
