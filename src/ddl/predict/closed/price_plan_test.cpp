@@ -96,8 +96,8 @@ TEST_P(ClosedForm, AgreesWithTheSimulatorUnderJitter) {
   EXPECT_NEAR(priced.seconds / simulated.step_seconds, 1, 0.02) << simulated.step_seconds;
   // One worker, and layers one after the other, wait for nobody.
   if (plan.workers() > 1 && strategy.name != "model") {
-    EXPECT_GT(priced.seconds, even * (1 + 0.2 * sigma));
-    EXPECT_GT(simulated.step_seconds, even * (1 + 0.2 * sigma));
+    EXPECT_GT(priced.seconds, even * (1 + 0.1 * sigma));
+    EXPECT_GT(simulated.step_seconds, even * (1 + 0.1 * sigma));
   }
   for (const auto& ledger : priced.workers) {
     double sum = 0;
