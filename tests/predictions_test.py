@@ -23,7 +23,7 @@ class Case(probe_case.Case):
 
     def calibrate(self, *words):
         self.run_it("probe", "compute", "--model", "mlp[hidden=64]", "--batch", "8,16", "--budget", "50ms", *words)
-        self.run_it("probe", "comm", "--transport", "shm", "--ranks", 2, "--sizes", "64,4KiB,256KiB", "--budget", "2ms")
+        self.run_it("probe", "comm", "--transport", "shm", "--ranks", 2, "--sizes", "64B,4KiB,256KiB", "--budget", "2ms")
 
     def prediction(self, *words):
         record = self.document(*QUICK, *words)

@@ -72,7 +72,8 @@ Exit act(const Options& options, AgentHub* launched) {
     if (experiment.store != store)
       throw Error(Code::invalid_argument, fmt::format("{}: store: one study has one store; got '{}' and '{}', expected the same",
                                                       experiment.provenance.at("store").get<std::string>(), experiment.store, store));
-    check_names(experiment);
+    // What is predicted need not fit this machine.
+    if (!options.predict_only) check_names(experiment);
   }
   if (options.dry) return dry_run(study, options.output);
   if (options.predict_only) return predict(study, options.machine, options.output);
