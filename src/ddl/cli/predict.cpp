@@ -5,6 +5,7 @@
 
 #include "ddl/cli/command.h"
 #include "ddl/cli/experiment_flags.h"
+#include "ddl/cli/prediction_json.h"
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/core/units.h"
@@ -54,27 +55,13 @@ Point predict_one(const Settings& settings, const std::string& workers, const Js
   return point;
 }
 
-Json ledger_json(const Ledger& ledger) {
-  Json out = Json::object();
-  for (std::size_t i = 0; i < kCauses; ++i) out[std::string(name(static_cast<Cause>(i)))] = ledger.seconds[i] * 1e3;
-  return out;
-}
-
 Json point_json(const Point& point) {
   Json out{{"workers", point.workers()}, {"strategy", to_string(point.experiment.job.strategy)}};
   if (!point.found) {
     out["reason"] = point.reason;
     return out;
   }
-  const auto& found = point.found->step;
-  const auto batch = static_cast<double>(point.experiment.job.batch);
-  out["engine"] = found.engine == Engine::closed ? "closed" : "simulated";
-  out["step_ms"] = {{"value", found.seconds * 1e3}, {"low", found.low * 1e3}, {"high", found.high * 1e3}};
-  out["throughput"] = batch / found.seconds;
-  out["ledger_ms"] = ledger_json(found.mean);
-  out["memory_bytes"] = found.most.total();
-  out["memory"] = {{"parameters", found.most.parameters}, {"gradients", found.most.gradients}, {"optimizer", found.most.optimizer}, {"buckets", found.most.buckets}, {"activations", found.most.activations}};
-  out["fits"] = point.found->fits;
+  add_prediction(out, point.found->step, point.experiment.job.batch, point.found->fits);
   return out;
 }
 

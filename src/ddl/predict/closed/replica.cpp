@@ -32,7 +32,7 @@ PricedStep price_replica(const WorkerTerms& terms, int micro_batches) {
   ledger[Cause::backward] = m * terms.backward;
   ledger[Cause::update] = updates_of(terms);
   ledger[Cause::harness] = terms.harness;
-  ledger[Cause::communication] = m * (terms.exchange_forward + terms.exchange_backward) + exposed(terms) + terms.update - ledger[Cause::update];
+  ledger[Cause::communication] = m * (terms.exchange_forward + terms.exchange_backward) + exposed(terms) + terms.update - ledger[Cause::update] + terms.averaging;
   for (const double part : ledger.seconds) ledger.wall += part;
   if (const double late = terms.loader - ledger.wall; late > 0) {
     ledger[Cause::load] += late;
