@@ -43,7 +43,9 @@ TEST(Advise, RanksPointsAndTellsTheFront) {
     EXPECT_LT(point.step.low, point.step.seconds);
     EXPECT_GT(point.step.high, point.step.seconds);
     for (const auto& other : advice.points)
-      if (point.pareto && other.fits) EXPECT_FALSE(other.step.seconds < point.step.seconds && other.step.most.total() < point.step.most.total()) << in_words(point.strategy, point.keys);
+      if (point.pareto && other.fits) {
+        EXPECT_FALSE(other.step.seconds < point.step.seconds && other.step.most.total() < point.step.most.total()) << in_words(point.strategy, point.keys);
+      }
   }
   EXPECT_TRUE(advice.points.front().pareto);
   ASSERT_TRUE(advice.verdict.pick && advice.verdict.alone);
@@ -76,7 +78,9 @@ TEST(Advise, LeavesOutWhatDoesNotFit) {
   EXPECT_GT(std::count_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return !point.fits; }), 0);
   for (const auto& point : advice.points) {
     EXPECT_EQ(point.fits, static_cast<double>(point.step.most.total()) <= 3e9);
-    if (!point.fits) EXPECT_FALSE(point.pareto || point.rank > 0);
+    if (!point.fits) {
+      EXPECT_FALSE(point.pareto || point.rank > 0);
+    }
   }
   ASSERT_TRUE(advice.verdict.pick.has_value());
   EXPECT_TRUE(advice.points[*advice.verdict.pick].fits);

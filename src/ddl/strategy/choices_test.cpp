@@ -81,7 +81,9 @@ TEST(StrategyChoices, MeshesAreEveryProductAndJoinedByPrimes) {
   }
   EXPECT_TRUE(mesh_axis({graph, 7, 64}, all, {.data = false}, 100).values.empty()) << "a prime has one axis";
   for (const auto& value : mesh_axis(input, all, {.data = false}, 2).values)
-    if (value.options.contains("pipeline")) EXPECT_EQ(value.options.at("pipeline"), "2") << "as many stages as layers, at most";
+    if (value.options.contains("pipeline")) {
+      EXPECT_EQ(value.options.at("pipeline"), "2") << "as many stages as layers, at most";
+    }
 }
 
 }  // namespace

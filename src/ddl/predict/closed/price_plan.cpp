@@ -103,10 +103,13 @@ WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) 
           break;
         }
         const int order = static_cast<int>(buckets.size());
-        // Of a bucket's collectives the first is the gradients'; parameters that are gathered after their update come in a chain of their own, at the end.
-        if (task.cargo == Cargo::gradients) place.try_emplace(task.bucket, order);
+        // Of a bucket's collectives the last of its gradients is what the update waits for; parameters that are gathered after it come in a chain of their own, at the end.
+        if (task.cargo == Cargo::gradients) place[task.bucket] = order;
         const bool waits = task.waits_for != kNone;
-        buckets[order] = {waits ? costs.ready[at(number)][at(task.waits_for)] : 1, seconds, 0};
+        const bool after_backward = std::any_of(task.after.begin(), task.after.end(), [&](int other) { return role.tasks[at(other)].kind == TaskKind::backward; });
+        // Gradients of an earlier micro-batch have all that comes between to hide behind.
+        const bool each = task.bucket != kNone && role.buckets[at(task.bucket)].every_pass;
+        buckets[order] = {waits && !after_backward ? costs.ready[at(number)][at(task.waits_for)] : 1, seconds, 0, each ? m - 1 - task.micro_batch : 0};
         if (task.cargo == Cargo::gradients && !waits) terms.overlaps = false;
         break;
       }
@@ -214,7 +217,8 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& c
   };
   const int stages = static_cast<int>(plan.stages.size());
   if (terms.size() == 1) return price_replica(terms[0], plan.micro_batches);
-  if (strategy.name == "model") return price_layers(terms);
+  // Several micro-batches go behind each other, forward and back.
+  if (strategy.name == "model") return plan.micro_batches == 1 ? price_layers(terms) : price_pipeline("gpipe", 1, plan.micro_batches, terms);
   const auto schedule = option("schedule", "1f1b");
   return price_pipeline(schedule, std::max(1, stages / static_cast<int>(terms.size())), plan.micro_batches, terms);
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "ddl/predict/closed/terms.h"
 
@@ -6,9 +7,9 @@ namespace ddl {
 
 double exposed(const WorkerTerms& terms) {
   const double backward = terms.backward + terms.exchange_backward;
-  double sent = terms.overlaps ? 0 : backward, updated = backward;
+  double sent = -std::numeric_limits<double>::infinity(), updated = backward;
   for (const auto& bucket : terms.buckets) {
-    sent = std::max(sent, terms.overlaps ? bucket.ready * backward : backward) + bucket.seconds;
+    sent = std::max(sent, (terms.overlaps ? bucket.ready : 1) * backward - bucket.passes_before * terms.pass()) + bucket.seconds;
     updated = std::max(updated, sent) + bucket.update;
   }
   return updated - backward;

@@ -14,6 +14,7 @@ struct BucketTerm {
   double ready = 1;     ///< share of the last backward
   double seconds = 0;
   double update = 0;
+  double passes_before = 0;  ///< micro-batches between its own and the last
 };
 
 /// What one worker does of a micro-batch, and once a step.
