@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -39,11 +40,14 @@ std::vector<std::size_t> told(const Advice& advice) {
   return out;
 }
 
-/// Of those, what a table has room for: the front, the best of each strategy, the one worker, what was asked for.
-bool in_table(const Advice& advice, std::size_t number, std::set<std::string>& seen) {
+/// Of those, what a table has room for: the front where it saves a twentieth of memory or more, the best of each strategy, the one worker, what was asked for.
+bool in_table(const Advice& advice, std::size_t number, std::set<std::string>& seen, double& least) {
   const auto& point = advice.points[number];
   const bool first = point.fits && seen.insert(point.strategy.name).second;
-  return first || point.pareto || point.asked || static_cast<int>(number) == plain_data(advice) || (advice.verdict.alone && *advice.verdict.alone == number) ||
+  const auto bytes = static_cast<double>(point.step.most.total());
+  const bool saves = point.pareto && bytes <= 0.95 * least;
+  if (saves) least = bytes;
+  return first || saves || point.asked || static_cast<int>(number) == plain_data(advice) || (advice.verdict.alone && *advice.verdict.alone == number) ||
          (advice.verdict.pick && *advice.verdict.pick == number);
 }
 
@@ -51,8 +55,9 @@ void print_table(const Advice& advice, const std::vector<std::size_t>& numbers, 
   const double one = advice.verdict.alone ? advice.points[*advice.verdict.alone].step.seconds : 0;
   std::vector<std::vector<std::string>> rows{{"rank", "front", "strategy", "workers", "step", "90 %", "samples/s", "speed-up", "a worker holds", "largest loss"}};
   std::set<std::string> seen;
+  double least = std::numeric_limits<double>::infinity();
   for (const auto number : numbers) {
-    if (!in_table(advice, number, seen)) continue;
+    if (!in_table(advice, number, seen, least)) continue;
     const auto& point = advice.points[number];
     const auto& step = point.step;
     const auto [loss, share] = largest_loss(step.mean);

@@ -1,6 +1,7 @@
 #include "ddl/lab/advise_words.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace ddl {
@@ -51,7 +52,7 @@ std::string advice_words(const Advice& advice, std::int64_t batch) {
     const double ratio = other.step.seconds / pick.step.seconds;
     text += !other.fits ? fmt::format(" Plain {} does not fit: a worker would hold {}.", called(other), to_string(Bytes{other.step.most.total()}))
                         : fmt::format(" Plain {} takes {}, {}.", called(other), milliseconds(other.step.seconds),
-                                      ratio >= 1 ? fmt::format("{:.3g} times as long", ratio) : fmt::format("{:.0f} % of that", 100 * ratio));
+                                      std::abs(ratio - 1) < 0.01 ? "as long" : ratio >= 1 ? fmt::format("{:.3g} times as long", ratio) : fmt::format("{:.0f} % of that", 100 * ratio));
   }
   if (const auto [loss, share] = largest_loss(pick.step.mean); share >= 0.005) text += fmt::format(" Its largest loss is {}, {:.0f} % of a worker's time.", loss, 100 * share);
   if (!verdict.ties.empty())

@@ -62,10 +62,11 @@ ChoiceAxis bucket(const ChoiceInput& input) {
   std::int64_t bytes = 0;
   for (const auto& parameter : input.graph.parameter_specs()) bytes += parameter.elements() * input.element_bytes;
   std::vector<std::string> values;
-  for (const std::int64_t mebibytes : {1, 5, 25, 100, 400}) {
-    const auto size = mebibytes << 20;
-    values.push_back(mebibytes == 25 ? "" : fmt::format("{}MiB", mebibytes));
-    if (size >= bytes && mebibytes >= 25) break;
+  bool whole = false;
+  for (const std::int64_t mebibytes : {1, 5, 25, 100, 400, 1600, 6400}) {
+    if (mebibytes == 25) values.emplace_back();
+    else if (!whole && ((mebibytes << 20) < bytes || mebibytes > 25)) values.push_back(fmt::format("{}MiB", mebibytes));
+    whole = whole || (mebibytes << 20) >= bytes;
   }
   return option_axis("bucket", values, true);
 }
@@ -124,7 +125,10 @@ ChoiceAxis splits(const ChoiceInput& input) {
 
 std::vector<StrategyFamily> of_single(const ChoiceInput& input) {
   if (input.workers != 1) return {};
-  return {{{"single", {}}, 1, {accumulate(input, 1), recompute()}}};
+  // All others are compared with it: however much memory there is, it is known early.
+  auto parts = accumulate(input, 1);
+  for (std::size_t value = 1; value < parts.values.size(); ++value) parts.starts.push_back(value);
+  return {{{"single", {}}, 1, {std::move(parts), recompute()}}};
 }
 
 std::vector<StrategyFamily> of_data(const ChoiceInput& input) {
