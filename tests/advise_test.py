@@ -12,8 +12,8 @@ import tempfile
 import unittest
 
 BINARY = pathlib.Path(sys.argv[1]).resolve()
-RESNET = ["--model", "resnet50", "--dataset", "imagenet", "--synthetic", "--batch", "256", "--budget", "2s"]
-TINY = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", "640", "--test-samples", "64", "--batch", "32", "--budget", "2s"]
+RESNET = ["--model", "resnet50", "--dataset", "imagenet", "--synthetic", "--batch", "256", "--budget", "4s"]
+TINY = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", "640", "--test-samples", "64", "--batch", "32", "--budget", "4s"]
 
 
 class Case(unittest.TestCase):

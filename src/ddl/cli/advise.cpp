@@ -142,7 +142,6 @@ Exit act(const Options& options) {
   } catch (const Error& error) {
     throw prefixed(origin_of(experiment, "strategy"), error);
   }
-  const auto machine = machine_called(options.machine);
   Seconds budget;
   try {
     budget = parse_seconds(options.budget);
@@ -150,6 +149,7 @@ Exit act(const Options& options) {
   } catch (const Error& error) {
     throw prefixed("--budget", error);
   }
+  const auto machine = machine_called(options.machine);
   if (options.verify > 0) require_own_machine(machine);
   const auto& job = experiment.job;
   const auto graph = make_model(job.model, dataset_shape(job.dataset, job.synthetic));
