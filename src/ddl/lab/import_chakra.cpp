@@ -124,13 +124,22 @@ class Importing {
         ++left_out_;
       }
     }
+    // The nodes are of one step; where the trace says what the mean step took, that is what counts.
+    const auto scale_of = [&](const char* direction) {
+      double sum = 0;
+      for (const auto& [key, seconds] : pieces)
+        if (std::get<0>(key).starts_with(direction)) sum += seconds;
+      const auto mean_step = trace.about.numbers.find(fmt::format("{}_ns", direction));
+      return mean_step == trace.about.numbers.end() || sum <= 0 || mean_step->second <= 0 ? 1 : mean_step->second * 1e-9 / sum;
+    };
+    const double of_forward = scale_of("forward"), of_backward = scale_of("backward");
     for (const auto& [key, seconds] : pieces) {
       const auto& [kind, stage, micro] = key;
       if (kind != "forward" && !kind.starts_with("backward")) {
         ++left_out_;
         continue;
       }
-      by_stage_[{stage, kind}].push_back(seconds);
+      by_stage_[{stage, kind}].push_back(seconds * (kind == "forward" ? of_forward : of_backward));
     }
     if (updates > 0) updates_.push_back(updates);
     loads_.push_back(loads);

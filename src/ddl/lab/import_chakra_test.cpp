@@ -56,6 +56,16 @@ TEST(ImportChakra, AStageIsTheSumOfItsLayers) {
   EXPECT_EQ(document["environment"]["cpu"]["usable_cores"], 4);
 }
 
+// One step may be any: the trace says what the mean one took.
+TEST(ImportChakra, TheMeanStepCounts) {
+  auto trace = ours(lenet("32"), {node("forward", 0.003, "forward"), node("backward", 0.010, "backward")});
+  trace.about.numbers["forward_ns"] = 2'000'000;
+  trace.about.numbers["backward_ns"] = 5'000'000;
+  const auto document = import_chakra({trace}, {});
+  EXPECT_NEAR(summed(document, {"forward_us"}), 0.002, 1e-7);
+  EXPECT_NEAR(summed(document, {"backward_input_us", "backward_weight_us"}), 0.005, 1e-7);
+}
+
 // What is predicted from it of the same step is what was traced.
 TEST(ImportChakra, PredictsTheStepThatWasTraced) {
   const auto settings = lenet("32");

@@ -177,9 +177,14 @@ void tell_run(protozero::pbf_writer& out, const Json& record, int rank) {
   const auto ranks = record.find("ranks");
   if (ranks == record.end() || !ranks->is_array()) return;
   for (const auto& each : *ranks)
-    if (number_at(each, {"rank"}) == static_cast<double>(rank))
+    if (number_at(each, {"rank"}) == static_cast<double>(rank)) {
+      const auto nanoseconds = [&](double milliseconds) { return static_cast<std::int64_t>(milliseconds * 1e6); };
       if (const auto harness = number_at(each, {"ledger_ms", "harness"}), rest = number_at(each, {"ledger_ms", "residual"}); harness && rest)
-        add(of_int64("harness_ns", static_cast<std::int64_t>((*harness + std::max(0.0, *rest)) * 1e6)));
+        add(of_int64("harness_ns", nanoseconds(*harness + std::max(0.0, *rest))));
+      // Of the mean step: one alone may be any.
+      for (const auto* cause : {"forward", "backward"})
+        if (const auto mean = number_at(each, {"ledger_ms", cause})) add(of_int64(fmt::format("{}_ns", cause), nanoseconds(*mean)));
+    }
 }
 
 /// The last step that all ranks went through whole.
