@@ -16,7 +16,7 @@ import unittest
 
 BINARY = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "ddlbench"
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-COMMANDS = "run sweep probe predict validate status resume list doctor env report export selftest completion man".split()
+COMMANDS = "run sweep probe predict advise validate status resume list doctor env report export selftest completion man".split()
 KINDS = "models datasets strategies optimizers collectives compressions transports storages formats devices subjects studies machines".split()
 
 
@@ -67,7 +67,7 @@ class Help(CommandLine):
             self.assertRegex(top, rf"(?m)^\s+{command}\s")
 
     def test_examples_run_as_they_stand(self):
-        quick = {"list", "env", "completion", "man", "predict", "validate"}
+        quick = {"list", "env", "completion", "man", "predict", "advise", "validate"}
         for command in COMMANDS:
             examples = self.examples(command)
             self.assertTrue(examples, command)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ddl/cli/prediction_json.h"
 #include "ddl/core/error.h"
 #include "ddl/core/units.h"
 #include "ddl/data/dataset.h"
@@ -18,15 +19,7 @@ Json point_json(const PredictedPoint& point) {
     out["reason"] = point.reason;
     return out;
   }
-  const auto& found = point.found->step;
-  const auto batch = static_cast<double>(point.experiment.job.batch);
-  out["engine"] = name(found.engine);
-  out["step_ms"] = {{"value", found.seconds * 1e3}, {"low", found.low * 1e3}, {"high", found.high * 1e3}};
-  out["throughput"] = batch / found.seconds;
-  out["ledger_ms"] = ledger_json(found.mean);
-  out["memory_bytes"] = found.most.total();
-  out["memory"] = {{"parameters", found.most.parameters}, {"gradients", found.most.gradients}, {"optimizer", found.most.optimizer}, {"buckets", found.most.buckets}, {"activations", found.most.activations}};
-  out["fits"] = point.found->fits;
+  add_prediction(out, point.found->step, point.experiment.job.batch, point.found->fits);
   return out;
 }
 

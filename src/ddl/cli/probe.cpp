@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "ddl/cli/command.h"
+#include "ddl/cli/probe_import.h"
 #include "ddl/cli/progress.h"
 #include "ddl/collective/algorithms.h"
 #include "ddl/core/error.h"
@@ -26,6 +27,7 @@ struct Options {
   std::string transports, collectives, algorithms, ranks = "2", sizes = "1KiB,8KiB,64KiB,512KiB,4MiB,32MiB", memory = "own", machine, report, fabric;
   std::string budget, timeout = "60s";
   std::string models, datasets, batches = "1,8,32", precisions = "fp32", optimizers = "sgd,adam", kernels = "fast";
+  std::vector<std::string> files;
   int threads = 1;
   bool unchecked = false, keep = true;
 };
@@ -194,9 +196,20 @@ void keep(const std::string& path, const Json& document) {
   write_file(path, machine.dump(1) + "\n");
 }
 
-Exit act(const Options& options, AgentHub* launched) {
-  if (options.what != "comm" && options.what != "compute")
-    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm or compute", options.what));
+/// What was run, of traces that do not say it.
+Settings told_of_trace(const Options& options, const CLI::App& app) {
+  Settings told;
+  for (const auto& [flag, key, value] : {std::tuple{"--model", "model", options.models}, {"--dataset", "dataset", options.datasets}, {"--batch", "batch", options.batches}, {"--precision", "precision", options.precisions},
+                                         {"--optimizer", "optimizer", options.optimizers}, {"--kernels", "kernels", options.kernels}, {"--threads", "workers", fmt::format("cpu[threads={}]", options.threads)}})
+    if (app.count(flag) > 0) set(told, key, value, flag);
+  return told;
+}
+
+Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
+  if (options.what != "comm" && options.what != "compute" && options.what != "import")
+    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm, compute or import", options.what));
+  if (options.what == "import") return import_traces(options.files, told_of_trace(options, app), options.machine, options.output);
+  if (!options.files.empty()) throw Error(Code::invalid_argument, fmt::format("probe {}: it reads no file; got '{}', expected probe import", options.what, options.files.front()));
   const bool computes = options.what == "compute";
   const auto& output = options.output;
   if (computes && launched != nullptr) throw Error(Code::unsupported, "probe: unsupported: compute is measured by processes of its own; got ranks of a launcher, expected ddlbench started plainly");
@@ -245,7 +258,8 @@ Command add_probe(CLI::App& root, AgentHub* launched) {
                            "ddlbench probe comm --ranks 2,4 --collective broadcast,reduce --report comm.html",
                            "ddlbench probe compute --model lenet --batch 8,32 --budget 200ms",
                            "ddlbench probe compute --model mlp,lenet --batch 16 --precision fp32,bf16 --optimizer adam --budget 100ms --machine none --json"});
-  app->add_option("what", options->what, "What to measure: comm, or compute.")->type_name("comm|compute")->capture_default_str();
+  app->add_option("what", options->what, "What to measure: comm, or compute; import: to read compute from execution traces.")->type_name("comm|compute|import")->capture_default_str();
+  app->add_option("files", options->files, "import: execution traces in MLCommons' Chakra format, one a rank.")->type_name("FILE");
   app->add_option("--transport", options->transports, "Transports, by commas, mpi too; all that need no library unless given.")->type_name("LIST");
   app->add_option("--collective", options->collectives, "Collectives, by commas; all unless given.")->type_name("LIST");
   app->add_option("--algorithm", options->algorithms, "Algorithms, by commas, with options in brackets; all unless given.")->type_name("LIST");
@@ -265,7 +279,7 @@ Command add_probe(CLI::App& root, AgentHub* launched) {
   app->add_option("--kernels", options->kernels, "compute: fast, or torch.")->type_name("fast|torch")->capture_default_str();
   app->add_option("--threads", options->threads, "compute: threads of a worker.")->type_name("N")->capture_default_str();
   app->add_flag("--no-check", options->unchecked, "Do not compare results with what they must be.");
-  return {app, [options, launched] { return act(*options, launched); }};
+  return {app, [options, launched, app] { return act(*options, launched, *app); }};
 }
 
 }  // namespace ddl

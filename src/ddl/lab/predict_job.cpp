@@ -70,10 +70,9 @@ JobCosts job_costs(const Job& job, const Plan& plan, const ModelGraph& part, con
   JobCosts costs;
   if (is_measured(machine)) {
     auto source = std::make_unique<MeasuredMachine>(machine, setup_of(job, per_node));
-    const auto samples = (job.batch + plan.shares() - 1) / plan.shares();
-    costs.sigma = source->uncertainty(0, part, (samples + plan.micro_batches - 1) / plan.micro_batches);
     costs.source = std::move(source);
     costs.by_worker = true;
+    costs.sigma = job_sigma(costs, job, plan, part);
     // Workers of a host share its memory.
     const auto workers = static_cast<int>(job.workers.size());
     costs.memory_bytes = static_cast<double>(total_memory()) / std::max(1, per_node > 0 ? std::min(per_node, workers) : workers);
@@ -86,12 +85,28 @@ JobCosts job_costs(const Job& job, const Plan& plan, const ModelGraph& part, con
   return costs;
 }
 
+double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
+  const auto* measured = dynamic_cast<const MeasuredMachine*>(costs.source.get());
+  if (measured == nullptr) return kDatasheetSigma;
+  const auto samples = (job.batch + plan.shares() - 1) / plan.shares();
+  return measured->uncertainty(0, part, (samples + plan.micro_batches - 1) / plan.micro_batches);
+}
+
+Plan planned_job(const Job& job, const ModelGraph& graph) {
+  auto plan = plan_job(job, graph);
+  if (plan.shares() > job.batch) throw Error(Code::invalid_argument, fmt::format("more workers than samples of a batch; got {} of a batch of {}", plan.shares(), job.batch));
+  // All segments but the last: counted as all.
+  if (job.recompute && plan.stages.size() == 1)
+    for (auto& role : plan.roles)
+      for (auto& task : role.tasks) task.recompute = task.kind == TaskKind::forward;
+  return plan;
+}
+
 JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node) {
   JobPrediction out;
   if (const auto compressed = job.strategy.options.find("compress"); compressed != job.strategy.options.end() && compressed->second != "none")
     throw Error(Code::unsupported, fmt::format("[predict] what compressing gradients takes is not measured; got compress={}, expected none", compressed->second));
-  out.plan = plan_job(job, graph);
-  if (out.plan.shares() > job.batch) throw Error(Code::invalid_argument, fmt::format("more workers than samples of a batch; got {} of a batch of {}", out.plan.shares(), job.batch));
+  out.plan = planned_job(job, graph);
   const auto part = graph_of(out.plan, graph, 0);
   const auto costs = job_costs(job, out.plan, part, machine, per_node);
   out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, costs.sigma, engine, costs.by_worker});

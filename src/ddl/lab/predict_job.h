@@ -29,6 +29,13 @@ struct JobCosts {
 /// Errors: those of MeasuredMachine and datasheet_source().
 JobCosts job_costs(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, int per_node = 0);
 
+/// JobCosts::sigma of another plan of as many workers, by the same algorithm of the collective.
+double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part);
+
+/// plan_job(), in which the time of activations that are computed again is told, too: where one stage is run again in segments plans leave that to who executes them.
+/// Errors: of the plan; invalid_argument where workers outnumber the samples of a batch.
+Plan planned_job(const Job& job, const ModelGraph& graph);
+
 struct JobPrediction {
   Plan plan;
   StepPrediction step;

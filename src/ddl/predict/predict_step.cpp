@@ -28,10 +28,15 @@ double period_of(const std::vector<double>& updates, std::size_t a_step, int bat
   return (updates[last] - updates[first]) / static_cast<double>((last - first) / a_step);
 }
 
-void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
+/// Enough for the middle half to be a pipeline that is full.
+int batches_to_simulate(const Plan& plan) {
   int deepest = 0;
-  for (const auto& role : input.plan.roles) deepest = std::max(deepest, depth(role));
-  const int batches = 8 * (deepest + 1);
+  for (const auto& role : plan.roles) deepest = std::max(deepest, depth(role));
+  return 8 * (deepest + 1);
+}
+
+void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
+  const int batches = batches_to_simulate(input.plan);
   const auto plan = unroll(input.plan, batches);
   const auto costs = step_costs(plan, input.graph, input.batch * batches, roles_as_actors(plan), input.source);
   auto run = simulate_steps(plan, costs, 1);
@@ -71,7 +76,11 @@ void simulate(const PredictionInput& input, StepPrediction& out) {
 StepPrediction predict_step(const PredictionInput& input) {
   StepPrediction out;
   out.engine = input.engine;
-  if (out.engine == Engine::automatic) out.engine = input.plan.asynchronous() || tasks_of(input.plan, steps_to_simulate(input.plan, input.source.jitter(input.plan.workers())).steps, input.by_worker) <= kMostTasks ? Engine::simulated : Engine::closed;
+  if (out.engine == Engine::automatic) {
+    const bool asynchronous = input.plan.asynchronous();
+    const int steps = asynchronous ? batches_to_simulate(input.plan) : steps_to_simulate(input.plan, input.source.jitter(input.plan.workers())).steps;
+    out.engine = tasks_of(input.plan, steps, input.by_worker && !asynchronous) <= kMostTasks ? Engine::simulated : Engine::closed;
+  }
   if (out.engine == Engine::closed) {
     const auto priced = price_plan(input.plan, input.strategy, step_costs(input.plan, input.graph, input.batch, roles_as_actors(input.plan), input.source));
     out.seconds = priced.seconds;

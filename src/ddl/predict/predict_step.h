@@ -38,7 +38,7 @@ struct StepPrediction {
   Trace trace;                            ///< of a step, worker by role; of the simulator alone
 };
 
-/// Errors: those of the source, naming the term that is missing; of price_plan() where the closed form is asked for.
+/// Errors: those of the source, naming the term that is missing.
 StepPrediction predict_step(const PredictionInput& input);
 
 }  // namespace ddl

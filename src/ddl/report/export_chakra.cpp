@@ -141,11 +141,14 @@ std::string message_of(const Node& one, std::uint64_t number, Nanoseconds begin,
   const auto add = [&](const std::string& attribute) { out.add_message(node::kAttribute, attribute); };
   const bool moves = one.type == kSend || one.type == kReceive || one.type == kCollective;
   add(of_bool("is_cpu_op", false));
+  const auto& task = one.of->task;
   if (!moves) {
     add(of_uint64("tensor_size", 0));
+    add(of_string("kind", task.kind));
+    if (task.stage >= 0) add(of_int32("stage", task.stage));
+    if (task.micro_batch >= 0) add(of_int32("micro_batch", task.micro_batch));
     return text;
   }
-  const auto& task = one.of->task;
   add(of_int64("comm_size", static_cast<std::int64_t>(std::max(0.0, task.bytes))));
   if (const auto type = collective_type(task.goal); one.type == kCollective && type) add(of_int64("comm_type", *type));
   if (one.type == kCollective) add(of_string("pg_name", task.group));
@@ -157,6 +160,31 @@ std::string message_of(const Node& one, std::uint64_t number, Nanoseconds begin,
     add(of_int32("comm_tag", static_cast<std::int32_t>(one.of->span.meeting)));
   }
   return text;
+}
+
+/// What the trace is of, for whoever imports it (lab/import_chakra.h): the experiment, where its network was cut, on what machine, and what ddlbench itself added to a step.
+void tell_run(protozero::pbf_writer& out, const Json& record, int rank) {
+  const auto add = [&](const std::string& attribute) { out.add_message(metadata::kAttribute, attribute); };
+  if (const auto config = record.find("config"); config != record.end() && config->is_object()) add(of_string("config", config->dump()));
+  if (const auto stages = record.find("stages"); stages != record.end() && stages->is_array()) {
+    std::string cuts;
+    for (const auto& stage : *stages) cuts += fmt::format("{}{}", cuts.empty() ? "" : "/", stage.value("layers", 0));
+    add(of_string("stages", cuts));
+  }
+  if (const auto model = text_at(record, {"environment", "before", "cpu", "model"}); !model.empty()) add(of_string("cpu", model));
+  if (const auto cores = number_at(record, {"environment", "before", "cpu", "usable_cores"})) add(of_int32("usable_cores", static_cast<std::int32_t>(*cores)));
+  if (const auto host = text_at(record, {"environment", "before", "host"}); !host.empty()) add(of_string("host", host));
+  const auto ranks = record.find("ranks");
+  if (ranks == record.end() || !ranks->is_array()) return;
+  for (const auto& each : *ranks)
+    if (number_at(each, {"rank"}) == static_cast<double>(rank)) {
+      const auto nanoseconds = [&](double milliseconds) { return static_cast<std::int64_t>(milliseconds * 1e6); };
+      if (const auto harness = number_at(each, {"ledger_ms", "harness"}), rest = number_at(each, {"ledger_ms", "residual"}); harness && rest)
+        add(of_int64("harness_ns", nanoseconds(*harness + std::max(0.0, *rest))));
+      // Of the mean step: one alone may be any.
+      for (const auto* cause : {"forward", "backward"})
+        if (const auto mean = number_at(each, {"ledger_ms", cause})) add(of_int64(fmt::format("{}_ns", cause), nanoseconds(*mean)));
+    }
 }
 
 /// The last step that all ranks went through whole.
@@ -189,6 +217,7 @@ std::vector<ExportedFile> export_chakra(const Json& record) {
       out.add_message(metadata::kAttribute, of_string("run", text_at(record, {"id"})));
       out.add_message(metadata::kAttribute, of_int64("rank", rank));
       out.add_message(metadata::kAttribute, of_int64("step", step));
+      tell_run(out, record, rank);
     }
     append(file, about);
     const RankNodes own(view, step, rank);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <tuple>
 
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
@@ -15,7 +16,54 @@ namespace {
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// How often a task is done, by step.
-double share_of_steps(const Task& task) { return task.first_step == kNone ? 0 : 1.0 / std::max(1, task.every); }
+double share_of_steps(const Task& task) { return task.first_step == kNone || task.until_step != kNone ? 0 : 1.0 / std::max(1, task.every); }
+
+/// Exchanges within a role, and the averages after them, in the order in which they are done; those of one key follow each other in the same steps.
+struct Exchanges {
+  using When = std::tuple<int, int>;                    ///< first step, every
+  using Key = std::tuple<int, int, Cargo, int>;         ///< and what travels
+  std::map<When, std::vector<Key>> order;
+  std::map<Key, std::map<std::pair<int, int>, std::map<int, double>>> moves;  ///< by way and bucket
+  std::map<Key, std::map<int, double>> averages;
+
+  static Key key(const Task& task) { return {task.first_step, task.every, task.cargo, task.tensor}; }
+  static bool is_move(const Task& task, int role) { return task.kind == TaskKind::send && task.peer == role && (task.shift != 0 || task.flip != 0); }
+  bool has(const Task& task) const { return moves.contains(key(task)); }
+};
+
+Exchanges exchanges_of(const Role& role, int number, const std::vector<TaskCost>& costs) {
+  Exchanges out;
+  for (std::size_t t = 0; t < role.tasks.size(); ++t) {
+    const auto& task = role.tasks[t];
+    if (!Exchanges::is_move(task, number)) continue;
+    const auto key = Exchanges::key(task);
+    auto& ways = out.moves[key];
+    if (ways.empty()) out.order[{task.first_step, task.every}].push_back(key);
+    ways[{task.shift, task.flip}][task.bucket] = costs[t].seconds;
+  }
+  for (std::size_t t = 0; t < role.tasks.size(); ++t)
+    if (const auto& task = role.tasks[t]; task.kind == TaskKind::average && out.has(task)) out.averages[Exchanges::key(task)][task.bucket] = costs[t].seconds;
+  return out;
+}
+
+double averaging_of(const Exchanges& exchanges, const std::vector<double>& updates) {
+  double sum = 0;
+  for (const auto& [when, keys] : exchanges.order) {
+    std::vector<ExchangeRound> rounds;
+    for (const auto& key : keys) {
+      auto& round = rounds.emplace_back();
+      for (const auto& [way, by_bucket] : exchanges.moves.at(key)) {
+        auto& seconds = round.ways.emplace_back(updates.size());
+        for (const auto& [bucket, each] : by_bucket) seconds.at(at(bucket)) = each;
+      }
+      round.averages.resize(updates.size());
+      if (const auto found = exchanges.averages.find(key); found != exchanges.averages.end())
+        for (const auto& [bucket, each] : found->second) round.averages.at(at(bucket)) = each;
+    }
+    sum += averaging_seconds(updates, rounds) / std::max(1, std::get<1>(when));
+  }
+  return sum;
+}
 
 /// What a role's tasks of one bucket come to; averages of parameters count as much as they are done.
 WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) {
@@ -24,9 +72,14 @@ WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) 
   std::map<int, BucketTerm> buckets;  // by the order of their collectives
   std::map<int, int> place;           // by bucket
   const double m = plan.micro_batches;
+  const auto exchanges = exchanges_of(role, number, costs.tasks[at(number)]);
+  std::vector<double> updates(role.buckets.size());
   for (std::size_t t = 0; t < role.tasks.size(); ++t) {
     const auto& task = role.tasks[t];
     const double seconds = costs.tasks[at(number)][t].seconds * share_of_steps(task);
+    // A server's work is beside its worker's; exchanges with neighbours have a form of their own.
+    if (task.stream == Stream::server || (task.kind == TaskKind::average && exchanges.has(task))) continue;
+    if (task.kind == TaskKind::update && task.bucket != kNone) updates[at(task.bucket)] += seconds;
     switch (task.kind) {
       case TaskKind::load: terms.load += seconds; break;
       case TaskKind::forward: terms.forward += seconds / m; break;
@@ -53,19 +106,97 @@ WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) 
           break;
         }
         const int order = static_cast<int>(buckets.size());
-        // Of a bucket's collectives the first is the gradients'; parameters that are gathered after their update come in a chain of their own, at the end.
-        if (task.cargo == Cargo::gradients) place.try_emplace(task.bucket, order);
+        // Of a bucket's collectives the last of its gradients is what the update waits for; parameters that are gathered after it come in a chain of their own, at the end.
+        if (task.cargo == Cargo::gradients) place[task.bucket] = order;
         const bool waits = task.waits_for != kNone;
-        buckets[order] = {waits ? costs.ready[at(number)][at(task.waits_for)] : 1, seconds, 0};
+        const bool after_backward = std::any_of(task.after.begin(), task.after.end(), [&](int other) { return role.tasks[at(other)].kind == TaskKind::backward; });
+        // Gradients of an earlier micro-batch have all that comes between to hide behind.
+        const bool each = task.bucket != kNone && role.buckets[at(task.bucket)].every_pass;
+        buckets[order] = {waits && !after_backward ? costs.ready[at(number)][at(task.waits_for)] : 1, seconds, 0, each ? m - 1 - task.micro_batch : 0};
         if (task.cargo == Cargo::gradients && !waits) terms.overlaps = false;
         break;
       }
     }
   }
   for (const auto& [order, term] : buckets) terms.buckets.push_back(term);
+  if (!exchanges.order.empty()) terms.averaging = averaging_of(exchanges, updates);
   terms.harness = costs.harness[at(number)];
   terms.loader = costs.loader[at(number)].seconds;
   return terms;
+}
+
+bool gathers_units(const Role& role) {
+  return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::release; });
+}
+
+/// Of the one role of a plan whose units are gathered.
+UnitTerms unit_terms_of(const Plan& plan, const Spec& strategy, const StepCosts& costs) {
+  const auto& role = plan.roles[0];
+  UnitTerms terms;
+  terms.micro_batches = plan.micro_batches;
+  terms.units.resize(plan.stages.size());
+  if (const auto told = strategy.options.find("prefetch"); told != strategy.options.end()) terms.prefetch = std::stoi(told->second);
+  if (const auto told = strategy.options.find("reshard"); told != strategy.options.end()) terms.reshard = told->second != "off";
+  const std::vector<int>* tied = nullptr;
+  for (std::size_t b = 0; b < role.buckets.size(); ++b) {
+    if (role.buckets[b].stage == kNone) tied = &role.buckets[b].parameters;
+    else terms.units.at(at(role.buckets[b].stage)).ready = costs.ready[0][b];
+  }
+  for (std::size_t u = 0; u < terms.units.size() && tied != nullptr; ++u) {
+    const auto& own = plan.stages[u].parameters;
+    terms.units[u].reads_tied = std::any_of(tied->begin(), tied->end(), [&](int parameter) { return std::binary_search(own.begin(), own.end(), parameter); });
+  }
+  const double m = plan.micro_batches;
+  for (std::size_t t = 0; t < role.tasks.size(); ++t) {
+    const auto& task = role.tasks[t];
+    const double seconds = costs.tasks[0][t].seconds;
+    const int stage = task.bucket == kNone ? task.stage : role.buckets[at(task.bucket)].stage;
+    const bool of_tied = task.bucket != kNone && stage == kNone;
+    auto* unit = of_tied ? nullptr : &terms.units.at(at(stage));
+    switch (task.kind) {
+      case TaskKind::load: terms.load += seconds; break;
+      case TaskKind::forward: unit->forward += seconds / m; break;
+      case TaskKind::backward: unit->backward += seconds / m; break;
+      case TaskKind::update: (of_tied ? terms.tied_update : unit->update) += seconds; break;
+      case TaskKind::collective:
+        if (task.cargo == Cargo::control || task.cargo == Cargo::norms) terms.control += seconds;
+        else if (task.goal == Goal::all_reduce) (of_tied ? terms.tied_reduce : unit->replicas) += seconds;
+        else if (task.cargo == Cargo::parameters) (of_tied ? terms.tied_gather : unit->gather) = seconds;
+        else if (of_tied) terms.tied_reduce += seconds;
+        else unit->reduce = seconds;
+        break;
+      default: break;
+    }
+  }
+  terms.harness = costs.harness[0];
+  terms.loader = costs.loader[0].seconds;
+  return terms;
+}
+
+/// By server, and role of workers. A message takes what the longer of its two ends says.
+std::vector<ServerTerm> server_terms_of(const Plan& plan, const StepCosts& costs) {
+  std::vector<ServerTerm> all;
+  const auto longest = [&](int role, int peer, int bucket, TaskKind kind, Cargo cargo, Stream stream) {
+    double most = 0;
+    const auto& tasks = plan.roles[at(role)].tasks;
+    for (std::size_t t = 0; t < tasks.size(); ++t)
+      if (tasks[t].kind == kind && tasks[t].cargo == cargo && tasks[t].stream == stream && tasks[t].bucket == bucket && (peer == kNone || tasks[t].peer == peer))
+        most = std::max(most, costs.tasks[at(role)][t].seconds);
+    return most;
+  };
+  for (int server = 0; server < plan.serving.servers; ++server) {
+    auto& own = all.emplace_back();
+    own.update = longest(server, kNone, server, TaskKind::update, Cargo::none, Stream::server);
+    for (int role = 0; role < static_cast<int>(plan.roles.size()); ++role) {
+      own.ready.push_back(costs.ready[at(role)][at(server)]);
+      own.push.push_back(std::max(longest(role, server, server, TaskKind::send, Cargo::gradients, Stream::communication),
+                                  longest(server, role, server, TaskKind::receive, Cargo::gradients, Stream::server)));
+      own.pull.push_back(std::max(longest(role, server, server, TaskKind::receive, Cargo::parameters, Stream::communication),
+                                  longest(server, role, server, TaskKind::send, Cargo::parameters, Stream::server)));
+      own.take.push_back(longest(role, kNone, server, TaskKind::average, Cargo::parameters, Stream::compute));
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -87,10 +218,18 @@ WorkerTerms slower(WorkerTerms terms, double times) {
   return terms;
 }
 
+/// The same of the one role's tasks.
+StepCosts slower(const Role& role, StepCosts costs, double times) {
+  for (std::size_t t = 0; t < role.tasks.size(); ++t)
+    if (const auto kind = role.tasks[t].kind; kind == TaskKind::load || kind == TaskKind::forward || kind == TaskKind::backward || kind == TaskKind::update) costs.tasks[0][t].seconds *= times;
+  costs.harness[0] *= times;
+  return costs;
+}
+
 /// With jitter: a role's workers wait for the slowest of them, so that it decides; of several roles each has its own, and the step is the mean over draws of all, those that the simulator has.
-PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& costs, const std::function<PricedStep(const std::vector<WorkerTerms>&)>& price) {
+PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& costs, const std::function<PricedStep(const std::vector<WorkerTerms>&, double times_of_first)>& price) {
   const double own = costs.jitter.own();
-  if (!(own > 0)) return price(terms);
+  if (!(own > 0)) return price(terms, 1);
   std::vector<std::vector<double>> times;  // by role and draw
   for (std::size_t r = 0; r < terms.size(); ++r) {
     const int workers = std::max(1, costs.actors[r].count);
@@ -102,7 +241,7 @@ PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& c
   for (std::size_t d = 0; d < draws; ++d) {
     std::vector<WorkerTerms> drawn;
     for (std::size_t r = 0; r < terms.size(); ++r) drawn.push_back(slower(terms[r], times[r][d]));
-    const auto priced = price(drawn);
+    const auto priced = price(drawn, times.front()[d]);
     mean.seconds += priced.seconds / static_cast<double>(draws);
     for (std::size_t r = 0; r < terms.size(); ++r) {
       auto ledger = priced.workers[r];
@@ -124,16 +263,19 @@ PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& c
 
 PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& costs) {
   const auto terms = terms_of(plan, costs);
-  if (plan.asynchronous() || plan.serving.servers > 0)
-    throw Error(Code::unsupported, fmt::format("[predict] {}: no closed form; the simulator has these", plan.strategy));
+  // The simulator has no jitter there either.
+  if (plan.asynchronous() && plan.serving.servers == 0) return price_asynchronous(plan.micro_batches, terms);
   const auto option = [&](const char* key, const std::string& otherwise) {
     const auto found = strategy.options.find(key);
     return found == strategy.options.end() ? otherwise : found->second;
   };
   const int stages = static_cast<int>(plan.stages.size());
-  return with_jitter(terms, costs, [&](const std::vector<WorkerTerms>& workers) {
+  return with_jitter(terms, costs, [&](const std::vector<WorkerTerms>& workers, double times) {
+    if (workers.size() == 1 && gathers_units(plan.roles[0])) return price_units(unit_terms_of(plan, strategy, slower(plan.roles[0], costs, times)));
+    if (plan.serving.servers > 0) return price_servers(workers, server_terms_of(plan, costs), plan.micro_batches);
     if (workers.size() == 1) return price_replica(workers[0], plan.micro_batches);
-    if (strategy.name == "model") return price_layers(workers);
+    // Several micro-batches go behind each other, forward and back.
+    if (strategy.name == "model") return plan.micro_batches == 1 ? price_layers(workers) : price_pipeline("gpipe", 1, plan.micro_batches, workers);
     return price_pipeline(option("schedule", "1f1b"), std::max(1, stages / static_cast<int>(workers.size())), plan.micro_batches, workers);
   });
 }

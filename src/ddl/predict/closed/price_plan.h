@@ -11,7 +11,7 @@ std::vector<WorkerTerms> terms_of(const Plan& plan, const StepCosts& costs);
 
 /// A step of the plan, which `strategy` made, in closed form; ledgers by role. What it assumes, beside each strategy's derivation in docs/model.md: workers of a role take the same time, and nothing
 /// that is under way at once shares a resource.
-/// Errors: unsupported for plans that no closed form is of (asynchronous ones, level 3 of `sharded`, gossip), which simulate_steps() is.
+/// Errors: invalid_argument for costs that are not of the plan's roles.
 PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& costs);
 
 }  // namespace ddl

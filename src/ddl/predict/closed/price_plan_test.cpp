@@ -17,6 +17,7 @@ struct Case {
   int workers;
   const char* model = "mlp[layers=8]";
   SampleShape shape = {1, 28, 28, 10};
+  int accumulate = 1;
 };
 
 constexpr SampleShape kWords{.classes = 256, .objective = Objective::language, .target_length = 17};
@@ -41,6 +42,10 @@ StepCosts balanced_costs(const Plan& plan) {
         case TaskKind::backward_input:
         case TaskKind::backward_weight: seconds = pass; break;
         case TaskKind::update: seconds = 0.02; break;
+        // Of stages messages are small; what goes to servers or neighbours is like a collective.
+        case TaskKind::send:
+        case TaskKind::receive: seconds = task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients ? 0 : 0.2 + 0.1 * task.bucket; break;
+        case TaskKind::average: seconds = 0.03; break;
         case TaskKind::collective: seconds = task.layer == kNone ? 0.3 : 0.01 * pass; break;
         default: break;
       }
@@ -62,12 +67,14 @@ TEST_P(ClosedForm, AgreesWithTheSimulator) {
   const auto& one = GetParam();
   const auto model = parse_spec(one.model), strategy = parse_spec(one.strategy);
   const auto graph = builtin_models().at(model.name).make(model, one.shape);
-  const auto plan = builtin_strategies().at(strategy.name).make({graph, one.workers, 96, 4, strategy});
+  StrategyInput input{graph, one.workers, 96, 4, strategy};
+  input.micro_batches = one.accumulate;
+  const auto plan = builtin_strategies().at(strategy.name).make(input);
   const auto costs = balanced_costs(plan);
   const auto range = steps_to_simulate(plan);
   const auto simulated = simulate_steps(plan, costs, range.steps + 2, range.first);
   const auto priced = price_plan(plan, strategy, costs);
-  EXPECT_NEAR(priced.seconds / simulated.step_seconds, 1, 0.02) << simulated.step_seconds;
+  EXPECT_NEAR(priced.seconds / simulated.step_seconds, 1, 0.02) << simulated.step_seconds << " " << priced.seconds;
   ASSERT_EQ(priced.workers.size(), plan.roles.size());
   for (const auto& ledger : priced.workers) {
     double sum = 0;
@@ -113,13 +120,35 @@ INSTANTIATE_TEST_SUITE_P(Strategies, ClosedForm,
                                          Case{"pipeline[schedule=gpipe,micro=8]", 4}, Case{"pipeline[schedule=1f1b,micro=8]", 4}, Case{"pipeline[schedule=1f1b,micro=24]", 4},
                                          Case{"pipeline[schedule=interleaved-1f1b,micro=8,chunks=2]", 4}, Case{"pipeline[schedule=looped-bfs,micro=8,chunks=2]", 4}, Case{"pipeline[schedule=zb-h1,micro=8]", 4},
                                          Case{"tensor", 4, kGpt, kWords}, Case{"sharded[level=1]", 4}, Case{"sharded[level=2]", 4}, Case{"local[every=4]", 4}, Case{"hybrid[data=2,tensor=2]", 4, kGpt, kWords},
-                                         Case{"hybrid[data=2,pipeline=4,micro=8]", 8}, Case{"hybrid[data=2,pipeline=2,tensor=2,micro=8]", 8, kGpt, kWords}),
+                                         Case{"hybrid[data=2,pipeline=4,micro=8]", 8},
+                                         Case{"model[balance=count]", 4, "mlp[layers=8]", {1, 28, 28, 10}, 3}, Case{"data[bucket=1MiB]", 4, "mlp[layers=8]", {1, 28, 28, 10}, 3},
+                                         Case{"sharded[level=1,bucket=1MiB]", 4, "mlp[layers=8]", {1, 28, 28, 10}, 3}, Case{"sharded[level=2,bucket=1MiB]", 4, "mlp[layers=8]", {1, 28, 28, 10}, 3},
+                                         Case{"sharded[level=2,overlap=off]", 4}, Case{"sharded[level=2,bucket=5MiB,overlap=off]", 4, "mlp[layers=8]", {1, 28, 28, 10}, 3},
+                                         Case{"sharded[level=3]", 4}, Case{"sharded[level=3,prefetch=0]", 4}, Case{"sharded[level=3,prefetch=1]", 4, "mlp[layers=8]", {1, 28, 28, 10}, 3}, Case{"parameter-server[servers=3]", 4, "mlp[layers=8]", {1, 28, 28, 10}, 3}, Case{"sharded[level=3,prefetch=3]", 4}, Case{"sharded[level=3,reshard=off]", 4}, Case{"sharded[level=3,unit=1]", 4, kGpt, kWords},
+                                         Case{"hybrid[data=2,sharded=2]", 4}, Case{"parameter-server", 4}, Case{"parameter-server[servers=2]", 4}, Case{"parameter-server[servers=4]", 4}, Case{"parameter-server[async,servers=2]", 4},
+                                         Case{"local[average=gossip,every=2]", 4}, Case{"local[average=gossip,topology=exponential,every=1]", 4}, Case{"local[average=gossip,momentum=average,every=2]", 4}, Case{"hybrid[data=2,pipeline=2,tensor=2,micro=8]", 8, kGpt, kWords}),
                          [](const auto& of) {
                            std::string name = of.param.strategy;
                            for (auto& c : name)
                              if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
                            return name;
                          });
+
+// Without a flush a pipeline gives a batch whenever its slowest worker has done one, or the way there and back lets it.
+TEST(AsynchronousForm, IsTheSlowestWorkersBatchOrTheWayThereAndBack) {
+  std::vector<WorkerTerms> workers(3);
+  for (auto& own : workers) {
+    own.forward = 1;
+    own.backward = 2;
+    own.update = 0.5;
+  }
+  EXPECT_NEAR(price_asynchronous(4, workers).seconds, 12.5, 1e-9);
+  workers[1].backward = 3;
+  EXPECT_NEAR(price_asynchronous(4, workers).seconds, 16.5, 1e-9);
+  // 10 there and back, and 12 s of messages, for every three micro-batches.
+  workers[0].send_forward = workers[0].send_backward = workers[1].send_forward = workers[1].send_backward = 3;
+  EXPECT_NEAR(price_asynchronous(4, workers).seconds, 4.0 * (10 + 12) / 3, 1e-9);
+}
 
 }  // namespace
 }  // namespace ddl

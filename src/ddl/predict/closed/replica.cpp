@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "ddl/predict/closed/terms.h"
 
@@ -6,9 +7,9 @@ namespace ddl {
 
 double exposed(const WorkerTerms& terms) {
   const double backward = terms.backward + terms.exchange_backward;
-  double sent = terms.overlaps ? 0 : backward, updated = backward;
+  double sent = -std::numeric_limits<double>::infinity(), updated = backward;
   for (const auto& bucket : terms.buckets) {
-    sent = std::max(sent, terms.overlaps ? bucket.ready * backward : backward) + bucket.seconds;
+    sent = std::max(sent, (terms.overlaps ? bucket.ready : 1) * backward - bucket.passes_before * terms.pass()) + bucket.seconds;
     updated = std::max(updated, sent) + bucket.update;
   }
   return updated - backward;
@@ -32,7 +33,7 @@ PricedStep price_replica(const WorkerTerms& terms, int micro_batches) {
   ledger[Cause::backward] = m * terms.backward;
   ledger[Cause::update] = updates_of(terms);
   ledger[Cause::harness] = terms.harness;
-  ledger[Cause::communication] = m * (terms.exchange_forward + terms.exchange_backward) + exposed(terms) + terms.update - ledger[Cause::update];
+  ledger[Cause::communication] = m * (terms.exchange_forward + terms.exchange_backward) + exposed(terms) + terms.update - ledger[Cause::update] + terms.averaging;
   for (const double part : ledger.seconds) ledger.wall += part;
   if (const double late = terms.loader - ledger.wall; late > 0) {
     ledger[Cause::load] += late;

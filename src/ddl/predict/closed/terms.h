@@ -14,6 +14,7 @@ struct BucketTerm {
   double ready = 1;     ///< share of the last backward
   double seconds = 0;
   double update = 0;
+  double passes_before = 0;  ///< micro-batches between its own and the last
 };
 
 /// What one worker does of a micro-batch, and once a step.
@@ -25,6 +26,7 @@ struct WorkerTerms {
   std::vector<BucketTerm> buckets = {};                  ///< in the order in which they go
   bool overlaps = true;                                  ///< whether buckets go while backward runs; else after it
   double update = 0;                                     ///< of what is in no bucket
+  double averaging = 0;                                  ///< after the updates: exchanges of parameters with neighbours, as often as they are
   double load = 0, harness = 0;
   double loader = 0;                                     ///< what it takes to make a batch, beside all else: no step is shorter
 
@@ -46,6 +48,50 @@ PricedStep price_layers(const std::vector<WorkerTerms>& workers);
 /// A pipeline. `schedule`: of builtin_pipeline_schedules(), whose bubble is taken as published; workers in the order of their stages; `chunks` stages of each.
 /// Errors: not_found for another schedule; those of the schedule.
 PricedStep price_pipeline(const std::string& schedule, int chunks, int micro_batches, const std::vector<WorkerTerms>& workers);
+
+/// Layers whose parameters are gathered before they are used and dropped after (`sharded` level 3).
+struct UnitTerm {
+  double forward = 0, backward = 0;    ///< of one micro-batch
+  double gather = -1, reduce = 0;      ///< of its parameters; of its gradients, for each micro-batch. Below 0: it has none of its own
+  double ready = 1;                    ///< share of its backward after which its gradients are there
+  double replicas = 0;                 ///< the sum of a part over those who have the same, once a step
+  double update = 0;
+  bool reads_tied = false;             ///< parameters of several units, which are gathered once
+};
+
+struct UnitTerms {
+  std::vector<UnitTerm> units;
+  int micro_batches = 1;
+  int prefetch = 1;                    ///< units gathered ahead of the one in use
+  bool reshard = true;                 ///< dropped after each use; else kept from the first forward to the last backward
+  double tied_gather = 0, tied_reduce = 0, tied_update = 0;
+  double control = 0;
+  double load = 0, harness = 0, loader = 0;
+};
+
+/// One worker's step of units: gathers and reductions go over the wire one after the other in the order in which they are asked for, what is next used before what was just found.
+PricedStep price_units(const UnitTerms& terms);
+
+/// What passes between a server of parameters and each role of workers, by role.
+struct ServerTerm {
+  std::vector<double> ready;           ///< share of a role's last backward after which its gradients are there
+  std::vector<double> push, pull, take;
+  double update = 0;
+};
+
+/// Workers that push gradients to servers and go on once they have what became of the parameters.
+PricedStep price_servers(const std::vector<WorkerTerms>& workers, const std::vector<ServerTerm>& servers, int micro_batches);
+
+/// One exchange with neighbours: seconds by bucket of each way, which are queues beside each other, and of the mean that is then taken.
+struct ExchangeRound {
+  std::vector<std::vector<double>> ways;
+  std::vector<double> averages;
+};
+/// What rounds of one step add to it after updates of so many seconds, bucket by bucket.
+double averaging_seconds(const std::vector<double>& updates, const std::vector<ExchangeRound>& rounds);
+
+/// The time from one update to the next of a pipeline without a flush: workers in the order of their stages.
+PricedStep price_asynchronous(int micro_batches, const std::vector<WorkerTerms>& workers);
 
 /// What of a worker's buckets, and their updates, is not over when its backward is.
 double exposed(const WorkerTerms& terms);

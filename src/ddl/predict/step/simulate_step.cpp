@@ -34,6 +34,7 @@ struct RoleGraph {
   std::vector<std::pair<int, int>> queue_ends;  ///< first and last of each queue: the first waits for the last of the step before
   std::vector<int> loads;
   std::vector<int> communication;               ///< what the worker itself sends, receives and takes part in
+  std::vector<int> first_of_step;               ///< of that, what is after nothing within a step: it waits for the end of the step before
   int loader() const { return tasks; }
   int harness() const { return tasks + 1; }
   int all() const { return tasks + 2; }
@@ -85,6 +86,8 @@ RoleGraph graph_of(const Plan& plan, int number, const StepCosts& costs) {
     raise.starts.push_back(t);
     ++graph.open[at(t)];
   }
+  for (const int t : graph.communication)
+    if (const auto& task = role.tasks[at(t)]; task.after.empty() && task.waits_for == kNone) graph.first_of_step.push_back(t);
   for (auto& [key, raise] : raises) graph.raises[at(std::get<0>(key))].push_back(raise);
   for (auto& each : graph.raises) std::stable_sort(each.begin(), each.end(), [](const Raise& a, const Raise& b) { return a.share < b.share; });
   return graph;
@@ -214,6 +217,8 @@ class Simulation {
       for (int t = 0; t < own.all(); ++t) open_[node(a, s, t)] = own.open[at(t)];
       if (s > 0)
         for (const auto& [first, last] : own.queue_ends) ++open_[node(a, s, first)];
+      if (s > 0)
+        for (const int task : own.first_of_step) ++open_[node(a, s, task)];
       for (const int load : own.loads) open_[node(a, s, load)] += 1;
       if (s >= prefetch()) open_[node(a, s, own.loader())] += own.loads.empty() ? 0 : 1;
     }
@@ -347,6 +352,8 @@ class Simulation {
     if (place.step + 1 < steps_)
       for (const auto& [first, last] : own.queue_ends)
         if (last == place.task) opened({place.actor, place.step + 1, first});
+    if (place.task == own.harness() && place.step + 1 < steps_)
+      for (const int task : own.first_of_step) opened({place.actor, place.step + 1, task});
     if (place.task == own.loader())
       for (const int load : own.loads) opened({place.actor, place.step, load});
     if (!own.loads.empty() && place.task == own.loads.back() && place.step + prefetch() < steps_) opened({place.actor, place.step + prefetch(), own.loader()});

@@ -1,0 +1,212 @@
+#include "ddl/lab/advise_job.h"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "ddl/core/error.h"
+#include "ddl/lab/predict_job.h"
+#include "ddl/measure/clock.h"
+#include "ddl/predict/advise/search.h"
+#include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/machine.h"
+#include "ddl/strategy/split_parts.h"
+#include "ddl/train/plan_job.h"
+#include "ddl/train/precision.h"
+
+namespace ddl {
+namespace {
+
+/// The simulator takes some 10 ms for so many tasks.
+constexpr std::size_t kFewTasks = 20'000;
+/// Of what was priced alone, so many of the fastest are simulated.
+constexpr std::size_t kFastest = 10;
+
+/// 1, 2, 4, … and the number itself: one worker first, to compare with, then the most.
+std::vector<int> numbers_of_workers(int most) {
+  std::vector<int> all{1};
+  if (most > 1) all.push_back(most);
+  int half = 1;
+  while (half * 2 < most) half *= 2;
+  for (; half > 1; half /= 2) all.push_back(half);
+  return all;
+}
+
+Job job_of(const Job& base, int workers, const Spec& strategy, const std::map<std::string, std::string>& keys) {
+  auto job = base;
+  job.workers.resize(static_cast<std::size_t>(workers), job.workers.back());
+  job.strategy = strategy;
+  if (const auto found = keys.find("accumulate"); found != keys.end()) job.accumulate = std::stoll(found->second);
+  if (const auto found = keys.find("recompute"); found != keys.end()) job.recompute = true;
+  if (const auto found = keys.find("collective"); found != keys.end()) job.collective = found->second;
+  return job;
+}
+
+class Adviser {
+ public:
+  explicit Adviser(const AdviceInput& input) : input_(input), job_(input.experiment.job), begin_(now()) {}
+
+  Advice run() {
+    families();
+    const double search_ends = input_.budget.value * 2 / 3;
+    const auto found = search(families_, [&](const Candidate& candidate) { return evaluate(candidate); }, [&] { return spent() < search_ends; });
+    out_.not_searched = found.not_looked;
+    if (out_.points.empty()) throw Error(Code::not_found, fmt::format("[advise] nothing could be predicted: {}", out_.refused.empty() ? "no time to look at anything" : out_.refused.front().reason));
+    refine();
+    finish();
+    out_.seconds = spent();
+    return std::move(out_);
+  }
+
+ private:
+  double spent() const { return seconds(now() - begin_); }
+
+  void families() {
+    const int most = static_cast<int>(job_.workers.size());
+    const int per_node = input_.per_node > 0 ? input_.per_node : static_cast<int>(term_or(input_.machine, "node.devices", 8));
+    for (const int workers : numbers_of_workers(most)) {
+      ChoiceInput choices{input_.graph, workers, job_.batch, element_bytes(job_.precision), per_node, input_.changes_results, algorithms(workers)};
+      for (auto& family : families_of(choices)) families_.push_back(std::move(family));
+    }
+    // As asked for, whatever the choices are.
+    families_.push_back({job_.strategy, most, {}});
+  }
+
+  /// Those that were fastest at some size where this machine measured them; a datasheet's library chooses by itself.
+  std::vector<std::string> algorithms(int workers) const {
+    if (!is_measured(input_.machine) || workers < 2) return {};
+    std::set<std::string> all;
+    for (const auto& each : best_algorithms(input_.machine, job_.transport, workers, Goal::all_reduce)) all.insert(each.algorithm);
+    return {all.begin(), all.end()};
+  }
+
+  std::optional<Worth> evaluate(const Candidate& candidate) {
+    const auto& family = families_[candidate.family];
+    AdvisedPoint point{family.spec(candidate.at), family.keys(candidate.at), family.workers};
+    // Told keys are the experiment's own everywhere.
+    if (job_.accumulate > 1 && !point.keys.contains("accumulate") && point.strategy == job_.strategy) point.keys["accumulate"] = std::to_string(job_.accumulate);
+    point.asked = point.workers == static_cast<int>(job_.workers.size()) && point.strategy == job_.strategy && (point.keys.empty() || family.axes.empty());
+    // Another name for what stands there already.
+    const auto called = fmt::format("{} {}", point.workers, in_words(point.strategy, point.keys));
+    if (const auto known = known_.find(called); known != known_.end()) {
+      if (known->second) out_.points[*known->second].asked |= point.asked;
+      return known->second ? std::optional(worth_of(out_.points[*known->second])) : std::nullopt;
+    }
+    known_[called] = std::nullopt;
+    try {
+      predict(point, false);
+    } catch (const Error& error) {
+      out_.refused.push_back({point.strategy, point.keys, point.workers, error.what(), point.asked});
+      return std::nullopt;
+    }
+    known_[called] = out_.points.size();
+    out_.points.push_back(std::move(point));
+    return worth_of(out_.points.back());
+  }
+
+  static Worth worth_of(const AdvisedPoint& point) { return {point.step.seconds, static_cast<double>(point.step.most.total()), point.fits}; }
+
+  /// Errors: of the plan, of the source.
+  void predict(AdvisedPoint& point, bool simulate) {
+    auto base = job_;
+    // Options that a strategy has of its own say it instead.
+    if (!point.keys.contains("accumulate") && !point.asked) base.accumulate = 1;
+    const auto job = job_of(base, point.workers, point.strategy, point.keys);
+    const auto plan = planned_job(job, input_.graph);
+    const auto& part = part_of(plan);
+    const std::pair of{point.workers, job.collective};
+    auto known = costs_.find(of);
+    if (known == costs_.end()) known = costs_.emplace(of, job_costs(job, plan, part, input_.machine, input_.per_node)).first;
+    const auto& costs = known->second;
+    const auto sigma = job_sigma(costs, job, plan, part);
+    std::size_t tasks = 0;
+    for (const auto& role : plan.roles) tasks += role.tasks.size() * static_cast<std::size_t>(costs.by_worker ? role.count : 1);
+    const bool small = tasks * 3 <= kFewTasks && !plan.asynchronous();
+    const auto priced = [&](Engine engine) { return predict_step({plan, part, job.strategy, job.batch, *costs.source, sigma, engine, costs.by_worker}); };
+    point.step = priced(simulate ? Engine::automatic : small ? Engine::simulated : Engine::closed);
+    point.step.trace.clear();
+    point.memory_bytes = costs.memory_bytes;
+    point.fits = static_cast<double>(point.step.most.total()) <= costs.memory_bytes;
+  }
+
+  /// Kept, since sources know networks by where they lie.
+  const ModelGraph& part_of(const Plan& plan) {
+    if (plan.split.empty()) return input_.graph;
+    const auto key = fmt::format("{} {}", plan.split, fmt::join(plan.part_axes(), "x"));
+    if (const auto known = parts_.find(key); known != parts_.end()) return *known->second;
+    kept_.push_back(graph_of(plan, input_.graph, 0));
+    return *(parts_[key] = &kept_.back());
+  }
+
+  std::vector<std::size_t> front() const {
+    std::vector<Worth> worths;
+    for (const auto& point : out_.points) worths.push_back(worth_of(point));
+    return pareto_front(worths);
+  }
+
+  /// Of what was priced by its closed form: simulates the front and the fastest, until these were all simulated, or the time is over.
+  void refine() {
+    std::set<std::size_t> tried;
+    while (spent() < input_.budget.value) {
+      std::vector<std::size_t> best = front();
+      std::vector<std::size_t> order;
+      for (std::size_t i = 0; i < out_.points.size(); ++i)
+        if (out_.points[i].fits) order.push_back(i);
+      std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return out_.points[a].step.seconds < out_.points[b].step.seconds; });
+      order.resize(std::min(order.size(), kFastest));
+      best.insert(best.begin(), order.begin(), order.end());
+      const auto next = std::find_if(best.begin(), best.end(), [&](std::size_t i) { return out_.points[i].step.engine == Engine::closed && !tried.contains(i); });
+      if (next == best.end()) return;
+      tried.insert(*next);
+      predict(out_.points[*next], true);
+    }
+  }
+
+  void finish() {
+    for (const auto number : front()) out_.points[number].pareto = true;
+    std::stable_sort(out_.points.begin(), out_.points.end(), [](const AdvisedPoint& a, const AdvisedPoint& b) { return a.fits != b.fits ? a.fits : a.step.seconds < b.step.seconds; });
+    std::vector<Rated> rated;
+    for (std::size_t i = 0; i < out_.points.size(); ++i) {
+      auto& point = out_.points[i];
+      if (point.fits) point.rank = static_cast<int>(i) + 1;
+      if (point.step.engine == Engine::closed) ++out_.priced;
+      rated.push_back({point.workers, point.step.seconds, point.step.low, point.step.high, point.fits});
+    }
+    out_.verdict = judge(rated);
+  }
+
+  const AdviceInput& input_;
+  const Job& job_;
+  Nanoseconds begin_;
+  std::vector<StrategyFamily> families_;
+  std::map<std::string, std::optional<std::size_t>> known_;    ///< numbers of points, by what they are called
+  std::map<std::pair<int, std::string>, JobCosts> costs_;      ///< by number of workers and algorithm
+  std::deque<ModelGraph> kept_;
+  std::map<std::string, const ModelGraph*> parts_;
+  Advice out_;
+};
+
+}  // namespace
+
+Advice advise(const AdviceInput& input) { return Adviser(input).run(); }
+
+std::string in_words(const Spec& strategy, const std::map<std::string, std::string>& keys) {
+  auto words = to_string(strategy);
+  for (const auto& [key, value] : keys) words += value == "true" ? fmt::format(" --{}", key) : fmt::format(" --{} {}", key, value);
+  return words;
+}
+
+std::pair<std::string, double> largest_loss(const Ledger& ledger) {
+  std::pair<std::string, double> most{"", 0};
+  for (std::size_t i = 0; i < kCauses; ++i) {
+    const auto cause = static_cast<Cause>(i);
+    if (cause == Cause::forward || cause == Cause::backward || ledger.wall <= 0) continue;
+    if (const double share = ledger[cause] / ledger.wall; share > most.second) most = {std::string(name(cause)), share};
+  }
+  return most;
+}
+
+}  // namespace ddl

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ddl/core/json.h"
+#include "ddl/core/units.h"
+#include "ddl/lab/config.h"
+#include "ddl/nn/graph.h"
+#include "ddl/predict/advise/verdict.h"
+#include "ddl/predict/predict_step.h"
+
+namespace ddl {
+
+struct AdviceInput {
+  const Experiment& experiment;   ///< as asked for: its strategy is one candidate among others, its workers the most that there are
+  const ModelGraph& graph;
+  const Json& machine;
+  int per_node = 0;               ///< as predict_job()
+  bool changes_results = false;   ///< ChoiceInput::changes_results
+  Seconds budget{10};             ///< of the search, by the wall
+};
+
+/// A candidate that was predicted.
+struct AdvisedPoint {
+  Spec strategy;
+  std::map<std::string, std::string> keys = {};  ///< keys of the experiment that go with it
+  int workers = 1;
+  StepPrediction step = {};                      ///< without its trace
+  double memory_bytes = 0;                       ///< what there is for a worker
+  bool fits = true;
+  bool asked = false;                            ///< the strategy that the experiment says
+  bool pareto = false;
+  int rank = 0;                                  ///< by time, from 1; 0: does not fit
+};
+
+struct RefusedPoint {
+  Spec strategy;
+  std::map<std::string, std::string> keys = {};
+  int workers = 1;
+  std::string reason;
+  bool asked = false;
+};
+
+struct Advice {
+  std::vector<AdvisedPoint> points;    ///< those that fit first, the fastest in front
+  std::vector<RefusedPoint> refused;   ///< could not be planned, or something that they take was not measured
+  double not_searched = 0;             ///< candidates that time was too short for
+  int priced = 0;                      ///< of `points`, by their closed form alone
+  double seconds = 0;                  ///< of the search
+  Verdict verdict;                     ///< over `points`
+};
+
+/// Looks at strategies with their options (strategy/choices.h) at the job's number of workers and at 1, 2, 4, …, all of one global batch. Small plans are simulated at once; large ones are priced by their
+/// closed form, and of these the front and the fastest are simulated after. A third of the budget is kept for that.
+/// Errors: what makes even one worker impossible to predict (a profile that lacks a term); not_found where no candidate could be predicted, with the first reason.
+Advice advise(const AdviceInput& input);
+
+/// "data[bucket=5MiB] --accumulate 2": as it stands on a command line.
+std::string in_words(const Spec& strategy, const std::map<std::string, std::string>& keys);
+
+/// The cause that takes most of a worker's time beside computation, and its share; "" where there is none.
+std::pair<std::string, double> largest_loss(const Ledger& ledger);
+
+}  // namespace ddl

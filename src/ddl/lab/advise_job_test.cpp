@@ -1,0 +1,144 @@
+#include "ddl/lab/advise_job.h"
+
+#include <gtest/gtest.h>
+
+#include "ddl/core/error.h"
+#include "ddl/data/dataset.h"
+#include "ddl/lab/advise_words.h"
+#include "ddl/nn/model.h"
+#include "ddl/predict/datasheet/library.h"
+
+namespace ddl {
+namespace {
+
+struct Asked {
+  std::string model = "resnet50", dataset = "imagenet", workers = "4", batch = "128", strategy = "data", precision = "fp32";
+  Json machine = find_machine("v100-16gb");
+  double budget = 1.5;
+  bool stale = false;
+};
+
+Advice advised(const Asked& asked) {
+  Settings settings;
+  for (const auto& [key, value] : {std::pair{"model", asked.model}, {"dataset", asked.dataset}, {"workers", asked.workers}, {"batch", asked.batch}, {"strategy", asked.strategy}, {"precision", asked.precision},
+                                   {"synthetic", std::string("true")}})
+    set(settings, key, value, "test");
+  const auto experiment = resolve(settings);
+  const auto graph = make_model(experiment.job.model, dataset_shape(experiment.job.dataset, true));
+  return advise({experiment, graph, asked.machine, 0, asked.stale, Seconds{asked.budget}});
+}
+
+TEST(Advise, RanksPointsAndTellsTheFront) {
+  const auto advice = advised({});
+  ASSERT_GT(advice.points.size(), 20u);
+  double before = 0;
+  for (const auto& point : advice.points) {
+    if (!point.fits) {
+      EXPECT_EQ(point.rank, 0);
+      EXPECT_FALSE(point.pareto);
+      continue;
+    }
+    EXPECT_GE(point.step.seconds, before);
+    before = point.step.seconds;
+    EXPECT_LT(point.step.low, point.step.seconds);
+    EXPECT_GT(point.step.high, point.step.seconds);
+    for (const auto& other : advice.points)
+      if (point.pareto && other.fits) {
+        EXPECT_FALSE(other.step.seconds < point.step.seconds && other.step.most.total() < point.step.most.total()) << in_words(point.strategy, point.keys);
+      }
+  }
+  EXPECT_TRUE(advice.points.front().pareto);
+  ASSERT_TRUE(advice.verdict.pick && advice.verdict.alone);
+  EXPECT_TRUE(advice.verdict.worth_it());
+  EXPECT_EQ(advice.points[*advice.verdict.alone].workers, 1);
+  ASSERT_GE(plain_data(advice), 0);
+  EXPECT_EQ(advice.points[static_cast<std::size_t>(plain_data(advice))].workers, 4);
+  const auto words = advice_words(advice, 128);
+  EXPECT_TRUE(words.starts_with("Take ")) << words;
+  EXPECT_NE(words.find("times as fast as one worker"), std::string::npos) << words;
+}
+
+// A bus so slow that nothing is gained by a second device.
+TEST(Advise, SaysThatDistributingIsNotWorthIt) {
+  Asked asked;
+  asked.machine["node"]["bus_bandwidth"] = 1e8;
+  asked.machine["node"]["network_bandwidth_per_device"] = 1e8;
+  asked.batch = "16";
+  const auto advice = advised(asked);
+  EXPECT_FALSE(advice.verdict.worth_it());
+  EXPECT_EQ(advice.verdict.pick_workers, 1);
+  EXPECT_NE(advice_words(advice, 16).find("Distributing is not worth it"), std::string::npos) << advice_words(advice, 16);
+}
+
+// What one device does not hold is neither on the front nor recommended.
+TEST(Advise, LeavesOutWhatDoesNotFit) {
+  Asked asked;
+  asked.machine["device"]["memory_bytes"] = 3e9;
+  const auto advice = advised(asked);
+  EXPECT_GT(std::count_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return !point.fits; }), 0);
+  for (const auto& point : advice.points) {
+    EXPECT_EQ(point.fits, static_cast<double>(point.step.most.total()) <= 3e9);
+    if (!point.fits) {
+      EXPECT_FALSE(point.pareto || point.rank > 0);
+    }
+  }
+  ASSERT_TRUE(advice.verdict.pick.has_value());
+  EXPECT_TRUE(advice.points[*advice.verdict.pick].fits);
+  asked.machine["device"]["memory_bytes"] = 1e6;
+  const auto none = advised(asked);
+  EXPECT_FALSE(none.verdict.pick.has_value());
+  EXPECT_NE(advice_words(none, 128).find("Nothing that was looked at fits"), std::string::npos);
+}
+
+TEST(Advise, CountsWhatCannotBePlanned) {
+  // Seven heads' worth of nothing: tensor parallelism over 8 is refused, with the reason.
+  Asked asked{"lenet", "fashion-mnist", "8", "64"};
+  const auto advice = advised(asked);
+  EXPECT_FALSE(advice.refused.empty());
+  for (const auto& each : advice.refused) EXPECT_FALSE(each.reason.empty()) << in_words(each.strategy, each.keys);
+}
+
+TEST(Advise, TellsWhatItHadNoTimeFor) {
+  const auto advice = advised({.budget = 0.05});
+  EXPECT_GT(advice.not_searched, 100);
+  EXPECT_LT(advice.seconds, 1);
+}
+
+TEST(Advise, TheExperimentsOwnStrategyIsAmongThem) {
+  const auto advice = advised({.strategy = "data[bucket=7MiB]", .budget = 0.5});
+  const auto asked = std::find_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.asked; });
+  ASSERT_NE(asked, advice.points.end());
+  EXPECT_EQ(to_string(asked->strategy), "data[bucket=7MiB]");
+}
+
+TEST(Advise, AProfileWithoutATermSaysWhich) {
+  Asked asked;
+  asked.machine["device"].erase("memory_bandwidth");
+  try {
+    advised(asked);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("device.memory_bandwidth"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Advise, WhatWasMeasuredChangesTheRecommendation) {
+  const auto advice = advised({.budget = 0.5});
+  ASSERT_GT(advice.points.size(), 2u);
+  const auto measured = [&](std::size_t number, double seconds) {
+    VerifiedPoint point{number, "ok", "", seconds, seconds * 0.99, seconds * 1.01};
+    point.error_pct = 100 * (advice.points[number].step.seconds / seconds - 1);
+    point.inside = true;
+    return point;
+  };
+  const auto held = verified_words(advice, {measured(0, 0.1), measured(1, 0.2)});
+  EXPECT_NE(held.find("The order held"), std::string::npos) << held;
+  const auto lost = verified_words(advice, {measured(0, 0.2), measured(1, 0.1)});
+  EXPECT_NE(lost.find("The order did not hold"), std::string::npos) << lost;
+  EXPECT_NE(lost.find("take that, 100 ms"), std::string::npos) << lost;
+  VerifiedPoint failed{0, "failed", "lost"};
+  EXPECT_NE(verified_words(advice, {failed}).find("None"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ddl

@@ -1,0 +1,51 @@
+#include "ddl/predict/advise/verdict.h"
+
+#include <gtest/gtest.h>
+
+namespace ddl {
+namespace {
+
+Rated rated(int workers, double seconds, double wide = 1.1, bool fits = true) { return {workers, seconds, seconds / wide, seconds * wide, fits}; }
+
+TEST(Verdict, TakesTheFastestWhereItIs) {
+  const auto found = judge({rated(1, 4), rated(2, 2.1), rated(4, 1.2), rated(4, 1.25), rated(4, 0.5, 1.1, false)});
+  EXPECT_EQ(found.best, 2u);
+  EXPECT_EQ(found.pick, 2u);
+  EXPECT_EQ(found.alone, 0u);
+  EXPECT_TRUE(found.worth_it());
+  EXPECT_EQ(found.ties, (std::vector<std::size_t>{3}));
+}
+
+TEST(Verdict, NotWorthItWhereOneWorkerIsAsFast) {
+  const auto found = judge({rated(1, 1.05), rated(2, 1.0), rated(4, 1.2)});
+  EXPECT_EQ(found.best, 1u);
+  EXPECT_EQ(found.pick, 0u);
+  EXPECT_FALSE(found.worth_it());
+  EXPECT_FALSE(judge({rated(1, 1), rated(2, 3)}).worth_it());
+}
+
+TEST(Verdict, FewerAreEnoughWhereTheyAreAsFast) {
+  const auto found = judge({rated(1, 4), rated(2, 2.1), rated(4, 2.0)});
+  EXPECT_EQ(found.best, 2u);
+  EXPECT_EQ(found.pick, 1u);
+  EXPECT_TRUE(found.worth_it());
+}
+
+TEST(Verdict, WhatNoWorkerHoldsIsNoneToTake) {
+  const auto alone = judge({rated(1, 1, 1.1, false), rated(2, 1)});
+  EXPECT_FALSE(alone.alone.has_value());
+  EXPECT_TRUE(alone.worth_it());
+  const auto none = judge({rated(1, 1, 1.1, false)});
+  EXPECT_FALSE(none.pick.has_value());
+  EXPECT_FALSE(none.best.has_value());
+  EXPECT_FALSE(judge({}).pick.has_value());
+}
+
+TEST(Verdict, OrderIsLostWhereIntervalsAreApart) {
+  EXPECT_TRUE(order_held({rated(1, 1), rated(1, 1.05), rated(1, 1.02)})) << "within what their intervals tell apart";
+  EXPECT_FALSE(order_held({rated(1, 2), rated(1, 1)}));
+  EXPECT_TRUE(order_held({}));
+}
+
+}  // namespace
+}  // namespace ddl

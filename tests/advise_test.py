@@ -1,0 +1,143 @@
+"""End to end through the binary: what advise says of shipped machines, and of this one, which it measures first.
+
+usage: advise_test.py PATH-OF-DDLBENCH [unittest arguments]
+"""
+import json
+import os
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BINARY = pathlib.Path(sys.argv[1]).resolve()
+RESNET = ["--model", "resnet50", "--dataset", "imagenet", "--synthetic", "--batch", "256", "--budget", "4s"]
+TINY = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", "640", "--test-samples", "64", "--batch", "32", "--budget", "4s"]
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        kept = tempfile.TemporaryDirectory(prefix="ddlbench-advise-")
+        self.addCleanup(kept.cleanup)
+        self.folder = pathlib.Path(kept.name)
+        self.environment = {**os.environ, "DDLBENCH_MACHINE": str(self.folder / "machine.json")}
+
+    def run_it(self, *arguments, code=0, timeout=300):
+        done = subprocess.run([BINARY, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=timeout, env=self.environment)
+        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
+        return done
+
+    def advice(self, *arguments, code=0):
+        return json.loads(self.run_it("advise", *arguments, "--json", code=code).stdout)
+
+    def probe(self):
+        self.run_it("probe", "compute", "--model", "lenet", "--dataset", "fashion-mnist", "--batch", "8,16,32", "--optimizer", "sgd", "--budget", "150ms", "--quiet")
+        self.run_it("probe", "comm", "--transport", "shm", "--ranks", "2", "--sizes", "1KiB,64KiB,1MiB", "--budget", "20ms", "--quiet")
+
+
+class Shipped(Case):
+    def test_points_are_ranked_and_what_is_told_adds_up(self):
+        told = self.advice(*RESNET, "--workers", "8", "--machine", "v100-16gb")
+        self.assertEqual((told["schema"], told["source"], told["machine"], told["batch"]), ("ddlbench.advise/1", "datasheet", "v100-16gb", 256))
+        ranked = [point for point in told["points"] if point["rank"] is not None]
+        self.assertEqual([point["rank"] for point in ranked], sorted(point["rank"] for point in ranked))
+        self.assertEqual([point["step_ms"]["value"] for point in ranked], sorted(point["step_ms"]["value"] for point in ranked))
+        for point in ranked:
+            self.assertTrue(point["fits"])
+            self.assertLess(point["step_ms"]["low"], point["step_ms"]["value"])
+            self.assertAlmostEqual(point["throughput"] * point["step_ms"]["value"] / 1e3, 256, delta=1e-6)
+            if point["pareto"]:
+                self.assertFalse([other for other in ranked if other["step_ms"]["value"] < point["step_ms"]["value"] and other["memory_bytes"] < point["memory_bytes"]])
+        self.assertEqual({point["workers"] for point in ranked}, {1, 2, 4, 8})
+        advice = told["advice"]
+        self.assertTrue(advice["worth_it"])
+        self.assertEqual(advice["fastest"], 1)
+        alone = next(point for point in ranked if point["rank"] == advice["one_worker"])
+        self.assertEqual((alone["workers"], alone["strategy"].split("[")[0]), (1, "single"))
+        self.assertIn("Take ", advice["words"])
+        self.assertGreater(told["searched"], 50)
+        for refused in told["refused"]:
+            self.assertTrue(refused["reason"])
+        self.assertFalse({"local"} & {point["strategy"].split("[")[0] for point in told["points"]}, "results differ")
+
+    def test_predict_says_the_same_of_what_is_recommended(self):
+        told = self.advice(*RESNET, "--workers", "4", "--machine", "v100-16gb")
+        best = told["points"][0]
+        keys = [word for key, value in best["keys"].items() for word in (["--" + key] if value == "true" else ["--" + key, value])]
+        same = json.loads(self.run_it("predict", *RESNET[:-2], "--workers", best["workers"], "--strategy", best["strategy"], *keys, "--machine", "v100-16gb", "--engine", best["engine"], "--json").stdout)["points"][0]
+        self.assertAlmostEqual(same["step_ms"]["value"], best["step_ms"]["value"], delta=1e-6 * best["step_ms"]["value"])
+        self.assertEqual(same["memory_bytes"], best["memory_bytes"])
+
+    def test_words_come_first_and_stale_ones_when_asked_for(self):
+        done = self.run_it("advise", *RESNET, "--workers", "2", "--machine", "a100-80gb", "--allow-stale")
+        self.assertTrue(done.stderr.startswith("Take ") or done.stderr.startswith("Distributing is not worth it"), done.stderr)
+        self.assertIn("candidates looked at", done.stderr)
+        self.assertRegex(done.stdout, r"rank +front +strategy +workers +step +90 % +samples/s +speed-up +a worker holds +largest loss")
+        self.assertRegex(done.stdout, r"(?m)^\d+ .* (local|parameter-server)")
+
+    def test_a_thousand_workers(self):
+        told = self.advice("--model", "gpt[hidden=2048,layers=24,heads=16,seq=1024,vocab=51200]", "--dataset", "language", "--synthetic", "--batch", "1024", "--workers", "1024", "--machine", "a100-80gb", "--precision",
+                           "bf16", "--budget", "5s")
+        self.assertGreater(told["not_searched"], 1000)
+        self.assertGreater(told["advice"]["take"], 0)
+        self.assertLess(told["seconds"], 15)
+
+    def test_bad_input(self):
+        for arguments, code, words in ((["--machine", "v100-17gb"], 2, "v100-16gb"), (["--budget", "0s"], 2, "--budget"), (["--budget", "soon"], 2, "--budget"), (["--verify", "0"], 2, "--verify"),
+                                       (["--strategy", "dota", "--machine", "v100-16gb"], 2, "did you mean 'data'"), ([], 2, "probe compute"), (["--machine", "v100-16gb", "--verify", "2"], 6, "datasheet"),
+                                       (["--model", "resnet51", "--machine", "v100-16gb"], 2, "resnet50")):
+            base = RESNET[2:] if "--model" in arguments else RESNET
+            base = base[:-2] if "--budget" in arguments else base
+            done = self.run_it("advise", *base, "--workers", "4", *arguments, code=code)
+            self.assertIn(words, done.stderr, arguments)
+            self.assertEqual(done.stdout, "", arguments)
+
+
+class Here(Case):
+    def test_the_best_are_run_and_held_against_what_was_predicted(self):
+        self.probe()
+        told = self.advice(*TINY, "--workers", "2", "--verify", "2")
+        self.assertEqual(told["source"], "measured")
+        self.assertEqual([run["rank"] for run in told["verified"]], [1, 2])
+        for run, point in zip(told["verified"], told["points"]):
+            self.assertEqual((run["state"], run["strategy"], run["workers"]), ("ok", point["strategy"], point["workers"]), run)
+            self.assertGreater(run["measured_ms"]["median"], 0)
+            self.assertAlmostEqual(run["error_pct"], 100 * (run["predicted_ms"]["value"] / run["measured_ms"]["median"] - 1), delta=1e-6)
+        self.assertIn("Measured: ", told["advice"]["verified"])
+        rows = sqlite3.connect(self.folder / "ddlbench.db").execute("select count(*) from runs").fetchone()
+        self.assertEqual(rows[0], 2, "kept as runs are")
+
+    def test_another_machines_profile_is_not_verified(self):
+        self.probe()
+        profile = json.loads((self.folder / "machine.json").read_text())
+        profile["cpu"]["model"] = "another"
+        (self.folder / "machine.json").write_text(json.dumps(profile))
+        done = self.run_it("advise", *TINY, "--workers", "2", "--verify", "2", code=6)
+        self.assertIn("another machine", done.stderr)
+
+    def test_a_trace_becomes_a_profile_that_predicts_the_run(self):
+        record = json.loads(self.run_it("run", *TINY[:-2], "--steps", "60", "--no-evaluate", "--workers", "1", "--strategy", "single", "--json").stdout)
+        self.run_it("export", record["id"], "--format", "chakra", "-o", "traces", "--quiet")
+        told = json.loads(self.run_it("probe", "import", "traces/ddlbench.0.et", "--machine", "other.json", "--json").stdout)
+        self.assertEqual((told["kind"], told["left_out"]), ("import", 0))
+        measured = {cause: record["ranks"][0]["ledger_ms"][cause] for cause in ("forward", "backward")}
+        predicted = json.loads(self.run_it("predict", *TINY[:-2], "--workers", "1", "--strategy", "single", "--machine", "other.json", "--json").stdout)["points"][0]
+        for cause, milliseconds in measured.items():
+            self.assertAlmostEqual(predicted["ledger_ms"][cause] / milliseconds, 1, delta=0.03, msg=cause)
+        again = self.run_it("probe", "import", "traces/ddlbench.0.et", "--machine", "other.json")
+        self.assertIn("written: other.json", again.stderr)
+        self.assertEqual(len(json.loads((self.folder / "other.json").read_text())["compute"]), 1, "in the place of the earlier one")
+
+    def test_files_that_are_no_traces(self):
+        (self.folder / "page.et").write_text("<html>nothing of the kind</html>")
+        done = self.run_it("probe", "import", "page.et", "--machine", "other.json", code=1)
+        self.assertIn("page.et is no execution trace: byte 0", done.stderr)
+        self.assertFalse((self.folder / "other.json").exists())
+        self.run_it("probe", "import", "nothing.et", "--machine", "other.json", code=2)
+        self.assertIn("no trace", self.run_it("probe", "import", "--machine", "other.json", code=2).stderr)
+        self.assertIn("reads no file", self.run_it("probe", "comm", "page.et", code=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
