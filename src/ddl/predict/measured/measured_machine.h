@@ -75,7 +75,6 @@ class MeasuredMachine final : public CostSource {
   const std::vector<Word>& words(const ModelGraph& graph) const;
   LayerEstimate estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples) const;
   TaskCost wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const;
-  double wire_seconds(Goal goal, std::int64_t bytes, int ranks) const;
   std::string network_words(const std::string& otherwise) const;
   int threads_of(int worker) const;
 
