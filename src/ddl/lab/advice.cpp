@@ -18,7 +18,7 @@ std::string larger_batch(const Job& job) { return fmt::format("more samples per 
 
 std::string against_fabric(const Job& job, const Plan& plan) {
   const auto& strategy = job.strategy;
-  if (says(strategy, "overlap", "off")) return fmt::format("{} without overlap=off, so that gradients travel while backward runs", to_string(strategy));
+  if (says(strategy, "overlap", "off")) return fmt::format("--strategy {} without overlap=off, so that gradients travel while backward runs", strategy.name);
   if (job.fabric.empty() && job.transport.starts_with("tcp")) return "--transport shm, which does not send bytes through the kernel";
   if (strategy.name == "data" && !strategy.options.contains("compress") && !strategy.options.contains("in-process")) return "--strategy data[compress=fp16], which sends half of the bytes";
   if (strategy.name == "local") return "more steps between averagings (local[every=…])";

@@ -15,7 +15,6 @@
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
 #include "ddl/strategy/split_parts.h"
-#include "ddl/train/parameter_shards.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/transport/fabric_description.h"
 
@@ -31,10 +30,10 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 std::string text_at(const Json& record, const char* key) { return record.contains(key) && record[key].is_string() ? record[key].get<std::string>() : std::string(); }
 
 template <class Word, std::size_t count>
-Word word_of(const Json& text) {
+Word word_of(const std::string& text) {
   for (std::size_t i = 0; i < count; ++i)
     if (text == name(static_cast<Word>(i))) return static_cast<Word>(i);
-  throw Error(Code::corrupt, fmt::format("[explain] a trace's word that this version does not know; got {}", text.dump()));
+  throw Error(Code::corrupt, fmt::format("[explain] a trace's word that this version does not know; got {}", text));
 }
 
 Nanoseconds nanoseconds(const Json& microseconds) { return static_cast<Nanoseconds>(std::llround(microseconds.get<double>() * 1e3)); }
@@ -254,8 +253,9 @@ Plan plan_of_run(const Json& record, Job& job, const ModelGraph& graph) {
     }
   }
   auto plan = plan_job(job, graph);
-  if (plan.stages.size() < 2 && !plan.roles.front().buckets.empty() && !ParameterShards::needed(plan, 0))
-    if (auto order = gradient_order(record, graph); !order.empty()) plan = plan_job(job, graph, std::move(order));
+  // Where buckets are cut anew after the first step, they are in the order that the record has.
+  if (auto order = gradient_order(record, graph); plan.stages.size() < 2 && !order.empty())
+    if (auto cut_anew = plan_job(job, graph, std::move(order)); differs(record.at("plan"), cut_anew).empty()) return cut_anew;
   if (const auto where = differs(record.at("plan"), plan); !where.empty())
     throw Error(Code::unsupported, fmt::format("[explain] unsupported: this build plans the run otherwise than the one that ran it: {}", where));
   return plan;
@@ -282,7 +282,7 @@ std::vector<TracedStep> traced_steps(const Json& record, int workers) {
     const auto found = steps.find(entry.at("step").get<std::int64_t>());
     if (found == steps.end()) continue;
     found->second.spans.push_back({nanoseconds(entry.at("begin_us")), nanoseconds(entry.at("end_us")), static_cast<std::int32_t>(found->first), entry.at("task").get<std::int32_t>(), entry.at("rank").get<std::int16_t>(),
-                                   word_of<Stream, kStreams>(entry.at("stream")), word_of<Cause, kCauses>(entry.at("cause")), entry.value("meeting", std::uint32_t{0})});
+                                   word_of<Stream, kStreams>(entry.at("stream").get<std::string>()), word_of<Cause, kCauses>(entry.at("cause").get<std::string>()), entry.value("meeting", std::uint32_t{0})});
   }
   std::vector<TracedStep> out;
   for (auto& [number, step] : steps) out.push_back(std::move(step));

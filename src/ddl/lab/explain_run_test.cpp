@@ -74,7 +74,7 @@ TEST(ExplainRun, TellsARecordsCausesInWordsAndNumbers) {
   const auto words = in_words(run);
   EXPECT_TRUE(words.starts_with("2 workers reach 1.50x")) << words;
   EXPECT_NE(words.find("0.50x is lost to bytes on their way"), std::string::npos) << words;
-  EXPECT_NE(words.find("The first thing to try is data without overlap=off"), std::string::npos) << words;
+  EXPECT_NE(words.find("The first thing to try is --strategy data without overlap=off"), std::string::npos) << words;
   EXPECT_EQ(words.find('\n'), std::string::npos);
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 
 #include <fmt/format.h>
 
@@ -44,7 +45,7 @@ std::string reached(const RunExplanation& run) {
   if (lost.empty()) text += " Nothing worth naming is lost.";
   else text += " " + listed(lost) + ".";
   if (!won.empty()) text += " " + listed(won) + ".";
-  text += fmt::format(" {:.2f}x {} not explained.", loss.not_explained, "is");
+  text += fmt::format(" {:.2f}x is not explained.", loss.not_explained);
   return text;
 }
 
