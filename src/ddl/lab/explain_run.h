@@ -8,6 +8,7 @@
 #include "ddl/lab/config.h"
 #include "ddl/lab/store.h"
 #include "ddl/measure/ledger.h"
+#include "ddl/nn/graph.h"
 #include "ddl/plan/plan.h"
 #include "ddl/predict/explain/loss.h"
 #include "ddl/predict/explain/straggler.h"

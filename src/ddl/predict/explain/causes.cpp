@@ -121,6 +121,7 @@ StepCosts costs_without(const Plan& plan, const StepDraws& draws, const StepDraw
       switch (work_of(role.tasks[t])) {
         case Work::load:
           if (is_away(LossCause::loader)) seconds = std::min(seconds, known.one.load / workers);
+          else if (draws.loader[at(w)] > 0) seconds = 0;  // the loader itself is waited for
           break;
         case Work::compute: seconds *= compute; break;
         case Work::other: seconds *= other; break;

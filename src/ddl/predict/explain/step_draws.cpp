@@ -22,6 +22,12 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 bool stands_still(Cause cause) { return cause == Cause::wait || cause == Cause::communication || cause == Cause::bubble; }
 
+/// The share of a backward that was over when it raised an event; or, not exactly, no less than that.
+struct Raised {
+  double share = kNotDone;
+  bool exact = false;
+};
+
 /// A compute task of one worker, and when it was done.
 struct Done {
   int task = kNone;
@@ -34,7 +40,9 @@ class Reader {
     for (const auto& span : step.spans) {
       if (span.worker < 0 || span.worker >= plan.workers()) continue;
       own_[at(span.worker)].push_back(span);
-      if (span.stream == Stream::communication && span.meeting != 0) ends_[span.meeting] = std::max(ends_[span.meeting], span.end);
+      if ((span.stream != Stream::communication && span.stream != Stream::server) || span.meeting == 0) continue;
+      const auto [place, fresh] = meetings_.try_emplace(span.meeting, Period{span.begin, span.end});
+      place->second = {std::max(place->second.begin, span.begin), std::max(place->second.end, span.end)};
     }
   }
 
@@ -45,14 +53,14 @@ class Reader {
     return out;
   }
 
-  /// By bucket of the worker's role: the share of its backward that was over when its event was raised; NaN where the trace does not say.
-  std::vector<double> ready(int worker) const {
+  /// By bucket of the worker's role; NaN where the trace does not say.
+  std::vector<Raised> ready(int worker) const {
     const auto& role = plan_.role_of(worker);
     const BucketEvents events(plan_, role);
-    std::vector<double> out(role.buckets.size(), kNotDone);
+    std::vector<Raised> out(role.buckets.size());
     std::map<int, std::size_t> copied;  // parameters of earlier buckets, by the backward that raises their events
     for (const auto& task : role.tasks) {
-      if (task.waits_for == kNone || !std::isnan(out[at(task.waits_for)])) continue;
+      if (task.waits_for == kNone || !std::isnan(out[at(task.waits_for)].share)) continue;
       const int backward = events.raised_by(task);
       const auto span = done_of(worker, backward);
       if (span.task == kNone || span.end <= span.begin) continue;
@@ -61,8 +69,9 @@ class Reader {
       const auto copies = copies_within(worker, span);
       // Each gradient is copied as it comes, bucket after bucket; its collective begins no earlier than the last of them.
       auto raised = begin_of(worker, static_cast<int>(&task - role.tasks.data()), span.end);
-      if (parameters <= copies.size()) raised = std::min(raised, copies[parameters - 1]);
-      out[at(task.waits_for)] = std::clamp(static_cast<double>(raised - span.begin) / static_cast<double>(span.end - span.begin), 0.0, 1.0);
+      const bool exact = parameters > 0 && parameters <= copies.size();
+      if (exact) raised = std::min(raised, copies[parameters - 1]);
+      out[at(task.waits_for)] = {std::clamp(static_cast<double>(raised - span.begin) / static_cast<double>(span.end - span.begin), 0.0, 1.0), exact};
     }
     return out;
   }
@@ -78,11 +87,11 @@ class Reader {
     for (const auto& span : own_[at(worker)]) {
       if (span.task < 0 || at(span.task) >= role.tasks.size()) continue;
       const bool moves = communicates(role.tasks[at(span.task)]);
-      if (moves && span.stream == Stream::communication) {
+      if (moves && span.stream != Stream::compute) {
         // Who is in no meeting did it alone.
-        const auto last = arrivals_.of(span).value_or(span.begin);
-        const auto end = span.meeting == 0 ? span.end : ends_.at(span.meeting);
-        add(span.task, seconds(std::max<Nanoseconds>(0, end - last)));
+        const auto met = meetings_.find(span.meeting);
+        const auto both = met == meetings_.end() ? Period{span.begin, span.end} : met->second;
+        add(span.task, seconds(std::max<Nanoseconds>(0, both.end - both.begin)));
       } else if (!moves && span.stream == Stream::server) {
         add(span.task, seconds(span.end - span.begin));
       } else if (!moves && span.stream == Stream::compute) {
@@ -134,7 +143,7 @@ class Reader {
   const TracedStep& step_;
   Arrivals arrivals_;
   std::vector<Trace> own_;                      ///< by worker
-  std::map<std::uint32_t, Nanoseconds> ends_;   ///< by meeting: when the last was through with it
+  std::map<std::uint32_t, Period> meetings_;    ///< from when all who take part were at it until the last was through
 };
 
 double median_done(std::vector<double> values, double otherwise) {
@@ -190,22 +199,32 @@ double seconds_of(const Role& role, const std::vector<double>& tasks, Work work)
 StepDraws step_draws(const Plan& plan, const std::vector<TracedStep>& steps, bool reads_ahead) {
   if (steps.empty()) throw Error(Code::invalid_argument, "[explain] steps; got none, expected one or more");
   StepDraws out;
-  std::vector<std::vector<std::vector<double>>> ready(plan.roles.size());  // by role and bucket, of all its workers and steps
-  for (std::size_t r = 0; r < plan.roles.size(); ++r) ready[r].resize(plan.roles[r].buckets.size());
+  // By role and bucket: of all its workers and steps, and of each step the least, since what is not exact is no less than what it stands for.
+  std::vector<std::vector<std::vector<double>>> exact(plan.roles.size()), least(plan.roles.size());
+  for (std::size_t r = 0; r < plan.roles.size(); ++r) {
+    exact[r].resize(plan.roles[r].buckets.size());
+    least[r].resize(plan.roles[r].buckets.size());
+  }
   for (const auto& step : steps) {
     if (static_cast<int>(step.workers.size()) != plan.workers())
       throw Error(Code::invalid_argument, fmt::format("[explain] workers of step {}; got {}, expected {}", step.number, step.workers.size(), plan.workers()));
     const Reader reader(plan, step);
     out.steps.push_back(reader.draw());
+    for (auto& role : least)
+      for (auto& bucket : role) bucket.push_back(kNotDone);
     for (int worker = 0; worker < plan.workers(); ++worker) {
       const auto own = reader.ready(worker);
-      for (std::size_t b = 0; b < own.size(); ++b) ready[at(plan.role_number(worker))][b].push_back(own[b]);
+      for (std::size_t b = 0; b < own.size(); ++b) {
+        const auto role = at(plan.role_number(worker));
+        if (own[b].exact) exact[role][b].push_back(own[b].share);
+        least[role][b].back() = std::fmin(least[role][b].back(), own[b].share);
+      }
     }
   }
   out.medians = medians_of(out.steps);
-  for (const auto& role : ready) {
+  for (std::size_t r = 0; r < plan.roles.size(); ++r) {
     auto& own = out.ready.emplace_back();
-    for (const auto& bucket : role) own.push_back(median_done(bucket, 1));
+    for (std::size_t b = 0; b < exact[r].size(); ++b) own.push_back(median_done(exact[r][b].empty() ? least[r][b] : exact[r][b], 1));
   }
   for (int worker = 0; worker < plan.workers(); ++worker) {
     const double waited = seconds_of(plan.role_of(worker), out.medians.tasks[at(worker)], Work::load);
