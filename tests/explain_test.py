@@ -12,14 +12,14 @@ import probe_case
 from probe_case import no_fabric
 
 BINARY = pathlib.Path(sys.argv[1]).resolve()
-QUICK = ["--synthetic", "--train-samples", 4096, "--no-evaluate", "--steps", 30]
+QUICK = ["--synthetic", "--train-samples", 4096, "--no-evaluate"]
 
 
 class Case(probe_case.Case):
     command = [BINARY]
 
-    def train(self, *arguments):
-        return self.document("run", *QUICK, *arguments)
+    def train(self, *arguments, steps=30):
+        return self.document("run", *QUICK, "--steps", steps, *arguments)
 
     def explained(self, run="latest", *arguments):
         document = self.document("explain", run, *arguments)
@@ -74,51 +74,60 @@ class Causes(Case):
         self.assertIn("do not do the same work: batch 32 and 64", done.stderr)
 
     def test_a_loader_in_the_steps_is_what_is_lost_and_what_to_try(self):
-        self.train("--workers", 2, "--loader", 0, "--dataset", "cifar10", "--model", "mlp[layers=1]", "--batch", 512, "--steps", 20)
+        self.train("--workers", 2, "--loader", 0, "--dataset", "cifar10", "--model", "null[ms=5]", "--batch", 512, steps=20)
         document = self.explained()
         self.check_sums(document)
         loader = self.cause(document, "loader")
         load = document["ledger_ms"]["load"]
         self.assertGreater(load, 0.2 * document["loss"]["step_ms"], document["ledger_ms"])
-        self.assertAlmostEqual(loader["without"]["gain_ms"], load, delta=0.4 * load)
+        self.assertAlmostEqual(loader["without"]["gain_ms"], load, delta=0.3 * load)
         self.assertIn("--loader 1", document["words"])
         self.assertEqual(document["advice"]["cause"], "loader")
 
+    # Waits of 4 ms forward and 8 backward: what a stage takes is known, however busy the machine is.
     def test_stages_of_unlike_work_are_named(self):
-        self.train("--workers", 2, "--strategy", "pipeline[stages=2/10,micro=4,schedule=gpipe]", "--batch", 256)
+        self.train("--workers", 2, "--model", "null[ms=4,layers=4,backward=2]", "--strategy", "pipeline[stages=4/6,micro=4,schedule=gpipe]", steps=20)
         document = self.explained()
         self.check_sums(document)
-        self.assertEqual(document["straggler"]["rank"], self.slower(document))
-        self.assertGreater(self.cause(document, "unequal")["lost"], 0.1)
-        self.assertGreater(self.cause(document, "bubble")["lost"], 0)
-        self.assertIn(f"The straggler is rank {document['straggler']['rank']}", document["words"])
+        self.assertEqual((document["straggler"]["rank"], document["straggler"]["task"]), (1, "backward"))
+        # Of 48 and 144 ms the mean is 96.
+        self.assertAlmostEqual(document["straggler"]["late_ms"], 96, delta=15)
+        self.assertGreater(self.cause(document, "unequal")["lost"], 0.3)
+        self.assertEqual(document["loss"]["causes"][0]["cause"], "unequal")
+        self.assertIn("The straggler is rank 1", document["words"])
+        self.assertIn("balance=time", document["advice"]["words"])
 
-    def slower(self, document):
-        busy = [rank["ledger_ms"]["forward"] + rank["ledger_ms"]["backward"] for rank in document["ranks"]]
-        return busy.index(max(busy))
+    def test_the_bubble_is_what_is_published(self):
+        self.train("--workers", 2, "--model", "null[ms=4,layers=4,backward=2]", "--strategy", "pipeline[stages=6/4,micro=2,schedule=gpipe]", steps=20)
+        document = self.explained()
+        self.check_sums(document)
+        # (p - 1) times the 8 + 16 ms of a micro-batch.
+        self.assertAlmostEqual(self.cause(document, "bubble")["without"]["gain_ms"], 24, delta=5)
+        self.assertEqual(document["loss"]["causes"][0]["cause"], "bubble")
+        self.assertIn("pipeline[micro=4]", document["words"])
 
     def test_one_worker_alone(self):
         self.train("--workers", 1)
         document = self.explained()
         self.assertTrue(document["words"].startswith("One worker loses nothing to others; "), document["words"])
-        self.assertEqual((document["loss"]["workers"], round(document["loss"]["loss"], 1)), (1, 0.0))
+        self.assertEqual(document["loss"]["workers"], 1)
         self.assertIn("What would be gained without each cause alone", self.run_it("explain").stdout)
 
 
 class Refusals(Case):
     def test_what_cannot_be_explained_says_why(self):
         self.assertIn("no such file", self.run_it("explain", code=2).stderr)
-        record = self.train("--workers", 2, "--trace", "off", "--steps", 5)
+        record = self.train("--workers", 2, "--trace", "off", steps=5)
         self.assertIn("expected a run with --trace recent or all", self.run_it("explain", code=2).stderr)
         self.assertIn("no run", self.run_it("explain", "nonesuch", code=2).stderr)
-        self.train("--workers", 2, "--steps", 5)
-        self.assertIn("no such machine", self.run_it("explain", "--machine", "nonesuch", code=2).stderr)
+        self.train("--workers", 2, steps=5)
+        self.assertIn("no profile of that name", self.run_it("explain", "--machine", "nonesuch", code=2).stderr)
         damaged = self.folder / "damaged.json"
         damaged.write_text("{}")
         self.assertIn("is no run's record", self.run_it("explain", damaged.name, code=1).stderr)
 
     def test_another_package_has_its_ledger_alone(self):
-        record = self.train("--workers", 2, "--steps", 5)
+        record = self.train("--workers", 2, steps=5)
         record["subject"] = "torch-ddp"
         (self.folder / "other.json").write_text(json.dumps(record))
         document = self.explained("other.json")
@@ -145,12 +154,12 @@ class Predicted(Case):
 @unittest.skipIf(no_fabric(), no_fabric())
 class Fabric(Case):
     def test_wires_with_latency(self):
-        self.train("--workers", 2, "--transport", "tcp", "--fabric", "hosts=2,latency=5ms", "--steps", 20)
+        self.train("--workers", 2, "--model", "null[ms=5]", "--transport", "tcp", "--fabric", "hosts=2,latency=8ms", steps=20)
         document = self.explained()
         self.check_sums(document)
         latency = self.cause(document, "latency")
-        # One message there and one back at least.
-        self.assertGreater(latency["without"]["gain_ms"], 5)
+        # One message each way at least.
+        self.assertGreater(latency["without"]["gain_ms"], 7)
         self.assertEqual(document["loss"]["causes"][0]["cause"], "latency", document["loss"]["causes"])
         self.assertIn("the latency of messages", document["words"])
 

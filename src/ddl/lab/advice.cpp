@@ -49,7 +49,7 @@ std::string advice_against(LossCause cause, const Job& job, const Plan& plan) {
       return fmt::format("more micro-batches ({}[micro={}])", job.strategy.name, std::min<std::int64_t>(most, 2LL * plan.micro_batches));
     }
     case LossCause::unequal:
-      if (plan.stages.size() > 1) return says(job.strategy, "balance", "time") || !job.strategy.options.contains("stages") ? "another cut (--strategy with stages=…): its stages do not take the same time" : "--strategy with balance=time in place of stages=…";
+      if (plan.stages.size() > 1) return job.strategy.options.contains("stages") ? "a cut by time (balance=time in place of stages=…)" : "a cut by hand (stages=… in the strategy)";
       return "";
     case LossCause::contention: {
       const auto threads = std::max_element(job.workers.begin(), job.workers.end(), [](const WorkerSpec& a, const WorkerSpec& b) { return a.threads < b.threads; })->threads;

@@ -40,11 +40,11 @@ std::string reached(const RunExplanation& run) {
   std::vector<std::string> lost, won;
   for (const auto& part : loss.parts) {
     if (part.lost >= kWorthNaming) lost.push_back(fmt::format("{:.2f}x {}to {}", part.lost, lost.empty() ? "is lost " : "", words(part.cause)));
-    if (part.lost <= -kWorthNaming) won.push_back(fmt::format("{:.2f}x is won where others lose by {}", -part.lost, words(part.cause)));
+    if (part.lost <= -kWorthNaming) won.push_back(fmt::format("{:.2f}x on {}", -part.lost, words(part.cause)));
   }
   if (lost.empty()) text += " Nothing worth naming is lost.";
   else text += " " + listed(lost) + ".";
-  if (!won.empty()) text += " " + listed(won) + ".";
+  if (!won.empty()) text += " Against that is won " + listed(won) + ".";
   text += fmt::format(" {:.2f}x is not explained.", loss.not_explained);
   return text;
 }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
@@ -54,10 +55,9 @@ OneWorker one_from(const Plan& plan, const StepDraws& draws, double contention) 
 
 class Simulator {
  public:
-  Simulator(const LossInput& input, const KnownCosts& known, std::size_t draws) : input_(input), known_(known), unbound_(without_bubble(input.plan)), range_(steps_to_simulate(input.plan)) {
-    const auto& steps = input.draws.steps;
-    for (std::size_t d = 0; d < draws; ++d) drawn_.push_back(&steps[d * steps.size() / draws]);
-  }
+  /// The last `draws` steps.
+  Simulator(const LossInput& input, const KnownCosts& known, std::size_t draws)
+      : input_(input), known_(known), unbound_(without_bubble(input.plan)), range_(steps_to_simulate(input.plan)), drawn_(std::span(input.draws.steps).last(draws)) {}
 
   double seconds(CauseSet away) {
     const auto [place, unknown] = known_seconds_.try_emplace(away);
@@ -67,22 +67,20 @@ class Simulator {
 
  private:
   double simulate(CauseSet away) const {
-    if ((away & bit(LossCause::jitter)) != 0) return simulate(input_.draws.medians, away);
-    double sum = 0;
-    for (const auto* step : drawn_) sum += simulate(*step, away);
-    return sum / static_cast<double>(drawn_.size());
-  }
-
-  double simulate(const StepDraw& step, CauseSet away) const {
     const auto& plan = (away & bit(LossCause::bubble)) != 0 ? unbound_ : input_.plan;
-    return simulate_steps(plan, costs_without(plan, input_.draws, step, known_, away), range_.steps, range_.first).step_seconds;
+    const auto costs = [&](const StepDraw& step) { return costs_without(plan, input_.draws, step, known_, away); };
+    if ((away & bit(LossCause::jitter)) != 0) return simulate_steps(plan, costs(input_.draws.medians), range_.steps, range_.first).step_seconds;
+    // One after the other, since what one worker is late by in the end of a step may be hidden by what another is in the next. What comes before them is like the first.
+    std::vector<StepCosts> all{costs(drawn_.front())};
+    for (const auto& step : drawn_) all.push_back(costs(step));
+    return simulate_each_step(plan, all, static_cast<int>(std::max<std::int64_t>(range_.first, drawn_.front().number - 1))).step_seconds;
   }
 
   const LossInput& input_;
   const KnownCosts& known_;
   Plan unbound_;
   StepRange range_;
-  std::vector<const StepDraw*> drawn_;
+  std::span<const StepDraw> drawn_;
   std::map<CauseSet, double> known_seconds_;
 };
 
@@ -111,9 +109,8 @@ std::vector<LossCause> causes_of(const LossInput& input, const KnownCosts& known
 }
 
 std::size_t draws_for(const LossInput& input, std::size_t causes) {
-  const auto range = steps_to_simulate(input.plan);
   double tasks = 0;
-  for (const auto& role : input.plan.roles) tasks += static_cast<double>(role.tasks.size() + 2) * role.count * range.steps;
+  for (const auto& role : input.plan.roles) tasks += static_cast<double>(role.tasks.size() + 2) * role.count;
   const double sets = static_cast<double>(std::size_t{1} << causes) / 2;
   return static_cast<std::size_t>(std::clamp(kMostTasks / (sets * tasks), 1.0, static_cast<double>(input.draws.steps.size())));
 }

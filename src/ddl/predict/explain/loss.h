@@ -43,7 +43,7 @@ struct LossReport {
 
 /// Attributes what is lost against as many times one worker's speed to causes: each set of causes is simulated away, and a cause has its mean share over all orders in which they may go (shapley.h). Where no
 /// run of one worker is given, that worker's step is what all workers compute, and once what each of them does all over.
-/// Cost: 2^causes simulations of three steps or more, of half of which each step counts by itself; fewer steps are drawn where that is more than a few seconds.
+/// Cost: 2^causes simulations of three steps or more, of half of which it is all traced steps; fewer are drawn where that is more than a few seconds.
 LossReport attribute_loss(const LossInput& input);
 
 }  // namespace ddl

@@ -48,6 +48,7 @@ class Reader {
 
   StepDraw draw() const {
     StepDraw out;
+    out.number = step_.number;
     for (int worker = 0; worker < plan_.workers(); ++worker) read(worker, out);
     for (const auto& period : step_.workers) out.seconds += seconds(period.end - period.begin) / plan_.workers();
     return out;

@@ -18,6 +18,7 @@ struct TracedStep {
 
 /// What one step's tasks took, by worker. Seconds.
 struct StepDraw {
+  std::int64_t number = 0;
   double seconds = 0;                        ///< the step, on the mean over workers
   /// By worker and task; NaN of one that was not done. Of messages and collectives: from when all who take part were at it until its end.
   std::vector<std::vector<double>> tasks;
