@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kNotDone = std::numeric_limits<double>::quiet_NaN();
 /// A batch that is there is handed over in a few microseconds; who waits longer than this share of a step waits for the loader.
-constexpr double kStarved = 0.01;
+constexpr double kStarved = 0.05;
 constexpr double kHandingOver = 20e-6;
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
