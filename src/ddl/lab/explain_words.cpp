@@ -34,13 +34,20 @@ std::string of_one_worker(const RunExplanation& run) {
   return run.one_worker.empty() ? "as much of what its own steps say that one would take (no run of one worker was found to compare with)" : fmt::format("as run {} of one worker has it", run.one_worker);
 }
 
+/// A cause in words, with what cannot be told apart from it.
+std::string called(const RunExplanation& run, LossCause cause) {
+  const auto& not_known = run.loss->not_known;
+  const bool lumped = cause == LossCause::compute && std::find(not_known.begin(), not_known.end(), LossCause::contention) != not_known.end();
+  return std::string(words(cause)) + (lumped ? " (smaller parts, or cores and memory that workers share)" : "");
+}
+
 std::string reached(const RunExplanation& run) {
   const auto& loss = *run.loss;
   auto text = fmt::format("{} workers reach {:.2f}x: a step takes {:.4g} ms, and one worker's {:.4g} ms, {}.", loss.workers, loss.speedup, loss.measured * 1e3, loss.one.seconds() * 1e3, of_one_worker(run));
   std::vector<std::string> lost, won;
   for (const auto& part : loss.parts) {
-    if (part.lost >= kWorthNaming) lost.push_back(fmt::format("{:.2f}x {}to {}", part.lost, lost.empty() ? "is lost " : "", words(part.cause)));
-    if (part.lost <= -kWorthNaming) won.push_back(fmt::format("{:.2f}x on {}", -part.lost, words(part.cause)));
+    if (part.lost >= kWorthNaming) lost.push_back(fmt::format("{:.2f}x {}to {}", part.lost, lost.empty() ? "is lost " : "", called(run, part.cause)));
+    if (part.lost <= -kWorthNaming) won.push_back(fmt::format("{:.2f}x on {}", -part.lost, called(run, part.cause)));
   }
   if (lost.empty()) text += " Nothing worth naming is lost.";
   else text += " " + listed(lost) + ".";
@@ -60,7 +67,7 @@ std::string first_thing(const RunExplanation& run) {
   const auto& loss = *run.loss;
   if (run.advice.empty()) return " Nothing that can be changed by an option would gain more than 2 %.";
   const auto gain = loss.workers > 1 ? fmt::format("{:.2f}x", run.advised.speedup_without) : fmt::format("{:.0f} % more speed", 100 * (run.advised.speedup_without / loss.speedup - 1));
-  return fmt::format(" The first thing to try is {}: without {} the simulator has steps of {:.4g} ms in place of {:.4g}, {} at best.", run.advice, words(run.advised.cause), run.advised.step_without * 1e3, loss.simulated * 1e3, gain);
+  return fmt::format(" The first thing to try is {}: without {} the simulator has steps of {:.4g} ms in place of {:.4g}, {} at best.", run.advice, called(run, run.advised.cause), run.advised.step_without * 1e3, loss.simulated * 1e3, gain);
 }
 
 }  // namespace
