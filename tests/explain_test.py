@@ -74,7 +74,7 @@ class Causes(Case):
         self.assertIn("do not do the same work: batch 32 and 64", done.stderr)
 
     def test_a_loader_in_the_steps_is_what_is_lost_and_what_to_try(self):
-        self.train("--workers", 2, "--loader", 0, "--dataset", "cifar10", "--model", "null[ms=5]", "--batch", 512, steps=20)
+        self.train("--workers", 2, "--loader", 0, "--dataset", "cifar10", "--model", "null[ms=5]", "--batch", 1024)
         document = self.explained()
         self.check_sums(document)
         loader = self.cause(document, "loader")
