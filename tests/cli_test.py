@@ -16,7 +16,7 @@ import unittest
 
 BINARY = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "ddlbench"
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-COMMANDS = "run sweep probe predict advise validate status resume list doctor env report export selftest completion man".split()
+COMMANDS = "run sweep probe predict explain advise validate status resume list doctor env report export selftest completion man".split()
 KINDS = "models datasets strategies optimizers collectives compressions transports storages formats devices subjects studies machines".split()
 
 
@@ -83,7 +83,7 @@ class Help(CommandLine):
                 elif command in ("run", "sweep"):
                     done = self.run_it(*example, *([] if "--dry-run" in example else ["--dry-run"]))
                     self.assertEqual(done.returncode, 0, (example, done.stderr))
-                elif command in ("status", "resume", "report", "export"):
+                elif command in ("status", "resume", "report", "export", "explain"):
                     # There is no store here: they parse, and say so.
                     self.refused(example, 2, "no such file")
 

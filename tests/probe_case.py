@@ -29,3 +29,18 @@ class Case(unittest.TestCase):
 
     def document(self, *arguments, code=0):
         return json.loads(self.run_it(*arguments, "--json", code=code).stdout)
+
+
+def no_fabric():
+    """Why no test network can be made here; empty where it can."""
+    if os.geteuid() != 0:
+        return "a test network takes root"
+    if not shutil.which("ip") or not shutil.which("tc"):
+        return "a test network takes iproute2"
+    # What a fabric is made of, one by one: a kernel or a sandbox may lack any.
+    pieces = """set -e; name=ddlprobe-$$; ip netns add $name; trap "ip netns del $name" EXIT
+                nsenter --net=/run/netns/$name sh -ec 'ip link set lo up; ip link add here type veth peer name there
+                  ip link add between type bridge; ip link set here gso_max_size 32768
+                  tc qdisc add dev here root tbf rate 1mbit burst 10kb latency 10ms'"""
+    tried = subprocess.run(["sh", "-c", pieces], capture_output=True, text=True)
+    return "" if tried.returncode == 0 else "no test network can be made here: " + " ".join(tried.stderr.split())

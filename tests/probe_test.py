@@ -5,7 +5,6 @@ usage: probe_test.py PATH-OF-DDLBENCH [unittest arguments]
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import time
 import unittest
 
 import probe_case
+from probe_case import no_fabric
 
 BINARY = pathlib.Path(sys.argv[1]).resolve()
 QUICK = ["--synthetic", "--train-samples", "640", "--test-samples", "200", "--model", "lenet", "--batch", "64", "--no-evaluate"]
@@ -198,21 +198,6 @@ class Compressing(Case):
             done = self.run_it("run", *QUICK, "--workers", 2, "--strategy", f"data[compress={option}]", code=2)
             self.assertIn(said, done.stderr)
             self.assertIn("--strategy: strategy:", done.stderr)
-
-
-def no_fabric():
-    """Why no test network can be made here; empty where it can."""
-    if os.geteuid() != 0:
-        return "a test network takes root"
-    if not shutil.which("ip") or not shutil.which("tc"):
-        return "a test network takes iproute2"
-    # What a fabric is made of, one by one: a kernel or a sandbox may lack any.
-    pieces = """set -e; name=ddlprobe-$$; ip netns add $name; trap "ip netns del $name" EXIT
-                nsenter --net=/run/netns/$name sh -ec 'ip link set lo up; ip link add here type veth peer name there
-                  ip link add between type bridge; ip link set here gso_max_size 32768
-                  tc qdisc add dev here root tbf rate 1mbit burst 10kb latency 10ms'"""
-    tried = subprocess.run(["sh", "-c", pieces], capture_output=True, text=True)
-    return "" if tried.returncode == 0 else "no test network can be made here: " + " ".join(tried.stderr.split())
 
 
 @unittest.skipIf(no_fabric(), no_fabric())

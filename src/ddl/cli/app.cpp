@@ -20,7 +20,7 @@ std::string version() {
 
 std::vector<Command> add_commands(CLI::App& root, AgentHub* launched) {
   return {add_run(root, launched), add_sweep(root, launched), add_probe(root, launched), add_status(root), add_resume(root, launched),
-          add_predict(root), add_advise(root), add_validate(root), add_list(root), add_doctor(root), add_env(root), add_report(root), add_export(root), add_selftest(root), add_completion(root),
+          add_predict(root), add_explain(root), add_advise(root), add_validate(root), add_list(root), add_doctor(root), add_env(root), add_report(root), add_export(root), add_selftest(root), add_completion(root),
           add_man(root)};
 }
 

@@ -32,6 +32,7 @@ Command add_probe(CLI::App& root, AgentHub* launched);
 Command add_status(CLI::App& root);
 Command add_resume(CLI::App& root, AgentHub* launched);
 Command add_predict(CLI::App& root);
+Command add_explain(CLI::App& root);
 Command add_advise(CLI::App& root);
 Command add_validate(CLI::App& root);
 Command add_list(CLI::App& root);

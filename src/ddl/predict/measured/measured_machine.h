@@ -81,7 +81,6 @@ class MeasuredMachine final : public CostSource {
   /// Of a family that was not measured and computes next to nothing, as the parts that layers are cut into (adding a bias, moments): by its bytes at the speed of copies.
   LayerEstimate by_bytes(int worker, const LayerWork& work, double samples) const;
   TaskCost wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const;
-  double wire_seconds(Goal goal, std::int64_t bytes, int ranks) const;
   std::string network_words(const std::string& otherwise) const;
   int threads_of(int worker) const;
 

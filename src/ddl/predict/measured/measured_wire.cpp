@@ -9,6 +9,7 @@
 #include "ddl/core/spec.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
+#include "ddl/predict/measured/wire_seconds.h"
 #include "ddl/predict/price.h"
 
 namespace ddl {
@@ -43,10 +44,10 @@ double measured_share(const Json& profile, const std::string& transport, int thr
 }
 
 /// Of rounds over a test network's wires: latency comes to each, and what the processor does of a byte goes on beside its way over the wire, so that the slower of both counts.
-UnitCosts over_wire(UnitCosts costs, const MeasuredSetup& setup) {
-  costs.alpha += setup.wire_latency;
-  if (setup.wire_bytes_per_s > 0 && 1 / setup.wire_bytes_per_s > costs.beta + 2 * costs.copy) {
-    costs.beta = 1 / setup.wire_bytes_per_s;
+UnitCosts over_wire(UnitCosts costs, const WireSetup& setup) {
+  costs.alpha += setup.latency;
+  if (setup.bytes_per_s > 0 && 1 / setup.bytes_per_s > costs.beta + 2 * costs.copy) {
+    costs.beta = 1 / setup.bytes_per_s;
     costs.copy = 0;
   }
   return costs;
@@ -54,12 +55,12 @@ UnitCosts over_wire(UnitCosts costs, const MeasuredSetup& setup) {
 
 }  // namespace
 
-double MeasuredMachine::wire_seconds(Goal goal, std::int64_t bytes, int ranks) const {
-  const auto transport = parse_spec(setup_.transport).name;
-  const auto& part = nearest_part(profile_, setup_.transport, ranks, goal);
+double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, int ranks, UnitCosts (*as)(const UnitCosts&)) {
+  const auto transport = parse_spec(setup.transport).name;
+  const auto& part = nearest_part(profile, setup.transport, ranks, goal);
   const bool shared = transport == "shm" || transport == "inproc";
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(0, bytes));
-  std::string algorithm = goal == Goal::all_reduce && setup_.collective != "auto" ? setup_.collective : best_algorithm(profile_, setup_.transport, ranks, goal, size);
+  std::string algorithm = goal == Goal::all_reduce && setup.collective != "auto" ? setup.collective : best_algorithm(profile, setup.transport, ranks, goal, size);
   if (algorithm.empty()) algorithm = std::string(default_algorithm(goal, size, ranks, shared));
   const auto chosen = choose_algorithm(goal, algorithm);
   const auto grain = goal == Goal::all_to_all ? static_cast<std::size_t>(ranks) : 1;
@@ -68,19 +69,19 @@ double MeasuredMachine::wire_seconds(Goal goal, std::int64_t bytes, int ranks) c
   shape.segment = chosen.segment_bytes / kElement;
   const auto one_shot = wire_cost_from_json(part.at("one_shot"));
   if (shared && shape.elements != 0 && !one_shot.pieces.empty() && prepare(chosen.algorithm(0, shape), goal, shape.root).one_shot)
-    return one_shot.at(size).seconds(one_shot_counts(shape, kElement));
+    return as(one_shot.at(size)).seconds(one_shot_counts(shape, kElement));
   const auto rounds = wire_cost_from_json(part.at("rounds"));
   if (rounds.pieces.empty())
     throw Error(Code::not_found, fmt::format("[measured] what rounds of {} between {} ranks over {} take was not measured; run ddlbench probe comm --transport {} --ranks {}", name(goal), ranks,
-                                             setup_.transport, setup_.transport, ranks));
-  return price(group_schedules(chosen.algorithm, shape, kElement), over_wire(rounds.at(size), setup_)).seconds;
+                                             setup.transport, setup.transport, ranks));
+  return price(group_schedules(chosen.algorithm, shape, kElement), as(over_wire(rounds.at(size), setup))).seconds;
 }
 
 TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const {
   const auto ranks = static_cast<int>(workers.size());
   if (ranks < 2) return {};
   const auto [place, unknown] = wires_.try_emplace({static_cast<int>(goal), {bytes, ranks}});
-  if (unknown) place->second = wire_seconds(goal, bytes, ranks);
+  if (unknown) place->second = wire_seconds(profile_, {setup_.transport, setup_.collective, setup_.wire_bytes_per_s, setup_.wire_latency}, goal, bytes, ranks);
   TaskCost cost{place->second};
   // All who take part say their share, and these add up.
   std::set<int> hosts;

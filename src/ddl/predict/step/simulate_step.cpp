@@ -153,8 +153,10 @@ MeetingTable meetings_of(const Plan& plan, const std::vector<Actor>& actors) {
 
 class Simulation {
  public:
-  Simulation(const Plan& plan, const StepCosts& costs, int steps, int first_step)
-      : plan_(plan), costs_(costs), steps_(steps), first_step_(first_step), shares_(costs.resources.size()), meetings_(meetings_of(plan, costs.actors)) {
+  /// Of steps beyond those that there are costs of, the last counts.
+  Simulation(const Plan& plan, std::span<const StepCosts> by_step, int steps, int first_step)
+      : plan_(plan), by_step_(by_step), costs_(by_step.front()), steps_(steps), first_step_(first_step), shares_(costs_.resources.size()), meetings_(meetings_of(plan, costs_.actors)) {
+    const auto& costs = costs_;
     if (costs.tasks.size() != costs.actors.size() || costs.harness.size() != costs.actors.size() || costs.loader.size() != costs.actors.size() || costs.ready.size() != plan.roles.size())
       throw Error(Code::invalid_argument, fmt::format("[simulate] costs of {} actors and {} roles; expected {} and {}", costs.tasks.size(), costs.ready.size(), costs.actors.size(), plan.roles.size()));
     for (int r = 0; r < static_cast<int>(plan.roles.size()); ++r) graphs_.push_back(graph_of(plan, r, costs));
@@ -206,6 +208,7 @@ class Simulation {
     double free_since = 0;  ///< when the compute stream was last done with something
   };
 
+  const StepCosts& costs_of(int step) const { return by_step_[std::min(at(step), by_step_.size() - 1)]; }
   const RoleGraph& graph(std::size_t actor) const { return graphs_[at(costs_.actors[actor].role)]; }
   const Role& role(int actor) const { return plan_.roles[at(costs_.actors[at(actor)].role)]; }
   std::size_t node(std::size_t actor, int step, int task) const { return first_node_[actor] + at(step) * at(graph(actor).all()) + at(task); }
@@ -243,15 +246,15 @@ class Simulation {
   void start(const Place& place) {
     const auto& own = graph(at(place.actor));
     if (!is_due(place)) return over(place);
-    if (place.task == own.loader()) return work(place, costs_.loader[at(place.actor)], 0);
+    if (place.task == own.loader()) return work(place, costs_of(place.step).loader[at(place.actor)], 0);
     if (place.task == own.harness()) {
       tell_stalls(place, own.communication);
-      return work(place, {costs_.harness[at(place.actor)], {}}, 0);
+      return work(place, {costs_of(place.step).harness[at(place.actor)], {}}, 0);
     }
     const auto& task = role(place.actor).tasks[at(place.task)];
     if (!communicates(task)) {
       if (task.stream == Stream::compute) tell_stalls(place, task.after);
-      return work(place, costs_.tasks[at(place.actor)][at(place.task)], 0);
+      return work(place, costs_of(place.step).tasks[at(place.actor)][at(place.task)], 0);
     }
     arrivals_[node(place)] = {now_, 0};
     const auto& meets = meetings_.of[at(place.actor)][at(place.task)];
@@ -276,7 +279,8 @@ class Simulation {
     if (piece == raises.size()) return compute_over(place);
     for (const int task : raises[piece].starts) opened({place.actor, place.step, task});
     const auto& own = graph(at(place.actor));
-    const auto& cost = place.task == own.loader() ? costs_.loader[at(place.actor)] : costs_.tasks[at(place.actor)][at(place.task)];
+    const auto& costs = costs_of(place.step);
+    const auto& cost = place.task == own.loader() ? costs.loader[at(place.actor)] : costs.tasks[at(place.actor)][at(place.task)];
     work(place, cost, piece + 1);
   }
 
@@ -305,7 +309,7 @@ class Simulation {
     double seconds = 0;
     std::vector<Demand> demands;
     for (const auto& [actor, task] : meeting.members) {
-      const auto& cost = costs_.tasks[at(actor)][at(task)];
+      const auto& cost = costs_of(place.step).tasks[at(actor)][at(task)];
       seconds = std::max(seconds, cost.seconds);
       for (const auto& demand : cost.demands) {
         const auto known = std::find_if(demands.begin(), demands.end(), [&](const Demand& other) { return other.resource == demand.resource; });
@@ -414,7 +418,8 @@ class Simulation {
   }
 
   const Plan& plan_;
-  const StepCosts& costs_;
+  std::span<const StepCosts> by_step_;
+  const StepCosts& costs_;  ///< of the first step
   int steps_, first_step_;
   FairShare shares_;
   MeetingTable meetings_;
@@ -474,7 +479,15 @@ StepRange steps_to_simulate(const Plan& plan, const Jitter& jitter) {
 
 StepSimulation simulate_steps(const Plan& plan, const StepCosts& costs, int steps, int first_step) {
   if (steps < 1) throw Error(Code::invalid_argument, fmt::format("[simulate] steps; got {}, expected 1 or more", steps));
-  return Simulation(plan, costs, steps, first_step).run();
+  return Simulation(plan, {&costs, 1}, steps, first_step).run();
+}
+
+StepSimulation simulate_each_step(const Plan& plan, std::span<const StepCosts> by_step, int first_step) {
+  if (by_step.empty()) throw Error(Code::invalid_argument, "[simulate] costs of steps; got none, expected those of one or more");
+  for (const auto& costs : by_step)
+    if (costs.actors.size() != by_step.front().actors.size() || costs.tasks.size() != costs.actors.size() || costs.harness.size() != costs.actors.size() || costs.loader.size() != costs.actors.size())
+      throw Error(Code::invalid_argument, fmt::format("[simulate] actors of a step; got {}, expected {}, as in the first", costs.tasks.size(), by_step.front().actors.size()));
+  return Simulation(plan, by_step, static_cast<int>(by_step.size()), first_step).run();
 }
 
 }  // namespace ddl

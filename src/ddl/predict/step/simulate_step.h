@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "ddl/measure/timeline.h"
 #include "ddl/predict/step/step_costs.h"
 
@@ -23,6 +25,8 @@ struct StepSimulation {
 /// An asynchronous plan is given as unroll() writes it, in one step.
 /// Errors: invalid_argument for costs that do not fit the plan, and for a plan that comes to a stop (verify() says where).
 StepSimulation simulate_steps(const Plan& plan, const StepCosts& costs, int steps, int first_step = 0);
+/// The same of steps that take what each of these says, the first giving actors, resources and what of a backward is over at each event. Errors: also for none.
+StepSimulation simulate_each_step(const Plan& plan, std::span<const StepCosts> by_step, int first_step = 0);
 
 /// How many steps, and from which on, tell what a step takes: until every rhythm of the plan (Task::every) has come round once more than it starts.
 struct StepRange {

@@ -148,6 +148,22 @@ TEST(SimulateStep, EveryStrategyRunsByRoleAndByWorker) {
     EXPECT_GT(simulated(strategy, 4, [](const Task& task) { return communicates(task) ? 0.01 : passes(task, 1, 2) + (task.kind == TaskKind::backward_input || task.kind == TaskKind::backward_weight ? 1 : 0); }), 3 - 1e-9) << strategy;
 }
 
+// Each step takes what it says; and who is late at the end of one step hides what another is late by in the next.
+TEST(SimulateStep, StepsMayDiffer) {
+  const auto plan = plan_of("data[overlap=off]", 2);
+  std::vector<StepCosts> steps(4, costs_of(plan, workers_as_actors(plan), [](const Task& task) { return passes(task, 1, 2); }));
+  steps[1].harness[0] = 0.5;
+  for (auto& task : steps[2].tasks[1]) task.seconds *= 1.25;
+  const auto run = simulate_each_step(plan, steps);
+  EXPECT_NEAR(run.ends[0], 3, 1e-9);
+  EXPECT_NEAR(run.ends[1], 6.5, 1e-9);
+  EXPECT_NEAR(run.ends[2], 9.75, 1e-9);
+  EXPECT_NEAR(run.step_seconds, 3.25, 1e-9);
+  EXPECT_THROW(simulate_each_step(plan, {}), Error);
+  steps[1].harness.clear();
+  EXPECT_THROW(simulate_each_step(plan, steps), Error);
+}
+
 TEST(SimulateStep, CostsMustFitThePlan) {
   const auto plan = plan_of("data", 2);
   EXPECT_THROW(simulate_steps(plan, {}, 3), Error);

@@ -1,0 +1,65 @@
+#include "ddl/lab/advice.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ddl/core/spec.h"
+
+namespace ddl {
+namespace {
+
+bool says(const Spec& spec, const std::string& option, const std::string& value) {
+  const auto found = spec.options.find(option);
+  return found != spec.options.end() && found->second == value;
+}
+
+std::string larger_batch(const Job& job) { return fmt::format("more samples per worker (--batch {}, which learns differently)", job.batch * 2); }
+
+std::string against_fabric(const Job& job, const Plan& plan) {
+  const auto& strategy = job.strategy;
+  if (says(strategy, "overlap", "off")) return fmt::format("--strategy {} without overlap=off, so that gradients travel while backward runs", strategy.name);
+  if (job.fabric.empty() && job.transport.starts_with("tcp")) return "--transport shm, which does not send bytes through the kernel";
+  if (strategy.name == "data" && !strategy.options.contains("compress") && !strategy.options.contains("in-process")) return "--strategy data[compress=fp16], which sends half of the bytes";
+  if (strategy.name == "local") return "more steps between averagings (local[every=…])";
+  if (plan.micro_batches > 1 && plan.stages.size() > 1) return "a cut where fewer bytes cross (pipeline[stages=…])";
+  return larger_batch(job);
+}
+
+std::string against_latency(const Job& job, const Plan& plan) {
+  const auto buckets = plan.roles.front().buckets.size();
+  if (job.strategy.name == "data" && buckets > 1) return fmt::format("fewer, larger buckets than its {} (data[bucket=…])", buckets);
+  if (job.strategy.name == "sharded" && buckets > 1) return "larger units (sharded[unit=…])";
+  return larger_batch(job);
+}
+
+}  // namespace
+
+std::string advice_against(LossCause cause, const Job& job, const Plan& plan) {
+  switch (cause) {
+    case LossCause::fabric: return against_fabric(job, plan);
+    case LossCause::latency: return against_latency(job, plan);
+    case LossCause::loader:
+      return job.loader_threads == 0 ? "--loader 1, which reads batches beside the steps" : fmt::format("more threads that read batches (--loader {})", job.loader_threads + 1);
+    case LossCause::bubble: {
+      // Of a model in parts without micro-batches there is nothing but the strategy to change.
+      if (job.strategy.name == "model") return fmt::format("--strategy pipeline[micro={}]", 2 * plan.workers());
+      const auto most = std::max<std::int64_t>(1, job.batch / plan.shares());
+      if (plan.micro_batches >= most) return larger_batch(job);
+      return fmt::format("more micro-batches ({}[micro={}])", job.strategy.name, std::min<std::int64_t>(most, 2LL * plan.micro_batches));
+    }
+    case LossCause::unequal:
+      if (plan.stages.size() > 1) return job.strategy.options.contains("stages") ? "a cut by time (balance=time in place of stages=…)" : "a cut by hand (stages=… in the strategy)";
+      return "";
+    case LossCause::contention: {
+      const auto threads = std::max_element(job.workers.begin(), job.workers.end(), [](const WorkerSpec& a, const WorkerSpec& b) { return a.threads < b.threads; })->threads;
+      return threads > 1 ? fmt::format("workers of fewer threads (--workers cpu[threads={}]:{})", threads / 2, job.workers.size()) : "";
+    }
+    case LossCause::compute:
+    case LossCause::undivided: return larger_batch(job);
+    case LossCause::jitter: return "";
+  }
+  return "";
+}
+
+}  // namespace ddl

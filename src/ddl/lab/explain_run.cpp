@@ -1,0 +1,335 @@
+#include "ddl/lab/explain_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "ddl/core/error.h"
+#include "ddl/lab/advice.h"
+#include "ddl/lab/config_values.h"
+#include "ddl/lab/predict_job.h"
+#include "ddl/nn/model.h"
+#include "ddl/plan/meetings.h"
+#include "ddl/predict/machine.h"
+#include "ddl/predict/measured/wire_seconds.h"
+#include "ddl/strategy/split_parts.h"
+#include "ddl/train/plan_job.h"
+#include "ddl/transport/fabric_description.h"
+
+namespace ddl {
+namespace {
+
+/// What is gained by less than this share of the speed-up is not worth a change.
+constexpr double kWorthIt = 0.02;
+constexpr std::size_t kMostRead = 200;  // records of a store that are looked at for one worker's
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+std::string text_at(const Json& record, const char* key) { return record.contains(key) && record[key].is_string() ? record[key].get<std::string>() : std::string(); }
+
+template <class Word, std::size_t count>
+Word word_of(const std::string& text) {
+  for (std::size_t i = 0; i < count; ++i)
+    if (text == name(static_cast<Word>(i))) return static_cast<Word>(i);
+  throw Error(Code::corrupt, fmt::format("[explain] a trace's word that this version does not know; got {}", text));
+}
+
+Nanoseconds nanoseconds(const Json& microseconds) { return static_cast<Nanoseconds>(std::llround(microseconds.get<double>() * 1e3)); }
+
+/// The keys that say what work a step is; workers and how they share it apart.
+const std::vector<std::string>& keys_of_work() {
+  static const std::vector<std::string> keys{"subject", "model", "dataset", "synthetic", "batch", "precision", "kernels", "optimizer", "recompute", "clip", "accumulate"};
+  return keys;
+}
+
+bool same_work(const Json& a, const Json& b) {
+  if (!a.contains("config") || !b.contains("config") || !a["config"].is_object() || !b["config"].is_object()) return false;
+  return std::all_of(keys_of_work().begin(), keys_of_work().end(), [&](const std::string& key) { return a["config"].value(key, Json()) == b["config"].value(key, Json()); });
+}
+
+std::vector<WorkerSpec> workers_of(const Json& record) {
+  return parse_workers(record.at("config").at("workers").get<std::string>());
+}
+
+/// One worker's step as its run has it, without what made some of them longer than others: the median step, divided as the ledger is.
+std::optional<OneWorker> one_worker_of(const Json& record) {
+  const auto ledger = mean_ledger(record);
+  if (!ledger || ledger->wall <= 0 || !record.at("step_ms").is_object()) return std::nullopt;
+  const double scale = record["step_ms"].at("median").get<double>() * 1e-3 / ledger->wall;
+  OneWorker one;
+  one.compute = ((*ledger)[Cause::forward] + (*ledger)[Cause::backward]) * scale;
+  one.load = (*ledger)[Cause::load] * scale;
+  one.other = ledger->wall * scale - one.compute - one.load;
+  return one;
+}
+
+/// The order in which gradients came, as the buckets at the end have it; empty where it is not known.
+std::vector<int> gradient_order(const Json& record, const ModelGraph& graph) {
+  std::map<std::string, int> numbers;
+  const auto specs = graph.parameter_specs();
+  for (std::size_t i = 0; i < specs.size(); ++i) numbers[specs[i].name] = static_cast<int>(i);
+  std::vector<int> order;
+  std::set<int> seen;
+  if (!record.contains("buckets") || !record["buckets"].is_array()) return {};
+  for (const auto& bucket : record["buckets"])
+    for (const auto& parameter : bucket.at("parameters")) {
+      const auto found = numbers.find(parameter.get<std::string>());
+      if (found == numbers.end() || !seen.insert(found->second).second) return {};
+      order.push_back(found->second);
+    }
+  return order.size() == specs.size() ? order : std::vector<int>{};
+}
+
+/// Where a plan is not the one that a record tells of; empty where it is.
+std::string differs(const Json& told, const Plan& plan) {
+  const auto& roles = told.at("roles");
+  if (roles.size() != plan.roles.size()) return fmt::format("{} roles, here {}", roles.size(), plan.roles.size());
+  for (std::size_t r = 0; r < plan.roles.size(); ++r) {
+    const auto& role = plan.roles[r];
+    const auto& tasks = roles[r].at("tasks");
+    if (roles[r].at("first") != role.first || roles[r].at("count") != role.count || tasks.size() != role.tasks.size())
+      return fmt::format("{} has {} workers and {} tasks, here {} and {}", role.name, roles[r].at("count").dump(), tasks.size(), role.count, role.tasks.size());
+    for (std::size_t t = 0; t < tasks.size(); ++t)
+      if (tasks[t].at("name") != role.tasks[t].label || (tasks[t].contains("bytes") && tasks[t]["bytes"] != role.tasks[t].bytes))
+        return fmt::format("task {} of {} is {}, here '{}'", t, role.name, tasks[t].at("name").dump(), role.tasks[t].label);
+  }
+  return "";
+}
+
+/// What messages take for want of bytes: by the profile's fits for the transport, and what a test network's wires add. Nothing where neither is known.
+std::function<std::optional<double>(const Task&, int)> latency_of(const Job& job, const Json* machine) {
+  std::vector<Json> profiles;
+  // A transport of its own kind: what of its rounds is latency.
+  const auto made = [&](double alpha) {
+    const WireCost cost{{{0, std::numeric_limits<std::size_t>::max(), {alpha}}}};
+    return Json{{"communication", Json::array({{{"transport", job.transport}, {"ranks", static_cast<int>(job.workers.size())}, {"memory", "own"}, {"rounds", to_json(cost)}, {"one_shot", to_json(WireCost{})}, {"best", Json::array()}}})}};
+  };
+  if (machine != nullptr)
+    for (const auto& part : entries(*machine, "communication"))
+      if (part.value("transport", "") == job.transport && part.value("memory", "") == "own") {
+        profiles.push_back(*machine);
+        break;
+      }
+  if (!job.fabric.empty())
+    if (const auto wire = parse_fabric(job.fabric); wire.latency.value > 0) profiles.push_back(made(wire.latency.value));
+  if (profiles.empty()) return {};
+  const auto own = job.strategy.options.find("collective");
+  WireSetup setup{job.transport, own != job.strategy.options.end() ? own->second : job.collective};
+  return [profiles, setup](const Task& task, int ranks) -> std::optional<double> {
+    if (ranks < 2) return 0;
+    double sum = 0;
+    try {
+      for (const auto& profile : profiles) sum += wire_seconds(profile, setup, is_transfer(task) ? Goal::point_to_point : task.goal, task.bytes, ranks, latency_alone);
+    } catch (const Error&) {
+      return std::nullopt;  // an algorithm that has no schedule of ours
+    }
+    return sum;
+  };
+}
+
+/// How much longer computing takes beside the others, by a profile of the machine: what all workers of a host want of its cores and memory, of what there is.
+std::optional<double> contention_of(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine) {
+  if (!is_measured(machine) || entries(machine, "contention").empty()) return std::nullopt;
+  try {
+    StepCosts resources;
+    std::map<int, double> wanted;
+    const auto costs = job_costs(job, plan, part, machine);
+    for (int worker = 0; worker < plan.workers(); ++worker)
+      for (const auto& demand : costs.source->computing(worker, resources)) wanted[demand.resource] += demand.share;
+    double most = 1;
+    for (const auto& [resource, share] : wanted) most = std::max(most, share);
+    return most;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+void foresee(RunExplanation& run, const ModelGraph& graph, const Json* machine) {
+  if (machine == nullptr) {
+    run.no_prediction = "nothing was measured of this machine yet; run ddlbench probe compute, and probe comm";
+    return;
+  }
+  try {
+    const auto found = predict_job(run.experiment->job, graph, *machine);
+    run.foreseen = ForeseenStep{found.step.seconds, found.step.low, found.step.high, found.step.mean};
+  } catch (const Error& error) {
+    run.no_prediction = error.what();
+  }
+}
+
+void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, const Json* machine) {
+  const auto& record = run.record;
+  auto& job = run.experiment->job;
+  const auto plan = plan_of_run(record, job, graph);
+  if (plan.asynchronous() || (plan.serving.servers > 0 && !plan.serving.sums)) {
+    run.no_loss = "its steps run into each other; causes are told of synchronous training alone";
+    return;
+  }
+  const auto steps = traced_steps(record, plan.workers());
+  if (steps.empty()) {
+    run.no_loss = "all of its traced steps are warm-up; it takes more --steps";
+    return;
+  }
+  const auto draws = step_draws(plan, steps, job.loader_threads > 0);
+  LossInput input{plan, draws};
+  input.latency = latency_of(job, machine);
+  if (machine != nullptr && plan.workers() > 1) input.contention = contention_of(job, plan, graph_of(plan, graph, 0), *machine);
+  if (one != nullptr && plan.workers() > 1) {
+    input.one = one_worker_of(*one);
+    run.one_worker = text_at(*one, "id");
+  }
+  run.loss = attribute_loss(input);
+  run.straggler = find_straggler(plan, draws);
+  double most = kWorthIt * run.loss->speedup;
+  for (const auto& part : run.loss->parts) {
+    const auto advice = advice_against(part.cause, job, plan);
+    if (advice.empty() || part.speedup_without - run.loss->speedup <= most) continue;
+    most = part.speedup_without - run.loss->speedup;
+    run.advice = advice;
+    run.advised = part;
+  }
+  const double median = record.at("step_ms").at("median").get<double>() * 1e-3;
+  if (std::abs(run.loss->measured - median) > 0.1 * median)
+    run.notes.push_back(fmt::format("the {} traced steps took {:.4g} ms on the mean, the whole run's median is {:.4g} ms: causes are those of the traced steps (--trace all keeps more)", steps.size(), run.loss->measured * 1e3, median * 1e3));
+  if (steps.size() < 10) run.notes.push_back(fmt::format("{} traced steps after warm-up: few to tell jitter and stragglers from", steps.size()));
+}
+
+}  // namespace
+
+bool is_one_worker_of(const Json& one, const Json& record) {
+  try {
+    const auto alone = workers_of(one), all = workers_of(record);
+    return text_at(one, "state") == "ok" && alone.size() == 1 && !all.empty() && alone.front() == all.front() && same_work(one, record) && one_worker_of(one).has_value();
+  } catch (const std::exception&) {
+    return false;  // of another version
+  }
+}
+
+std::optional<Json> find_one_worker(const Store& store, const Json& record) {
+  const auto rows = store.rows();
+  std::size_t read = 0;
+  for (auto row = rows.rbegin(); row != rows.rend() && read < kMostRead; ++row) {
+    if (row->state != "ok") continue;
+    ++read;
+    auto other = store.get(row->id);
+    if (is_one_worker_of(other, record)) return other;
+  }
+  return std::nullopt;
+}
+
+std::optional<Ledger> mean_ledger(const Json& record) {
+  Ledger sum;
+  int ranks = 0;
+  if (!record.contains("ranks")) return std::nullopt;
+  for (const auto& rank : record["ranks"]) {
+    if (!rank.contains("ledger_ms") || !rank["ledger_ms"].is_object()) return std::nullopt;
+    for (std::size_t c = 0; c < kCauses; ++c) {
+      const auto found = rank["ledger_ms"].find(std::string(name(static_cast<Cause>(c))));
+      if (found != rank["ledger_ms"].end() && found->is_number()) sum.seconds[c] += found->get<double>() * 1e-3;
+    }
+    sum.wall += rank.at("wall_ms").get<double>() * 1e-3;
+    ++ranks;
+  }
+  if (ranks == 0) return std::nullopt;
+  sum.wall /= ranks;
+  for (auto& each : sum.seconds) each /= ranks;
+  return sum;
+}
+
+Plan plan_of_run(const Json& record, Job& job, const ModelGraph& graph) {
+  if (record.contains("measured_layers") && record["measured_layers"].is_object()) {
+    // Inputs took nothing and are not listed.
+    const auto& layers = record["measured_layers"].at("layers");
+    std::size_t next = 0;
+    job.forward_seconds.clear();
+    job.backward_seconds.clear();
+    for (const auto& layer : graph.layers) {
+      const bool listed = layer.kind != LayerKind::input && next < layers.size();
+      job.forward_seconds.push_back(listed ? layers[next].at("forward_ms").get<double>() * 1e-3 : 0);
+      job.backward_seconds.push_back(listed ? layers[next].at("backward_ms").get<double>() * 1e-3 : 0);
+      next += listed ? 1 : 0;
+    }
+  }
+  auto plan = plan_job(job, graph);
+  // Where buckets are cut anew after the first step, they are in the order that the record has.
+  if (auto order = gradient_order(record, graph); plan.stages.size() < 2 && !order.empty())
+    if (auto cut_anew = plan_job(job, graph, std::move(order)); differs(record.at("plan"), cut_anew).empty()) return cut_anew;
+  if (const auto where = differs(record.at("plan"), plan); !where.empty())
+    throw Error(Code::unsupported, fmt::format("[explain] unsupported: this build plans the run otherwise than the one that ran it: {}", where));
+  return plan;
+}
+
+std::vector<TracedStep> traced_steps(const Json& record, int workers) {
+  const auto warm = record.at("samples").is_object() ? record["samples"].at("warmup_steps").get<std::int64_t>() : 0;
+  std::map<std::int64_t, TracedStep> steps;
+  // Buckets of the first step are not those of the others.
+  const auto counts = [&](std::int64_t step) { return step >= std::max<std::int64_t>(1, warm); };
+  std::map<std::int64_t, int> told;
+  for (const auto& entry : record.at("trace_steps")) {
+    const auto number = entry.at("step").get<std::int64_t>();
+    const int rank = entry.at("rank").get<int>();
+    if (!counts(number) || rank < 0 || rank >= workers) continue;
+    auto& step = steps[number];
+    step.number = number;
+    step.workers.resize(at(workers));
+    step.workers[at(rank)] = {nanoseconds(entry.at("begin_us")), nanoseconds(entry.at("end_us"))};
+    ++told[number];
+  }
+  std::erase_if(steps, [&](const auto& each) { return told[each.first] != workers; });
+  for (const auto& entry : record.at("trace")) {
+    const auto found = steps.find(entry.at("step").get<std::int64_t>());
+    if (found == steps.end()) continue;
+    found->second.spans.push_back({nanoseconds(entry.at("begin_us")), nanoseconds(entry.at("end_us")), static_cast<std::int32_t>(found->first), entry.at("task").get<std::int32_t>(), entry.at("rank").get<std::int16_t>(),
+                                   word_of<Stream, kStreams>(entry.at("stream").get<std::string>()), word_of<Cause, kCauses>(entry.at("cause").get<std::string>()), entry.value("meeting", std::uint32_t{0})});
+  }
+  std::vector<TracedStep> out;
+  for (auto& [number, step] : steps) out.push_back(std::move(step));
+  return out;
+}
+
+RunExplanation explain_run(const Json& record, const Json* one, const std::string& machine) {
+  RunExplanation run;
+  run.record = record;
+  try {
+    run.ledger = mean_ledger(record);
+    if (!run.ledger) throw Error(Code::not_found, fmt::format("[explain] run {} has no measured steps; its state is {}", text_at(record, "id"), text_at(record, "state")));
+    if (text_at(record, "subject") != "ddlbench") {
+      run.no_loss = run.no_prediction = fmt::format("{} keeps to itself what its tasks are: its ledger is all there is", text_at(record, "subject"));
+      return run;
+    }
+    if (!record.contains("trace") || record["trace"].empty() || !record.contains("plan") || !record["plan"].is_object())
+      throw Error(Code::not_found, fmt::format("[explain] no trace was kept of run {}; got --trace {}, expected a run with --trace recent or all", text_at(record, "id"),
+                                               record.contains("config") ? text_at(record["config"], "trace") : ""));
+    run.experiment = experiment_from(record.at("config"), record.value("provenance", Json()));
+    const auto& job = run.experiment->job;
+    const auto graph = make_model(job.model, dataset_shape(job.dataset, job.synthetic));
+    std::optional<Json> profile;
+    if (!machine.empty()) profile = machine_called(machine);
+    else if (const auto own = default_machine_path(); !own.empty()) {
+      try {
+        profile = read_machine(own);
+      } catch (const Error& error) {
+        if (error.code() != Code::not_found) run.notes.push_back(error.what());
+      }
+    }
+    if (profile && machine.empty() && !same_machine(*profile, record.at("environment").at("before"))) {
+      run.notes.push_back("the run is of another machine than this one, whose profile says nothing of it (--machine)");
+      profile.reset();
+    }
+    const auto* known = profile ? &*profile : nullptr;
+    try {
+      attribute(run, one, graph, known);
+    } catch (const Error& error) {
+      if (error.code() != Code::unsupported) throw;
+      run.no_loss = error.what();
+    }
+    foresee(run, graph, known);
+  } catch (const Json::exception& error) {
+    throw Error(Code::corrupt, fmt::format("[explain] run {} is not as docs/record.md has it: {}", text_at(record, "id"), error.what()));
+  }
+  return run;
+}
+
+}  // namespace ddl

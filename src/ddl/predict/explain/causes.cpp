@@ -1,0 +1,145 @@
+#include "ddl/predict/explain/causes.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "ddl/plan/meetings.h"
+
+namespace ddl {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+/// Of a worker, what it computes and what it does besides.
+struct Busy {
+  double compute = 0, other = 0;
+};
+
+Busy busy_of(const Role& role, const std::vector<double>& tasks, double rest) { return {seconds_of(role, tasks, Work::compute), seconds_of(role, tasks, Work::other) + rest}; }
+
+/// `part` of a whole, as a factor; 1 where there is nothing to divide.
+double factor(double wanted, double present) { return present > 0 ? wanted / present : 1; }
+
+/// Workers of a role take what they take on the mean, task by task; roles, which do other tasks, the same in all.
+void level(const Plan& plan, std::vector<std::vector<double>>& tasks, std::vector<double>& rest) {
+  for (const auto& role : plan.roles) {
+    std::vector<double> mean(role.tasks.size());
+    double mean_rest = 0;
+    for (int w = role.first; w < role.first + role.count; ++w) {
+      for (std::size_t t = 0; t < mean.size(); ++t) mean[t] += tasks[at(w)][t] / role.count;
+      mean_rest += rest[at(w)] / role.count;
+    }
+    for (int w = role.first; w < role.first + role.count; ++w) {
+      for (std::size_t t = 0; t < mean.size(); ++t)
+        if (work_of(role.tasks[t]) == Work::compute || work_of(role.tasks[t]) == Work::other) tasks[at(w)][t] = mean[t];
+      rest[at(w)] = mean_rest;
+    }
+  }
+  Busy mean;
+  for (int w = 0; w < plan.workers(); ++w) {
+    const auto own = busy_of(plan.role_of(w), tasks[at(w)], rest[at(w)]);
+    mean.compute += own.compute / plan.workers();
+    mean.other += own.other / plan.workers();
+  }
+  for (int w = 0; w < plan.workers(); ++w) {
+    const auto& role = plan.role_of(w);
+    const auto own = busy_of(role, tasks[at(w)], rest[at(w)]);
+    for (std::size_t t = 0; t < role.tasks.size(); ++t) {
+      if (work_of(role.tasks[t]) == Work::compute) tasks[at(w)][t] *= factor(mean.compute, own.compute);
+      if (work_of(role.tasks[t]) == Work::other) tasks[at(w)][t] *= factor(mean.other, own.other);
+    }
+    // A worker without any has its share of others' as bookkeeping.
+    if (own.other > 0) rest[at(w)] *= mean.other / own.other;
+    else rest[at(w)] = mean.other;
+    if (own.compute <= 0) rest[at(w)] += mean.compute;
+  }
+}
+
+}  // namespace
+
+std::string_view name(LossCause cause) {
+  constexpr std::array<std::string_view, kLossCauses> kNames{"fabric", "latency", "jitter", "loader", "bubble", "unequal", "contention", "compute", "undivided"};
+  return kNames[static_cast<std::size_t>(cause)];
+}
+
+std::string_view words(LossCause cause) {
+  constexpr std::array<std::string_view, kLossCauses> kWords{"bytes on their way between workers",
+                                                             "the latency of messages",
+                                                             "steps that take now longer, now shorter",
+                                                             "waiting for batches",
+                                                             "the bubble of the pipeline",
+                                                             "workers that take longer than others",
+                                                             "cores and memory that workers share",
+                                                             "computing that takes longer in parts than in one piece",
+                                                             "what each worker does all over (updates, bookkeeping)"};
+  return kWords[static_cast<std::size_t>(cause)];
+}
+
+bool is_of_stages(const Task& task) { return is_transfer(task) && (task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients); }
+
+Plan without_bubble(const Plan& plan) {
+  Plan out = plan;
+  for (auto& role : out.roles)
+    for (auto& task : role.tasks)
+      std::erase_if(task.after, [&](int other) { return is_of_stages(role.tasks[at(other)]) && role.tasks[at(other)].kind == TaskKind::receive; });
+  return out;
+}
+
+StepCosts costs_without(const Plan& plan, const StepDraws& draws, const StepDraw& step, const KnownCosts& known, CauseSet away) {
+  const auto is_away = [&](LossCause cause) { return (away & bit(cause)) != 0; };
+  const auto workers = plan.workers();
+  auto tasks = step.tasks;
+  auto rest = step.rest;
+  for (std::size_t w = 0; w < tasks.size(); ++w)
+    for (std::size_t t = 0; t < tasks[w].size(); ++t)
+      if (std::isnan(tasks[w][t])) tasks[w][t] = draws.medians.tasks[w][t];
+
+  // What all workers do in a step, of which the medians tell.
+  Busy all;
+  for (int w = 0; w < workers; ++w) {
+    const auto own = busy_of(plan.role_of(w), draws.medians.tasks[at(w)], draws.medians.rest[at(w)]);
+    all.compute += own.compute;
+    all.other += own.other;
+  }
+  if (is_away(LossCause::unequal)) level(plan, tasks, rest);
+  double compute = 1;
+  if (is_away(LossCause::contention)) compute /= known.contention;
+  if (is_away(LossCause::compute)) compute *= factor(known.one.compute, all.compute / known.contention);
+  const double other = is_away(LossCause::undivided) ? factor(known.one.other, all.other) : 1;
+
+  StepCosts costs;
+  costs.actors = workers_as_actors(plan);
+  costs.ready = draws.ready;
+  for (int w = 0; w < workers; ++w) {
+    const auto& role = plan.role_of(w);
+    auto& own = costs.tasks.emplace_back();
+    for (std::size_t t = 0; t < role.tasks.size(); ++t) {
+      double seconds = tasks[at(w)][t];
+      switch (work_of(role.tasks[t])) {
+        case Work::load:
+          if (is_away(LossCause::loader)) seconds = std::min(seconds, known.one.load / workers);
+          else if (draws.loader[at(w)] > 0) seconds = 0;  // the loader itself is waited for
+          break;
+        case Work::compute: seconds *= compute; break;
+        case Work::other: seconds *= other; break;
+        case Work::communicate: {
+          const double latency = known.latency.empty() ? 0 : std::min(seconds, known.latency[at(w)][t]);
+          const double moving = is_away(LossCause::fabric) ? 0 : seconds - latency;
+          seconds = moving + (is_away(LossCause::latency) ? 0 : latency);
+          if (is_away(LossCause::bubble) && is_of_stages(role.tasks[t])) seconds = 0;
+          break;
+        }
+      }
+      if (!is_away(LossCause::fabric)) seconds += step.handing[at(w)][t];
+      own.push_back({seconds, {}});
+    }
+    costs.harness.push_back(rest[at(w)] * other);
+    costs.loader.push_back({is_away(LossCause::loader) ? 0 : draws.loader[at(w)], {}});
+  }
+  return costs;
+}
+
+}  // namespace ddl

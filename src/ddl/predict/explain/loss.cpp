@@ -1,0 +1,164 @@
+#include "ddl/predict/explain/loss.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <span>
+
+#include "ddl/core/error.h"
+#include "ddl/plan/meetings.h"
+#include "ddl/predict/explain/shapley.h"
+#include "ddl/predict/step/simulate_step.h"
+
+namespace ddl {
+namespace {
+
+/// Tasks that are simulated in about four seconds.
+constexpr double kMostTasks = 6e6;
+/// Fewer steps say nothing of what differs between them.
+constexpr std::size_t kFewestSteps = 3;
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+int ranks_of(const Plan& plan, int worker, const Task& task) { return is_transfer(task) ? 2 : static_cast<int>(members(plan.mesh, plan.groups[at(task.group)], worker).size()); }
+
+/// By worker and task; empty where something is not known.
+std::vector<std::vector<double>> latencies(const LossInput& input) {
+  std::vector<std::vector<double>> out;
+  if (!input.latency) return out;
+  for (int w = 0; w < input.plan.workers(); ++w) {
+    auto& own = out.emplace_back();
+    for (const auto& task : input.plan.role_of(w).tasks) {
+      const auto known = communicates(task) ? input.latency(task, ranks_of(input.plan, w, task)) : std::optional(0.0);
+      if (!known) return {};
+      own.push_back(*known);
+    }
+  }
+  return out;
+}
+
+/// What one worker would take, as far as the workers' own steps tell: all that they compute, and of what each does all over, one's. Servers and shards update a part each: all of it.
+OneWorker one_from(const Plan& plan, const StepDraws& draws, double contention) {
+  OneWorker one;
+  for (const auto& role : plan.roles) {
+    double other = 0;
+    for (int w = role.first; w < role.first + role.count; ++w) {
+      one.compute += seconds_of(role, draws.medians.tasks[at(w)], Work::compute) / contention;
+      other += seconds_of(role, draws.medians.tasks[at(w)], Work::other) / role.count;
+    }
+    one.other += other * (plan.serving.servers > 0 ? role.count : plan.mesh.size("sharded") * plan.parts());
+  }
+  for (const double rest : draws.medians.rest) one.other += rest / plan.workers();
+  return one;
+}
+
+class Simulator {
+ public:
+  /// The last `draws` steps.
+  Simulator(const LossInput& input, const KnownCosts& known, std::size_t draws)
+      : input_(input), known_(known), unbound_(without_bubble(input.plan)), range_(steps_to_simulate(input.plan)), drawn_(std::span(input.draws.steps).last(draws)) {}
+
+  double seconds(CauseSet away) {
+    const auto [place, unknown] = known_seconds_.try_emplace(away);
+    if (unknown) place->second = simulate(away);
+    return place->second;
+  }
+
+ private:
+  double simulate(CauseSet away) const {
+    const auto& plan = (away & bit(LossCause::bubble)) != 0 ? unbound_ : input_.plan;
+    const auto costs = [&](const StepDraw& step) { return costs_without(plan, input_.draws, step, known_, away); };
+    if ((away & bit(LossCause::jitter)) != 0) return simulate_steps(plan, costs(input_.draws.medians), range_.steps, range_.first).step_seconds;
+    // One after the other, since what one worker is late by in the end of a step may be hidden by what another is in the next. What comes before them is like the first.
+    std::vector<StepCosts> all{costs(drawn_.front())};
+    for (const auto& step : drawn_) all.push_back(costs(step));
+    return simulate_each_step(plan, all, static_cast<int>(std::max<std::int64_t>(range_.first, drawn_.front().number - 1))).step_seconds;
+  }
+
+  const LossInput& input_;
+  const KnownCosts& known_;
+  Plan unbound_;
+  StepRange range_;
+  std::span<const StepDraw> drawn_;
+  std::map<CauseSet, double> known_seconds_;
+};
+
+/// Which causes there can be, in this run.
+std::vector<LossCause> causes_of(const LossInput& input, const KnownCosts& known) {
+  const auto& plan = input.plan;
+  bool communication = false, stages = false;
+  for (const auto& role : plan.roles)
+    for (const auto& task : role.tasks) {
+      communication |= communicates(task);
+      stages |= is_of_stages(task);
+    }
+  double load = 0;
+  for (int w = 0; w < plan.workers(); ++w) load = std::max({load, input.draws.loader[at(w)], seconds_of(plan.role_of(w), input.draws.medians.tasks[at(w)], Work::load)});
+  std::vector<LossCause> out;
+  if (communication) out.push_back(LossCause::fabric);
+  if (communication && !known.latency.empty()) out.push_back(LossCause::latency);
+  if (input.draws.steps.size() >= kFewestSteps) out.push_back(LossCause::jitter);
+  if (load > 0) out.push_back(LossCause::loader);
+  if (stages) out.push_back(LossCause::bubble);
+  if (plan.workers() > 1) out.push_back(LossCause::unequal);
+  if (known.contention > 1) out.push_back(LossCause::contention);
+  if (input.one) out.push_back(LossCause::compute);
+  if (plan.workers() > 1) out.push_back(LossCause::undivided);
+  return out;
+}
+
+std::size_t draws_for(const LossInput& input, std::size_t causes) {
+  double tasks = 0;
+  for (const auto& role : input.plan.roles) tasks += static_cast<double>(role.tasks.size() + 2) * role.count;
+  const double sets = static_cast<double>(std::size_t{1} << causes) / 2;
+  return static_cast<std::size_t>(std::clamp(kMostTasks / (sets * tasks), 1.0, static_cast<double>(input.draws.steps.size())));
+}
+
+}  // namespace
+
+LossReport attribute_loss(const LossInput& input) {
+  if (input.plan.asynchronous()) throw Error(Code::unsupported, fmt::format("[explain] unsupported: causes of an asynchronous plan's step; got {}", input.plan.strategy));
+  KnownCosts known;
+  known.latency = latencies(input);
+  known.contention = std::max(1.0, input.contention.value_or(1));
+  known.one = input.one ? *input.one : one_from(input.plan, input.draws, known.contention);
+  const auto causes = causes_of(input, known);
+  const auto players = static_cast<int>(causes.size());
+
+  LossReport out;
+  out.workers = input.plan.workers();
+  out.measured = input.draws.seconds();
+  out.one = known.one;
+  out.one_measured = input.one.has_value();
+  out.speedup = known.one.seconds() / out.measured;
+  out.drawn = draws_for(input, causes.size());
+  Simulator simulator(input, known, out.drawn);
+  const auto speedup = [&](CauseSet away) {
+    const double seconds = simulator.seconds(away);
+    return seconds > 0 ? known.one.seconds() / seconds : 0;
+  };
+  std::vector<double> worth(std::size_t{1} << players);
+  for (std::size_t set = 0; set < worth.size(); ++set) {
+    CauseSet away = 0;
+    for (int p = 0; p < players; ++p)
+      if ((set >> p & 1) != 0) away |= bit(causes[at(p)]);
+    worth[set] = speedup(away);
+  }
+  const auto lost = shapley_values(players, worth);
+  out.simulated = simulator.seconds(0);
+  out.not_explained = out.loss();
+  for (int p = 0; p < players; ++p) {
+    const double without = simulator.seconds(bit(causes[at(p)]));
+    out.parts.push_back({causes[at(p)], lost[at(p)], without, out.speedup + worth[std::size_t{1} << p] - worth[0]});
+    out.not_explained -= lost[at(p)];
+  }
+  std::stable_sort(out.parts.begin(), out.parts.end(), [](const CausePart& a, const CausePart& b) { return a.lost > b.lost; });
+  const auto applies = [&](LossCause cause) { return std::find(causes.begin(), causes.end(), cause) != causes.end(); };
+  if (applies(LossCause::fabric) && !applies(LossCause::latency)) out.not_known.push_back(LossCause::latency);
+  if (out.workers > 1 && !input.contention) out.not_known.push_back(LossCause::contention);
+  if (out.workers > 1 && !input.one) out.not_known.push_back(LossCause::compute);
+  return out;
+}
+
+}  // namespace ddl

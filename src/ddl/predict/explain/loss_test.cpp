@@ -1,0 +1,183 @@
+#include "ddl/predict/explain/loss.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ddl/core/error.h"
+#include "ddl/plan/meetings.h"
+#include "ddl/predict/explain/explain_testing.h"
+
+namespace ddl {
+namespace {
+
+const CausePart* part_of(const LossReport& loss, LossCause cause) {
+  for (const auto& part : loss.parts)
+    if (part.cause == cause) return &part;
+  return nullptr;
+}
+
+double gain(const LossReport& loss, LossCause cause) {
+  const auto* part = part_of(loss, cause);
+  return part == nullptr ? std::nan("") : loss.simulated - part->step_without;
+}
+
+void expect_sums(const LossReport& loss, const std::string& what) {
+  double sum = loss.speedup + loss.not_explained;
+  for (const auto& part : loss.parts) sum += part.lost;
+  EXPECT_NEAR(sum, loss.workers, 1e-9) << what;
+}
+
+LossReport report(const Plan& plan, const StepCosts& costs) {
+  const auto draws = step_draws(plan, {traced(plan, costs)}, true);
+  return attribute_loss({plan, draws});
+}
+
+double uneven(int worker, const Task& task) { return communicates(task) ? (task.cargo == Cargo::control ? 2e-5 : 3e-4) : task.kind == TaskKind::update ? 1e-4 : task.kind == TaskKind::average ? 5e-5 : passes(task) * (1 + 0.05 * worker); }
+
+// What tasks took is read from a trace, and simulated it gives the step that was traced; the parts sum to the whole.
+TEST(Loss, ATracedStepIsSimulatedAgain) {
+  for (const auto* strategy : {"data[bucket=100KiB,first-bucket=10KiB]", "data[overlap=off]", "pipeline[schedule=1f1b,micro=6]", "pipeline[schedule=gpipe,micro=4]", "pipeline[schedule=zb-h1,micro=6]",
+                               "pipeline[schedule=interleaved-1f1b,micro=8,chunks=2]", "sharded[level=1]", "sharded[level=2]", "sharded[level=3,unit=1]", "tensor", "model", "local[every=1]",
+                               "hybrid[data=2,pipeline=2,micro=4]", "hybrid[pipeline=2,tensor=2,micro=4]", "parameter-server[servers=2]"}) {
+    const auto plan = plan_of(strategy, 4);
+    auto costs = costs_of(plan, uneven);
+    for (auto& role : costs.ready)
+      for (std::size_t b = 0; b < role.size(); ++b) role[b] = static_cast<double>(b + 1) / static_cast<double>(role.size());
+    costs.harness.assign(costs.harness.size(), 4e-5);
+    const auto loss = report(plan, costs);
+    // One task of a server is a message with each worker, of which the trace tells the last.
+    EXPECT_NEAR(loss.simulated / loss.measured, 1, plan.serving.servers > 0 ? 0.03 : 0.01) << strategy;
+    expect_sums(loss, strategy);
+  }
+}
+
+// With a run of one worker, all that is lost has a cause: what remains open is what the simulator itself is off by.
+TEST(Loss, NothingIsLeftWhereTheSimulatorIsRight) {
+  for (const auto* strategy : {"data[bucket=100KiB,first-bucket=10KiB]", "pipeline[schedule=1f1b,micro=6]", "sharded[level=2]"}) {
+    const auto plan = plan_of(strategy, 4);
+    auto costs = costs_of(plan, uneven);
+    costs.harness.assign(4, 4e-5);
+    const auto draws = step_draws(plan, {traced(plan, costs)}, true);
+    LossInput input{plan, draws};
+    input.one = OneWorker{9e-3, 0, 3e-4};
+    input.contention = 1.1;
+    input.latency = [](const Task&, int) { return std::optional(1e-4); };
+    const auto loss = attribute_loss(input);
+    EXPECT_LT(std::abs(loss.not_explained), 0.02) << strategy;
+    EXPECT_TRUE(loss.not_known.empty()) << strategy;
+    expect_sums(loss, strategy);
+  }
+}
+
+TEST(Loss, ASlowRankCostsWhatItIsAboveTheMean) {
+  const auto plan = plan_of("data[overlap=off]", 3);
+  const auto loss = report(plan, costs_of(plan, [](int worker, const Task& task) { return passes(task) * (worker == 2 ? 1.5 : 1); }));
+  EXPECT_NEAR(loss.measured, 4.5e-3, 1e-8);
+  EXPECT_NEAR(gain(loss, LossCause::unequal), 1e-3, 2e-5);
+  EXPECT_EQ(loss.parts.front().cause, LossCause::unequal);
+  // 10.5 ms of work in 4.5 ms.
+  EXPECT_NEAR(loss.speedup, 10.5 / 4.5, 1e-3);
+  EXPECT_NEAR(loss.parts.front().lost, 3 - 10.5 / 4.5, 1e-3);
+}
+
+TEST(Loss, ASlowLinkCostsItsBytesAndItsLatency) {
+  const auto plan = plan_of("data[overlap=off,bucket=100KiB,first-bucket=10KiB]", 2);
+  const auto buckets = static_cast<double>(plan.roles[0].buckets.size());
+  ASSERT_GE(buckets, 3);
+  const auto costs = costs_of(plan, [](int, const Task& task) { return task.kind == TaskKind::collective ? 5e-4 : passes(task); });
+  const auto draws = step_draws(plan, {traced(plan, costs)}, true);
+  const auto unknown = attribute_loss({plan, draws});
+  EXPECT_NEAR(gain(unknown, LossCause::fabric), buckets * 5e-4, 0.02 * buckets * 5e-4);
+  EXPECT_EQ(part_of(unknown, LossCause::latency), nullptr);
+  LossInput input{plan, draws};
+  input.latency = [](const Task&, int) { return std::optional(1e-4); };
+  const auto known = attribute_loss(input);
+  EXPECT_NEAR(gain(known, LossCause::fabric), buckets * 4e-4, 0.02 * buckets * 4e-4);
+  EXPECT_NEAR(gain(known, LossCause::latency), buckets * 1e-4, 0.02 * buckets * 1e-4);
+  EXPECT_GT(part_of(known, LossCause::fabric)->lost, 2 * part_of(known, LossCause::latency)->lost);
+  EXPECT_GT(part_of(known, LossCause::latency)->lost, 0);
+}
+
+TEST(Loss, AStarvedLoaderSetsThePaceWhateverElseIsAway) {
+  const auto plan = plan_of("data[overlap=off]", 2);
+  auto costs = costs_of(plan, [](int, const Task& task) { return task.kind == TaskKind::collective ? 5e-4 : passes(task); });
+  costs.loader.assign(2, {6e-3, {}});
+  const auto loss = report(plan, costs);
+  EXPECT_NEAR(loss.measured, 6e-3, 1e-7);
+  const double work = 3e-3 + 5e-4 * static_cast<double>(plan.roles[0].buckets.size());
+  EXPECT_NEAR(gain(loss, LossCause::loader), 6e-3 - work, 0.02 * 6e-3);
+  // Faster wires gain nothing: batches come no sooner.
+  EXPECT_NEAR(gain(loss, LossCause::fabric), 0, 0.02 * 6e-3);
+  EXPECT_EQ(loss.parts.front().cause, LossCause::loader);
+}
+
+// (m + p - 1)(f + b), of which (p - 1)(f + b) are the bubble.
+TEST(Loss, ABubbleCostsWhatIsPublished) {
+  const auto plan = plan_of("pipeline[schedule=1f1b,micro=6]", 3);
+  const auto loss = report(plan, costs_of(plan, [](int, const Task& task) { return passes(task); }));
+  EXPECT_NEAR(loss.measured, 24e-3, 1e-7);
+  EXPECT_NEAR(gain(loss, LossCause::bubble), 6e-3, 0.02 * 6e-3);
+  EXPECT_EQ(loss.parts.front().cause, LossCause::bubble);
+  EXPECT_NEAR(loss.parts.front().lost, 3 - 3 * 18.0 / 24, 0.01);
+}
+
+// Two of six steps have a hiccup on one worker, which all wait for.
+TEST(Loss, JitterIsWhatDiffersFromStepToStep) {
+  const auto plan = plan_of("data[overlap=off]", 2);
+  std::vector<TracedStep> steps;
+  for (int step = 1; step <= 6; ++step)
+    steps.push_back(traced(plan, costs_of(plan, [&](int worker, const Task& task) { return passes(task) + (step % 3 == 0 && worker == step / 4 && task.kind == TaskKind::forward ? 1.5e-3 : 0); }), step));
+  const auto draws = step_draws(plan, steps, true);
+  const auto loss = attribute_loss({plan, draws});
+  EXPECT_NEAR(loss.measured, 3.5e-3, 1e-7);
+  EXPECT_NEAR(gain(loss, LossCause::jitter), 0.5e-3, 1e-5);
+  EXPECT_EQ(loss.parts.front().cause, LossCause::jitter);
+}
+
+// Halves that take two thirds of the whole each; a third of that is the other's doing.
+TEST(Loss, PartsAndContentionAreToldByOneWorkersRun) {
+  const auto plan = plan_of("data[overlap=off]", 2);
+  const auto draws = step_draws(plan, {traced(plan, costs_of(plan, [](int, const Task& task) { return passes(task); }))}, true);
+  LossInput input{plan, draws};
+  input.one = OneWorker{4.5e-3, 0, 0};
+  const auto together = attribute_loss(input);
+  EXPECT_NEAR(gain(together, LossCause::compute), 0.75e-3, 1e-5);
+  EXPECT_EQ(together.not_known, (std::vector{LossCause::latency, LossCause::contention}));
+  input.contention = 1.25;
+  const auto apart = attribute_loss(input);
+  EXPECT_NEAR(gain(apart, LossCause::contention), 3e-3 * (1 - 1 / 1.25), 1e-5);
+  EXPECT_NEAR(gain(apart, LossCause::compute), 3e-3 * (1 - 4.5 / (6 / 1.25)), 1e-5);
+  EXPECT_NEAR(apart.speedup, 1.5, 1e-6);
+  EXPECT_NEAR(part_of(apart, LossCause::contention)->lost + part_of(apart, LossCause::compute)->lost, 0.5, 1e-3);
+}
+
+// Updates that each does all over: one worker does them once.
+TEST(Loss, WhatIsNotDividedIsLost) {
+  const auto plan = plan_of("data[overlap=off]", 4);
+  double updates = 0;
+  for (const auto& task : plan.roles[0].tasks) updates += task.kind == TaskKind::update;
+  const auto loss = report(plan, costs_of(plan, [&](int, const Task& task) { return task.kind == TaskKind::update ? 1e-3 / updates : passes(task); }));
+  EXPECT_NEAR(loss.one.seconds(), 13e-3, 1e-6);
+  EXPECT_NEAR(loss.speedup, 13.0 / 4, 1e-3);
+  EXPECT_EQ(loss.parts.front().cause, LossCause::undivided);
+  EXPECT_NEAR(loss.parts.front().lost, 0.75, 1e-3);
+}
+
+TEST(Loss, OneWorkerLosesNothing) {
+  const auto plan = plan_of("single", 1);
+  const auto loss = report(plan, costs_of(plan, [](int, const Task& task) { return passes(task); }));
+  EXPECT_NEAR(loss.speedup, 1, 1e-6);
+  EXPECT_NEAR(loss.loss(), 0, 1e-6);
+}
+
+TEST(Loss, AsynchronousPlansAreRefused) {
+  const auto plan = plan_of("pipeline[schedule=pipedream]", 2);
+  ASSERT_TRUE(plan.asynchronous());
+  StepDraws draws;
+  EXPECT_THROW(attribute_loss({plan, draws}), Error);
+  EXPECT_THROW(step_draws(plan_of("data", 2), {}, true), Error);
+}
+
+}  // namespace
+}  // namespace ddl

@@ -1,0 +1,240 @@
+#include "ddl/predict/explain/step_draws.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "ddl/core/error.h"
+#include "ddl/core/statistics.h"
+#include "ddl/plan/bucket_events.h"
+#include "ddl/plan/meetings.h"
+
+namespace ddl {
+namespace {
+
+constexpr double kNotDone = std::numeric_limits<double>::quiet_NaN();
+/// A batch that is there is handed over in a few microseconds; who waits longer than this share of a step waits for the loader.
+constexpr double kStarved = 0.05;
+constexpr double kHandingOver = 20e-6;
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+bool stands_still(Cause cause) { return cause == Cause::wait || cause == Cause::communication || cause == Cause::bubble; }
+
+/// The share of a backward that was over when it raised an event; or, not exactly, no less than that.
+struct Raised {
+  double share = kNotDone;
+  bool exact = false;
+};
+
+/// A compute task of one worker, and when it was done.
+struct Done {
+  int task = kNone;
+  Nanoseconds begin = 0, end = 0;
+};
+
+class Reader {
+ public:
+  Reader(const Plan& plan, const TracedStep& step) : plan_(plan), step_(step), arrivals_(step.spans), own_(at(plan.workers())) {
+    for (const auto& span : step.spans) {
+      if (span.worker < 0 || span.worker >= plan.workers()) continue;
+      own_[at(span.worker)].push_back(span);
+      if ((span.stream != Stream::communication && span.stream != Stream::server) || span.meeting == 0) continue;
+      const auto [place, fresh] = meetings_.try_emplace(span.meeting, Period{span.begin, span.end});
+      place->second = {std::max(place->second.begin, span.begin), std::max(place->second.end, span.end)};
+    }
+  }
+
+  StepDraw draw() const {
+    StepDraw out;
+    out.number = step_.number;
+    for (int worker = 0; worker < plan_.workers(); ++worker) read(worker, out);
+    for (const auto& period : step_.workers) out.seconds += seconds(period.end - period.begin) / plan_.workers();
+    return out;
+  }
+
+  /// By bucket of the worker's role; NaN where the trace does not say.
+  std::vector<Raised> ready(int worker) const {
+    const auto& role = plan_.role_of(worker);
+    const BucketEvents events(plan_, role);
+    std::vector<Raised> out(role.buckets.size());
+    std::map<int, std::size_t> copied;  // parameters of earlier buckets, by the backward that raises their events
+    for (const auto& task : role.tasks) {
+      if (task.waits_for == kNone || !std::isnan(out[at(task.waits_for)].share)) continue;
+      const int backward = events.raised_by(task);
+      const auto span = done_of(worker, backward);
+      if (span.task == kNone || span.end <= span.begin) continue;
+      auto& parameters = copied[backward];
+      parameters += role.buckets[at(task.waits_for)].parameters.size();
+      const auto copies = copies_within(worker, span);
+      // Each gradient is copied as it comes, bucket after bucket; its collective begins no earlier than the last of them.
+      auto raised = begin_of(worker, static_cast<int>(&task - role.tasks.data()), span.end);
+      const bool exact = parameters > 0 && parameters <= copies.size();
+      if (exact) raised = std::min(raised, copies[parameters - 1]);
+      out[at(task.waits_for)] = {std::clamp(static_cast<double>(raised - span.begin) / static_cast<double>(span.end - span.begin), 0.0, 1.0), exact};
+    }
+    return out;
+  }
+
+ private:
+  void read(int worker, StepDraw& out) const {
+    const auto& role = plan_.role_of(worker);
+    const auto& period = step_.workers[at(worker)];
+    auto& tasks = out.tasks.emplace_back(role.tasks.size(), kNotDone);
+    auto& handing = out.handing.emplace_back(role.tasks.size(), 0.0);
+    const auto add = [&](int task, double time) { tasks[at(task)] = (std::isnan(tasks[at(task)]) ? 0 : tasks[at(task)]) + time; };
+    std::vector<Done> done;
+    for (const auto& span : own_[at(worker)]) {
+      if (span.task < 0 || at(span.task) >= role.tasks.size()) continue;
+      const bool moves = communicates(role.tasks[at(span.task)]);
+      if (moves && span.stream != Stream::compute) {
+        // Who is in no meeting did it alone.
+        const auto met = meetings_.find(span.meeting);
+        const auto both = met == meetings_.end() ? Period{span.begin, span.end} : met->second;
+        add(span.task, seconds(std::max<Nanoseconds>(0, both.end - both.begin)));
+      } else if (!moves && span.stream == Stream::server) {
+        add(span.task, seconds(span.end - span.begin));
+      } else if (!moves && span.stream == Stream::compute) {
+        done.push_back({span.task, span.begin, span.end});
+        add(span.task, seconds(span.end - span.begin));
+      }
+    }
+    std::sort(done.begin(), done.end(), [](const Done& a, const Done& b) { return a.begin < b.begin; });
+    double stalls = 0;
+    for (const auto& piece : flatten(own_[at(worker)], worker, period.begin, period.end, arrivals_)) {
+      if (!stands_still(piece.cause)) continue;
+      const double time = seconds(piece.end - piece.begin);
+      const auto next = std::upper_bound(done.begin(), done.end(), piece.begin, [](Nanoseconds begin, const Done& each) { return begin < each.begin; });
+      const bool within = next != done.begin() && piece.end <= std::prev(next)->end;
+      if (within) tasks[at(std::prev(next)->task)] -= time;
+      if (piece.task >= 0) stalls += time;
+      else if (next != done.begin()) handing[at(std::prev(next)->task)] += time;
+    }
+    double rest = seconds(period.end - period.begin) - stalls;
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      rest -= handing[t];
+      if (!communicates(role.tasks[t]) && role.tasks[t].stream == Stream::compute && !std::isnan(tasks[t])) rest -= tasks[t];
+    }
+    out.rest.push_back(std::max(0.0, rest));
+  }
+
+  Done done_of(int worker, int task) const {
+    for (const auto& span : own_[at(worker)])
+      if (task != kNone && span.task == task && span.stream == Stream::compute) return {task, span.begin, span.end};
+    return {};
+  }
+
+  /// When a task's communication began, no later than `latest`.
+  Nanoseconds begin_of(int worker, int task, Nanoseconds latest) const {
+    for (const auto& span : own_[at(worker)])
+      if (span.task == task && span.stream == Stream::communication) return std::min(latest, span.begin);
+    return latest;
+  }
+
+  std::vector<Nanoseconds> copies_within(int worker, const Done& backward) const {
+    std::vector<Nanoseconds> ends;
+    for (const auto& span : own_[at(worker)])
+      if (span.cause == Cause::copy && span.task < 0 && span.stream == Stream::compute && span.begin >= backward.begin && span.end <= backward.end) ends.push_back(span.end);
+    std::sort(ends.begin(), ends.end());
+    return ends;
+  }
+
+  const Plan& plan_;
+  const TracedStep& step_;
+  Arrivals arrivals_;
+  std::vector<Trace> own_;                      ///< by worker
+  std::map<std::uint32_t, Period> meetings_;    ///< from when all who take part were at it until the last was through
+};
+
+double median_done(std::vector<double> values, double otherwise) {
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  return values.empty() ? otherwise : median(values);
+}
+
+StepDraw medians_of(const std::vector<StepDraw>& steps) {
+  StepDraw out = steps.front();
+  const auto each = [&](const auto& number) {
+    std::vector<double> values;
+    for (const auto& step : steps) values.push_back(number(step));
+    return median_done(std::move(values), 0);
+  };
+  out.seconds = each([](const StepDraw& step) { return step.seconds; });
+  for (std::size_t w = 0; w < out.tasks.size(); ++w) {
+    for (std::size_t t = 0; t < out.tasks[w].size(); ++t) {
+      out.tasks[w][t] = each([&](const StepDraw& step) { return step.tasks[w][t]; });
+      out.handing[w][t] = each([&](const StepDraw& step) { return step.handing[w][t]; });
+    }
+    out.rest[w] = each([&](const StepDraw& step) { return step.rest[w]; });
+  }
+  return out;
+}
+
+}  // namespace
+
+double StepDraws::seconds() const {
+  double sum = 0;
+  for (const auto& step : steps) sum += step.seconds;
+  return sum / static_cast<double>(steps.size());
+}
+
+Work work_of(const Task& task) {
+  if (communicates(task)) return Work::communicate;
+  switch (task.kind) {
+    case TaskKind::load: return Work::load;
+    case TaskKind::forward:
+    case TaskKind::backward:
+    case TaskKind::backward_input:
+    case TaskKind::backward_weight: return Work::compute;
+    default: return Work::other;
+  }
+}
+
+double seconds_of(const Role& role, const std::vector<double>& tasks, Work work) {
+  double sum = 0;
+  for (std::size_t t = 0; t < tasks.size(); ++t)
+    if (work_of(role.tasks[t]) == work && !std::isnan(tasks[t])) sum += tasks[t];
+  return sum;
+}
+
+StepDraws step_draws(const Plan& plan, const std::vector<TracedStep>& steps, bool reads_ahead) {
+  if (steps.empty()) throw Error(Code::invalid_argument, "[explain] steps; got none, expected one or more");
+  StepDraws out;
+  // By role and bucket: of all its workers and steps, and of each step the least, since what is not exact is no less than what it stands for.
+  std::vector<std::vector<std::vector<double>>> exact(plan.roles.size()), least(plan.roles.size());
+  for (std::size_t r = 0; r < plan.roles.size(); ++r) {
+    exact[r].resize(plan.roles[r].buckets.size());
+    least[r].resize(plan.roles[r].buckets.size());
+  }
+  for (const auto& step : steps) {
+    if (static_cast<int>(step.workers.size()) != plan.workers())
+      throw Error(Code::invalid_argument, fmt::format("[explain] workers of step {}; got {}, expected {}", step.number, step.workers.size(), plan.workers()));
+    const Reader reader(plan, step);
+    out.steps.push_back(reader.draw());
+    for (auto& role : least)
+      for (auto& bucket : role) bucket.push_back(kNotDone);
+    for (int worker = 0; worker < plan.workers(); ++worker) {
+      const auto own = reader.ready(worker);
+      for (std::size_t b = 0; b < own.size(); ++b) {
+        const auto role = at(plan.role_number(worker));
+        if (own[b].exact) exact[role][b].push_back(own[b].share);
+        least[role][b].back() = std::fmin(least[role][b].back(), own[b].share);
+      }
+    }
+  }
+  out.medians = medians_of(out.steps);
+  for (std::size_t r = 0; r < plan.roles.size(); ++r) {
+    auto& own = out.ready.emplace_back();
+    for (std::size_t b = 0; b < exact[r].size(); ++b) own.push_back(median_done(exact[r][b].empty() ? least[r][b] : exact[r][b], 1));
+  }
+  for (int worker = 0; worker < plan.workers(); ++worker) {
+    const double waited = seconds_of(plan.role_of(worker), out.medians.tasks[at(worker)], Work::load);
+    double took = 0;
+    for (const auto& step : steps) took += seconds(step.workers[at(worker)].end - step.workers[at(worker)].begin) / static_cast<double>(steps.size());
+    // Who waits for each batch takes them as fast as they are made.
+    out.loader.push_back(reads_ahead && waited > std::max(kStarved * took, kHandingOver) ? took : 0);
+  }
+  return out;
+}
+
+}  // namespace ddl

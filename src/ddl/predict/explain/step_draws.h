@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ddl/measure/timeline.h"
+#include "ddl/plan/plan.h"
+#include "ddl/predict/step/step_costs.h"
+
+namespace ddl {
+
+/// One step of a run, as its trace has it.
+struct TracedStep {
+  std::int64_t number = 0;
+  std::vector<Period> workers;  ///< by worker: from its beginning to the end of its bookkeeping
+  Trace spans;                  ///< of all workers
+};
+
+/// What one step's tasks took, by worker. Seconds.
+struct StepDraw {
+  std::int64_t number = 0;
+  double seconds = 0;                        ///< the step, on the mean over workers
+  /// By worker and task; NaN of one that was not done. Of messages and collectives: from when all who take part were at it until its end.
+  std::vector<std::vector<double>> tasks;
+  std::vector<std::vector<double>> handing;  ///< by worker and task: handing messages over once it was done, which computation stands still for
+  std::vector<double> rest;                  ///< by worker: neither a task nor a wait for one: bookkeeping, and what no span accounts for
+};
+
+/// What a trace says of the costs of a plan's tasks.
+struct StepDraws {
+  std::vector<StepDraw> steps;
+  StepDraw medians;                          ///< over the steps, of each number; 0 of what was never done
+  std::vector<std::vector<double>> ready;    ///< as StepCosts has it
+  /// By worker: what its loader takes to make a batch, where the worker waited for it; 0 where batches were there in time, however close that was.
+  std::vector<double> loader;
+  double seconds() const;                    ///< a step, on the mean
+};
+
+/// `plan`: the one that was run, not asynchronous. `reads_ahead`: batches are made beside the steps; else in them.
+/// Errors: invalid_argument without steps, and for steps of another number of workers.
+StepDraws step_draws(const Plan& plan, const std::vector<TracedStep>& steps, bool reads_ahead);
+
+/// What a worker's tasks are to a loss of speed.
+enum class Work : std::uint8_t {
+  load,
+  compute,      ///< forward and backward: divided among the workers
+  other,        ///< updates, means: what each of several workers may do all over
+  communicate,
+};
+Work work_of(const Task& task);
+
+/// Seconds of one worker's tasks of a kind.
+double seconds_of(const Role& role, const std::vector<double>& tasks, Work work);
+
+}  // namespace ddl

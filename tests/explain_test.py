@@ -1,0 +1,174 @@
+"""End to end through the binary: runs in which something was made slow on purpose, and what `explain` says of them.
+
+usage: explain_test.py PATH-OF-DDLBENCH [unittest arguments]
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import probe_case
+from probe_case import no_fabric
+
+BINARY = pathlib.Path(sys.argv[1]).resolve()
+QUICK = ["--synthetic", "--train-samples", 4096, "--no-evaluate"]
+
+
+class Case(probe_case.Case):
+    command = [BINARY]
+
+    def train(self, *arguments, steps=30):
+        return self.document("run", *QUICK, "--steps", steps, *arguments)
+
+    def explained(self, run="latest", *arguments):
+        document = self.document("explain", run, *arguments)
+        self.assertEqual(document["schema"], "ddlbench.explain/1")
+        return document
+
+    def check_sums(self, document):
+        loss = document["loss"]
+        parts = sum(cause["lost"] for cause in loss["causes"])
+        self.assertAlmostEqual(loss["speedup"] + parts + loss["not_explained"], loss["workers"], delta=1e-9)
+        self.assertAlmostEqual(loss["loss"], loss["workers"] - loss["speedup"], delta=1e-9)
+        # What tasks took, put together again, is the step that was measured.
+        self.assertAlmostEqual(loss["simulated_ms"] / loss["step_ms"], 1, delta=0.15, msg=str(loss))
+
+    def cause(self, document, name):
+        return next(cause for cause in document["loss"]["causes"] if cause["cause"] == name)
+
+
+class Causes(Case):
+    def test_two_workers_against_one(self):
+        one = self.train("--workers", 1)
+        two = self.train("--workers", 2)
+        document = self.explained(two["id"])
+        self.check_sums(document)
+        loss = document["loss"]
+        self.assertEqual(loss["one_worker"]["run"], one["id"])
+        self.assertAlmostEqual(loss["one_worker"]["step_ms"], one["step_ms"]["median"], delta=0.01 * one["step_ms"]["median"])
+        self.assertAlmostEqual(loss["speedup"], loss["one_worker"]["step_ms"] / loss["step_ms"], delta=1e-6)
+        self.assertRegex(document["words"], r"^2 workers reach \d\.\d\dx: ")
+        self.assertEqual([rank["rank"] for rank in document["ranks"]], [0, 1])
+        for rank in document["ranks"]:
+            self.assertAlmostEqual(sum(rank["ledger_ms"].values()), rank["wall_ms"], delta=1e-3 * rank["wall_ms"])
+        self.assertIn("nothing was measured of this machine yet", document["no_prediction"])
+        text = self.run_it("explain", two["id"], "--against", one["id"]).stdout
+        self.assertTrue(text.startswith("2 workers reach "), text)
+        for word in ("Ledgers", "not explained", "straggler: ", f"Against run {one['id']}", "probe compute"):
+            self.assertIn(word, text)
+        # Without the store's run of one worker it is told from the trace.
+        alone = self.explained("two.json") if (self.folder / "two.json").write_text(json.dumps(two)) and (self.folder / "ddlbench.db").unlink() is None else None
+        self.assertIsNone(alone["loss"]["one_worker"]["run"])
+        self.assertIn("compute", alone["loss"]["not_known"])
+        self.check_sums(alone)
+
+    def test_against_another_run_term_by_term(self):
+        slow = self.train("--workers", 2, "--strategy", "data[overlap=off]")
+        fast = self.train("--workers", 2)
+        against = self.explained(slow["id"], "--against", fast["id"])["against"]
+        self.assertEqual((against["run"], against["not_the_same_work"]), (fast["id"], []))
+        self.assertAlmostEqual(sum(term["difference_ms"] for term in against["terms"]), against["difference_ms"], delta=1e-6 + 1e-3 * against["step_ms"])
+        self.train("--workers", 2, "--batch", 32)
+        done = self.run_it("explain", "latest", "--against", fast["id"])
+        self.assertIn("do not do the same work: batch 32 and 64", done.stderr)
+
+    def test_a_loader_in_the_steps_is_what_is_lost_and_what_to_try(self):
+        self.train("--workers", 2, "--loader", 0, "--dataset", "cifar10", "--model", "null[ms=5]", "--batch", 1024)
+        document = self.explained()
+        self.check_sums(document)
+        loader = self.cause(document, "loader")
+        load = document["ledger_ms"]["load"]
+        self.assertGreater(load, 0.2 * document["loss"]["step_ms"], document["ledger_ms"])
+        # Reading takes now longer, now shorter: a worker also waits for the other one's.
+        self.assertGreater(loader["without"]["gain_ms"], 0.7 * load)
+        self.assertLess(loader["without"]["gain_ms"], 1.3 * (load + document["ledger_ms"]["wait"]))
+        self.assertIn("--loader 1", document["words"])
+        self.assertEqual(document["advice"]["cause"], "loader")
+
+    # Waits of 4 ms forward and 8 backward: what a stage takes is known, however busy the machine is.
+    def test_stages_of_unlike_work_are_named(self):
+        self.train("--workers", 2, "--model", "null[ms=4,layers=4,backward=2]", "--strategy", "pipeline[stages=4/6,micro=4,schedule=gpipe]", steps=20)
+        document = self.explained()
+        self.check_sums(document)
+        self.assertEqual((document["straggler"]["rank"], document["straggler"]["task"]), (1, "backward"))
+        # 144 ms of waits beside 48; on a busy machine waits end late.
+        busy = [sum(rank["ledger_ms"][cause] for cause in ("forward", "backward", "update")) for rank in document["ranks"]]
+        self.assertAlmostEqual(document["straggler"]["late_ms"], busy[1] - busy[0], delta=0.1 * busy[1])
+        self.assertGreater(document["straggler"]["late_ms"], 90)
+        self.assertGreater(self.cause(document, "unequal")["lost"], 0.3)
+        self.assertEqual(document["loss"]["causes"][0]["cause"], "unequal")
+        self.assertIn("The straggler is rank 1", document["words"])
+        self.assertIn("balance=time", document["advice"]["words"])
+
+    def test_the_bubble_is_what_is_published(self):
+        self.train("--workers", 2, "--model", "null[ms=4,layers=4,backward=2]", "--strategy", "pipeline[stages=6/4,micro=2,schedule=gpipe]", steps=20)
+        document = self.explained()
+        self.check_sums(document)
+        # (p - 1) times what a micro-batch takes: 8 + 16 ms, or more where waits end late.
+        passes = sum(document["ledger_ms"][cause] for cause in ("forward", "backward")) / 2
+        self.assertGreater(passes, 23)
+        self.assertAlmostEqual(self.cause(document, "bubble")["without"]["gain_ms"], passes, delta=0.2 * passes)
+        self.assertEqual(document["loss"]["causes"][0]["cause"], "bubble")
+        self.assertIn("pipeline[micro=4]", document["words"])
+
+    def test_one_worker_alone(self):
+        self.train("--workers", 1)
+        document = self.explained()
+        self.assertTrue(document["words"].startswith("One worker loses nothing to others; "), document["words"])
+        self.assertEqual(document["loss"]["workers"], 1)
+        self.assertIn("What would be gained without each cause alone", self.run_it("explain").stdout)
+
+
+class Refusals(Case):
+    def test_what_cannot_be_explained_says_why(self):
+        self.assertIn("no such file", self.run_it("explain", code=2).stderr)
+        record = self.train("--workers", 2, "--trace", "off", steps=5)
+        self.assertIn("expected a run with --trace recent or all", self.run_it("explain", code=2).stderr)
+        self.assertIn("no run", self.run_it("explain", "nonesuch", code=2).stderr)
+        self.train("--workers", 2, steps=5)
+        self.assertIn("no profile of that name", self.run_it("explain", "--machine", "nonesuch", code=2).stderr)
+        damaged = self.folder / "damaged.json"
+        damaged.write_text("{}")
+        self.assertIn("is no run's record", self.run_it("explain", damaged.name, code=1).stderr)
+
+    def test_another_package_has_its_ledger_alone(self):
+        record = self.train("--workers", 2, steps=5)
+        record["subject"] = "torch-ddp"
+        (self.folder / "other.json").write_text(json.dumps(record))
+        document = self.explained("other.json")
+        self.assertIsNone(document["loss"])
+        self.assertIn("its ledger is all there is", document["no_loss"])
+        self.assertIn("forward", document["words"])
+
+
+class Predicted(Case):
+    def test_prediction_beside_measurement(self):
+        self.document("probe", "compute", "--model", "lenet", "--batch", "32,64", "--budget", "20ms")
+        self.document("probe", "comm", "--transport", "shm", "--ranks", 2, "--collective", "all-reduce", "--sizes", "1KiB,64KiB,256KiB", "--budget", "20ms")
+        self.train("--workers", 2)
+        document = self.explained()
+        self.check_sums(document)
+        prediction = document["prediction"]
+        for term, by in prediction["predicted_minus_measured_ms"].items():
+            self.assertAlmostEqual(by, prediction["ledger_ms"][term] - document["ledger_ms"][term], delta=1e-9)
+        self.assertNotIn("latency", document["loss"]["not_known"])
+        self.assertNotIn("contention", document["loss"]["not_known"])
+        self.assertIn("predicted - measured", self.run_it("explain").stdout)
+
+
+@unittest.skipIf(no_fabric(), no_fabric())
+class Fabric(Case):
+    def test_wires_with_latency(self):
+        self.train("--workers", 2, "--model", "null[ms=5]", "--transport", "tcp", "--fabric", "hosts=2,latency=8ms", steps=20)
+        document = self.explained()
+        self.check_sums(document)
+        latency = self.cause(document, "latency")
+        # One message each way at least.
+        self.assertGreater(latency["without"]["gain_ms"], 7)
+        self.assertEqual(document["loss"]["causes"][0]["cause"], "latency", document["loss"]["causes"])
+        self.assertIn("the latency of messages", document["words"])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
