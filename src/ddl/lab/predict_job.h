@@ -6,6 +6,7 @@
 #include "ddl/core/json.h"
 #include "ddl/nn/graph.h"
 #include "ddl/plan/plan.h"
+#include "ddl/predict/machine.h"
 #include "ddl/predict/predict_step.h"
 #include "ddl/predict/step/cost_source.h"
 #include "ddl/train/job.h"
@@ -14,9 +15,6 @@ namespace ddl {
 
 /// A machine profile by its name or file; of "": this machine's own, as probe measured it. Errors: not_found, saying what there is, or what measures it; corrupt.
 Json machine_called(const std::string& asked);
-/// Whether layers were measured on it; else it is a datasheet's.
-bool is_measured(const Json& machine);
-
 /// What a machine takes for the parts of a job's steps.
 struct JobCosts {
   std::unique_ptr<CostSource> source;

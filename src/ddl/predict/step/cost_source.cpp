@@ -92,9 +92,9 @@ class Writer {
     switch (task.kind) {
       case TaskKind::load: return {source_.load(worker, local_)};
       case TaskKind::forward: return computed(worker, known(worker, task.stage).forward);
-      case TaskKind::backward: return computed(worker, known(worker, task.stage).backward() + again(worker, task));
+      case TaskKind::backward: return computed(worker, known(worker, task.stage).backward() + again(worker, task) + bucketing(worker, role, task));
       case TaskKind::backward_input: return computed(worker, known(worker, task.stage).backward_input + again(worker, task));
-      case TaskKind::backward_weight: return computed(worker, known(worker, task.stage).backward_weight);
+      case TaskKind::backward_weight: return computed(worker, known(worker, task.stage).backward_weight + bucketing(worker, role, task));
       case TaskKind::update: return computed(worker, source_.update(worker, updated(role, task)));
       case TaskKind::release: return {};
       case TaskKind::average: return computed(worker, source_.copy(worker, task.bucket == kNone ? 0 : role.buckets[at(task.bucket)].bytes));
@@ -110,6 +110,14 @@ class Writer {
   /// Backward runs forward again first.
   double again(int worker, const Task& backward) {
     return again_.contains({backward.stage, backward.micro_batch}) ? known(worker, backward.stage).forward : 0;
+  }
+
+  /// Of the gradients that a backward gives.
+  double bucketing(int worker, const Role& role, const Task& backward) const {
+    std::int64_t bytes = 0;
+    for (const auto& bucket : role.buckets)
+      if (bucket.stage == backward.stage) bytes += bucket.bytes;
+    return source_.bucketing(worker, bytes);
   }
 
   std::int64_t updated(const Role& role, const Task& task) const {

@@ -28,8 +28,10 @@ class CostSource {
   virtual TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const = 0;
   /// The optimizer's step over so many bytes of parameters.
   virtual double update(int worker, std::int64_t bytes) const = 0;
-  /// Putting gradients of so many bytes into buckets, or taking a mean of parameters.
+  /// A copy of gradients or parameters of so many bytes within memory.
   virtual double copy(int worker, std::int64_t bytes) const = 0;
+  /// What a backward takes besides its layers to put gradients of so many bytes into buckets; nothing where that is not told apart from them.
+  virtual double bucketing(int, std::int64_t) const { return 0; }
   /// The loss of so many samples, forward and backward.
   virtual LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const = 0;
   /// Handing over a batch that the loader has ready, and making one, of so many samples.
