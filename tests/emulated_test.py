@@ -33,19 +33,23 @@ class Emulated(Case):
             planned = [role["holds"] for role in record["plan"]["roles"] if role["first"] <= rank["rank"] < role["first"] + role["count"]][0]
             self.assertEqual(rank["peak_memory_bytes"], sum(planned.values()))
 
+    def traffic(self, form, workers, steps):
+        """Bytes that each rank sends in so many steps more: what is gathered before and after them, a digest or a model to evaluate, is not among them."""
+        sent = []
+        for count in (steps, 2 * steps):
+            record = self.record("--strategy", form, "--workers", workers, *JOB[:-2], "--steps", count, "--no-evaluate")
+            self.assertEqual(record["state"], "ok", record["reason"])
+            sent.append([rank["bytes_sent"] for rank in record["ranks"]])
+        return [b - a for a, b in zip(*sent)]
+
     def test_every_form_runs_and_moves_what_a_real_run_moves(self):
         for form, workers in FORMS.items():
             with self.subTest(form):
-                real = self.record("--strategy", form if "balance" in form else cut(form), "--workers", workers, *JOB, "--no-evaluate")
-                emulated = self.record("--strategy", form if "balance" in form else cut(form), "--workers", f"emulated:v100:{workers}", *JOB)
-                self.check(emulated, workers)
-                if "balance" in form or "async" in form or "stale" in form:
-                    continue  # other stages; or as many answers of servers as there was time for
-                for ours, theirs in zip(emulated["ranks"], real["ranks"]):
-                    # Digests and the model that is evaluated are gathered of real ones alone, where no worker has it all.
-                    self.assertLessEqual(ours["bytes_sent"], theirs["bytes_sent"], form)
-                    if form.startswith("data") or form.startswith("sharded[level=1") or form.startswith("local"):
-                        self.assertAlmostEqual(ours["bytes_sent"] / max(1, theirs["bytes_sent"]), 1, delta=0.02)
+                cut = cut_by_flops(form)
+                self.check(self.record("--strategy", form, "--workers", f"emulated:v100:{workers}", *JOB), workers)
+                if "balance" in form:
+                    continue  # a measured machine's stages are others
+                self.assertEqual(self.traffic(cut, f"emulated:v100:{workers}", 6), self.traffic(cut, f"cpu:{workers}", 6))
 
     def test_computing_takes_what_the_profile_says(self):
         """The ledger's forward, backward, update and copy are the waits that the profile asks for, and what the record says they were late."""
@@ -151,9 +155,9 @@ class Emulated(Case):
         self.assertLess(abs(error), 0.25)
 
 
-def cut(form):
+def cut_by_flops(form):
     """Stages as both kinds of workers have them."""
-    if not form.startswith(("model", "pipeline", "hybrid[pipeline", "hybrid[data=2,pipeline")):
+    if not form.startswith(("model", "pipeline", "hybrid[pipeline", "hybrid[data=2,pipeline")) or "balance" in form:
         return form
     return form[:-1] + ",balance=flops]" if form.endswith("]") else form + "[balance=flops]"
 
