@@ -54,7 +54,7 @@ void TimedWaits::begin() {
 void TimedWaits::charge(double seconds) {
   compute_ += seconds;
   charged_ += seconds;
-  const auto whole = static_cast<Nanoseconds>(std::floor(charged_ * 1e9));
+  const auto whole = static_cast<Nanoseconds>(std::llround(charged_ * 1e9));
   charged_ -= static_cast<double>(whole) * 1e-9;
   due_ += whole;
 }

@@ -54,7 +54,7 @@ class TimedWaits {
   Nanoseconds late_ = 0;     ///< how late the last piece ended for having been woken late
   int depth_ = 0;
   Nanoseconds began_ = 0;
-  double charged_ = 0;       ///< s, less than a nanosecond, that due_ lacks
+  double charged_ = 0;       ///< s, half a nanosecond or less, that due_ lacks
   double compute_ = 0, taken_ = 0;
   std::int64_t waits_ = 0;
   std::vector<float> lates_;  ///< s, of every stride_-th wait
