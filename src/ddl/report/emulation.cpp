@@ -27,7 +27,7 @@ std::string emulation_sentence(const Json& record) {
     return "";  // a newer version's
   }
   if (workers == 0) return "";
-  return fmt::format("emulated: {} worker{} waited {} times in place of computing, up to {:.3g} ms a step; computing took {:.2g} % longer than the profile says at most; waits ended {:.3g} us late (p95), {:.3g} us at most",
+  return fmt::format("emulated: {} worker{} waited {} times in place of computing, up to {:.3g} ms a step; computing took {:.1f} % longer than the profile says at most; waits ended {:.3g} us late (p95), {:.3g} us at most",
                      workers, workers == 1 ? "" : "s", waits, compute, 100 * share, p95, worst);
 }
 
