@@ -62,10 +62,10 @@ function(ddl_test executable label sources deps torch)
   else()
     ddl_precompile(${executable} plain_test)
   endif()
-  # On a busy machine LibTorch's threads would spin for each other most of the time.
+  # As many tests run at once as there are cores: LibTorch's threads would wait for each other most of the time.
   set(environment "")
   if(torch)
-    set(environment ENVIRONMENT OMP_WAIT_POLICY=passive)
+    set(environment ENVIRONMENT "OMP_NUM_THREADS=1\\;OMP_WAIT_POLICY=passive")
   endif()
   # One ctest entry per executable: starting a process with LibTorch in it costs 0.2 s, and there are hundreds of tests.
   add_test(NAME ${executable} COMMAND ${executable})

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include <ATen/Parallel.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -44,6 +45,47 @@ TEST(Network, BothKernelsComputeTheSame) {
       EXPECT_LT(largest(fast.parameters()[i].grad() - torch.parameters()[i].grad()), 1e-8 * (1 + largest(torch.parameters()[i].grad())))
           << name << " " << fast.parameter_names()[i];
   }
+}
+
+/// One thread, which is what a worker has, as long as it lives.
+struct OneThread {
+  int before = at::get_num_threads();
+  OneThread() { at::set_num_threads(1); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+  ~OneThread() { at::set_num_threads(before); }
+};
+
+TEST(Network, PointwiseConvolutionsOfFewSamplesAreProductsWithTheSameGradients) {
+  const OneThread one;
+  for (const bool bias : {false, true})
+    for (const std::int64_t samples : {1, 4, 16}) {
+      GraphBuilder builder("pointwise", {64, 5, 3});
+      GraphBuilder::Convolution how;
+      how.bias = bias;
+      builder.conv2d("conv", builder.relu("relu", builder.conv2d("first", GraphBuilder::kInput, 64, {1}, how)), 96, {1}, how);
+      Network net(std::move(builder).finish(), {.type = at::kDouble});
+      ASSERT_EQ(net.memory_format(), at::MemoryFormat::ChannelsLast);
+      const auto x = at::rand({samples, 64, 5, 3}, at::kDouble).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
+      const auto out = net.forward({x}, true).logits;
+      EXPECT_EQ(out.sizes(), at::IntArrayRef({samples, 96, 5, 3}));
+      EXPECT_TRUE(out.is_contiguous(at::MemoryFormat::ChannelsLast));
+      out.pow(2).sum().backward();
+
+      std::vector<at::Tensor> copies;
+      for (const auto& parameter : net.parameters()) copies.push_back(parameter.detach().clone().requires_grad_());
+      const auto of = [&](std::size_t i) { return bias ? copies[i] : at::Tensor(); };
+      const auto plain = x.detach().contiguous().requires_grad_();
+      const auto expected = at::conv2d(at::conv2d(plain, copies[0], of(1)).relu(), copies[bias ? 2 : 1], of(3));
+      expected.pow(2).sum().backward();
+      EXPECT_LT(largest(out - expected), 1e-12 * largest(expected));
+      EXPECT_LT(largest(x.grad() - plain.grad()), 1e-12 * largest(plain.grad()));
+      for (std::size_t i = 0; i < copies.size(); ++i) {
+        EXPECT_LT(largest(net.parameters()[i].grad() - copies[i].grad()), 1e-12 * largest(copies[i].grad())) << i;
+        // A gradient that lies otherwise than its parameter would be copied on its way into a bucket.
+        EXPECT_EQ(net.parameters()[i].grad().strides(), net.parameters()[i].strides()) << i;
+      }
+    }
 }
 
 TEST(Network, GradientsEqualFiniteDifferences) {

@@ -1,6 +1,8 @@
 // Convolution, normalisation and pooling.
 #include <limits>
 
+#include <ATen/Parallel.h>
+
 #include "ddl/nn/operators/operator.h"
 
 namespace ddl {
@@ -24,11 +26,28 @@ Padded pad(const OperatorContext& c, double with) {
           {if_told(!height, before.height), if_told(!width, before.width)}};
 }
 
+/// ATen leaves a 1x1 convolution of few samples on one thread to a kernel that unfolds maps channels first (use_mkldnn() in its Convolution.cpp: fewer than 16), which copies
+/// maps that lie channels last on their way there and back. As these lie, they are the matrix of one product: decisions/028.
+bool is_product(const OperatorContext& c, const at::Tensor& maps) {
+  const auto& a = c.layer.attributes;
+  constexpr std::int64_t kManySamples = 16;
+  return c.options.kernels == Kernels::fast && a.kernel == Pair{1, 1} && a.stride == Pair{1, 1} && a.padding == Pair{0, 0} && a.groups == 1 && maps.device().is_cpu() &&
+         maps.size(0) < kManySamples && at::get_num_threads() == 1 && maps.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+/// [n, channels, height, width] channels last -> the same of other channels.
+at::Tensor multiply_pixels(const at::Tensor& maps, const at::Tensor& weight, const at::Tensor& bias) {
+  const auto n = maps.size(0), height = maps.size(2), width = maps.size(3), before = weight.size(1), after = weight.size(0);
+  const auto pixels = maps.permute({0, 2, 3, 1}).view({n * height * width, before});
+  return at::linear(pixels, weight.view({after, before}), bias).view({n, height, width, after}).permute({0, 3, 1, 2});
+}
+
 }  // namespace
 
 at::Tensor convolve(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
   const auto [maps, padding] = pad(c, 0);
+  if (is_product(c, maps)) return multiply_pixels(maps, c.own.parameters[0], c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor());
   return at::conv2d(maps, c.own.parameters[0], c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor(), both(a.stride),
                     padding, 1, a.groups);
 }

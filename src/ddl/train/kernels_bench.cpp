@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "ddl/core/error.h"
+#include "ddl/core/spec.h"
+#include "ddl/core/statistics.h"
+#include "ddl/data/dataset.h"
+#include "ddl/nn/model.h"
+#include "ddl/nn/network.h"
+#include "ddl/train/allocator.h"
+
+// Forward and backward of one network with `fast` kernels and with `torch`'s, a step of each in turn on one thread: processor time, so that neighbours on the machine count less than on a clock. Of each the
+// least and the median, since what is least was disturbed least.
+//
+// usage: kernels_bench MODEL DATASET BATCH [STEPS=20]
+// prints: milliseconds of `fast`, of `torch`, and their ratio, for the least and for the median
+
+namespace ddl {
+namespace {
+
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double step(Network& network, const at::Tensor& images, const at::Tensor& labels) {
+  const auto begin = processor_seconds();
+  torch::autograd::backward({at::cross_entropy_loss(network.forward({images}, true).logits, labels)}, {});
+  for (auto& parameter : network.parameters()) parameter.mutable_grad().reset();
+  return (processor_seconds() - begin) * 1e3;
+}
+
+void compare(const std::string& model, const std::string& dataset, std::int64_t batch, int steps) {
+  at::set_num_threads(1);
+  install_allocator(true);
+  const auto shape = dataset_shape(dataset, true);
+  std::vector<Network> networks;
+  std::vector<at::Tensor> images;
+  for (const auto kernels : {Kernels::fast, Kernels::torch}) {
+    NetworkOptions options;
+    options.kernels = kernels;
+    networks.emplace_back(make_model(parse_spec(model), shape), options);
+    images.push_back(at::randn({batch, shape.channels, shape.height, shape.width}).contiguous(networks.back().memory_format()));
+  }
+  const auto labels = at::zeros({batch}, at::kLong);
+  std::vector<double> milliseconds[2];
+  for (int s = -2; s < steps; ++s)
+    for (std::size_t k = 0; k < 2; ++k) {
+      const auto which = s % 2 == 0 ? k : 1 - k;
+      const auto took = step(networks[which], images[which], labels);
+      if (s >= 0) milliseconds[which].push_back(took);
+    }
+  const auto least = [](const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); };
+  for (const auto& [word, of] : {std::pair<const char*, double (*)(const std::vector<double>&)>{"least ", +least}, {"median", +[](const std::vector<double>& values) { return median(values); }}}) {
+    const double fast = of(milliseconds[0]), torch = of(milliseconds[1]);
+    std::printf("%s  fast %.2f ms  torch %.2f ms  %.3f\n", word, fast, torch, torch / fast);
+  }
+}
+
+}  // namespace
+}  // namespace ddl
+
+int main(int count, char** words) {
+  const int batch = count > 3 ? std::atoi(words[3]) : 0, steps = count > 4 ? std::atoi(words[4]) : 20;
+  if (count < 4 || count > 5 || batch < 1 || steps < 1) {
+    std::fprintf(stderr, "usage: kernels_bench MODEL DATASET BATCH [STEPS]\n");
+    return 2;
+  }
+  try {
+    ddl::compare(words[1], words[2], batch, steps);
+  } catch (const ddl::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
