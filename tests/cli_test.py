@@ -120,7 +120,7 @@ class BadInput(CommandLine):
         self.refused(["run", "--precision", "fp23"], 2, "got 'fp23'", "did you mean 'fp32'?")
         self.refused(["run", "--workers", "gpu:2"], 2, "unknown device 'gpu'", "got 'gpu:2'")
         self.refused(["run", "--workers", "cpu[slow=2]"], 2, "unknown option 'slow'")
-        self.refused(["run", "--workers", "emulated:v100:8"], 6, "unsupported")
+        self.refused(["run", "--workers", "emulated:v101:8"], 2, "did you mean 'v100'?")
         self.refused(["run", "--batch", "3", "--set", "batch=4"], 2, "given twice")
         self.refused(["run", "--steps", "3", "--epochs", "4"], 2, "--steps: steps: cannot stand beside epochs", "--epochs")
 

@@ -107,7 +107,6 @@ Json optimizers() {
 Json devices() {
   Json all = Json::array();
   for (const auto& kind : device_kinds()) all.push_back(item(kind.name, kind.summary, kind.missing));
-  all.push_back(item("emulated", "timed waits in place of compute", "not in this version"));
   return all;
 }
 

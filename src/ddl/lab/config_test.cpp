@@ -177,10 +177,25 @@ TEST_F(Config, WorkersAreParsedAndPrinted) {
   EXPECT_EQ(parse_workers("cuda[index=1]:2")[1].device, "cuda:1");
   EXPECT_EQ(parse_workers("cuda,cuda[index=0],cuda")[2].device, "cuda:1");
   EXPECT_EQ(parse_workers("cuda,cuda[index=0],cuda")[1].device, "cuda:0");
+  for (const auto* text : {"emulated:v100:8", "emulated:v100[slow=2]:3,cpu:1", "emulated:a100-80gb[slow=1.5,threads=2]:2", "cpu:1,emulated:k80:1"}) {
+    EXPECT_EQ(to_string(parse_workers(text)), text);
+    EXPECT_EQ(parse_workers(to_string(parse_workers(text))), parse_workers(text)) << text;
+  }
+  // By the name that the profile has.
+  EXPECT_EQ(to_string(parse_workers("emulated:H100")), "emulated:h100-80gb:1");
+  EXPECT_EQ(parse_workers("emulated:v100[slow=2]:3,cpu:1")[2].slow, 2);
+  EXPECT_TRUE(parse_workers("emulated:v100[slow=2]:3,cpu:1")[2].emulated());
+  EXPECT_FALSE(parse_workers("emulated:v100[slow=2]:3,cpu:1")[3].emulated());
+  try {
+    parse_workers("emulated:a100-80g:2");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean 'a100-80gb'?"), std::string::npos) << error.what();
+  }
   EXPECT_THROW(parse_workers("cpu[index=0]:2"), Error);
   EXPECT_THROW(parse_workers("cuda[index=-1]"), Error);
   for (const auto* bad : {"", ",", "0", "-1", "cpu:", "cpu:0", "cpu:x", "cpu[threads=0]", "cpu[slow=2]", "gpu:2", "cpu[", "cpu:5000",
-                          "4097", "cpu::2", "cpu:2:2", "emulated:v100:8", "99999999999999999999", "cpu[threads=2]:2]"})
+                          "4097", "cpu::2", "cpu:2:2", "emulated", "emulated:", "emulated:2", "emulated:v101:8", "emulated:v100:0", "emulated:v100[slow=0]:2", "emulated:v100[index=1]", "emulated:v100:x", "99999999999999999999", "cpu[threads=2]:2]"})
     EXPECT_THROW(parse_workers(bad), Error) << bad;
 }
 

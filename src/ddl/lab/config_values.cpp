@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <system_error>
 
 #include "ddl/core/text.h"
 #include "ddl/core/spec.h"
 #include "ddl/lab/config.h"
+#include "ddl/predict/datasheet/library.h"
 
 namespace ddl {
 namespace {
@@ -107,15 +110,36 @@ std::string parse_choice(std::string_view text, const std::vector<std::string>& 
                                                   did_you_mean(text.substr(0, 80), choices), join(choices, " ")));
 }
 
+namespace {
+
+constexpr std::string_view kEmulated = "emulated:";
+
+/// `emulated:V100[slow=2]` -> emulated:v100, by the name that its profile has, or the path of a file. Errors: those of find_machine().
+WorkerSpec emulated_worker(const Spec& spec) {
+  require_options(spec, {"slow", "threads"});
+  WorkerSpec worker{spec.name};
+  const auto name = spec.name.substr(kEmulated.size());
+  const auto profile = find_machine(name);
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(name, ignored)) worker.device = std::string(kEmulated) + profile.value("name", name);
+  if (const auto slow = spec.options.find("slow"); slow != spec.options.end()) worker.slow = parse_number(slow->second, 1e-3, 1e3);
+  return worker;
+}
+
+}  // namespace
+
 std::vector<WorkerSpec> parse_workers(const std::string& text) {
-  static constexpr std::string_view kForm = "a number, or devices as in cpu:2,cuda:1, cpu[threads=2]:2 or cuda[index=0]:2";
+  static constexpr std::string_view kForm = "a number, or devices as in cpu:2,cuda:1, cpu[threads=2]:2, cuda[index=0]:2 or emulated:v100:8";
   std::vector<WorkerSpec> workers;
   std::map<std::string, int> next_of;
   for (const auto& part : split_outside_brackets(text)) {
     std::string_view device = trim(part);
     std::int64_t count = 1;
     const auto digits = [](std::string_view word) { return word.find_first_not_of("0123456789") == std::string_view::npos; };
-    const auto colon = device.rfind(':');
+    // That after `emulated` is no number's.
+    const bool emulated = device.starts_with(kEmulated) || device == "emulated";
+    auto colon = device.rfind(':');
+    if (emulated && colon != std::string_view::npos && (colon < kEmulated.size() || !digits(device.substr(colon + 1)))) colon = std::string_view::npos;
     if (!device.empty() && digits(device)) {
       count = parse_integer(device, 1, kMostWorkers);
       device = "cpu";
@@ -127,15 +151,13 @@ std::vector<WorkerSpec> parse_workers(const std::string& text) {
     }
     if (device.empty()) refuse("no device", text, kForm);
     const Spec spec = parse_spec(device);
-    if (spec.name != "cpu" && spec.name != "cuda") {
-      const std::vector<std::string> known{"cpu", "cuda"};
-      if (spec.name.starts_with("emulated"))
-        throw Error(Code::unsupported, fmt::format("unsupported: emulated devices are not in this version; got {}, "
-                                                   "expected cpu or cuda", in_quotes(text)));
+    if (emulated && spec.name.size() <= kEmulated.size()) refuse("no profile after 'emulated:'", text, "a machine's name (ddlbench list machines) or file, as in emulated:v100:8");
+    if (spec.name != "cpu" && spec.name != "cuda" && !emulated) {
+      const std::vector<std::string> known{"cpu", "cuda", "emulated"};
       refuse(fmt::format("unknown device {}{}", in_quotes(spec.name), did_you_mean(spec.name, known)), text, kForm);
     }
-    require_options(spec, spec.name == "cuda" ? std::vector<std::string>{"threads", "index"} : std::vector<std::string>{"threads"});
-    WorkerSpec worker{spec.name, 1};
+    if (!emulated) require_options(spec, spec.name == "cuda" ? std::vector<std::string>{"threads", "index"} : std::vector<std::string>{"threads"});
+    auto worker = emulated ? emulated_worker(spec) : WorkerSpec{spec.name};
     std::optional<std::int64_t> index;
     if (const auto given = spec.options.find("index"); given != spec.options.end()) index = parse_integer(given->second, 0, kMostWorkers - 1);
     if (const auto threads = spec.options.find("threads"); threads != spec.options.end())
@@ -144,7 +166,7 @@ std::vector<WorkerSpec> parse_workers(const std::string& text) {
       refuse("too many workers", text, fmt::format("at most {}", kMostWorkers));
     for (std::int64_t i = 0; i < count; ++i) {
       workers.push_back(worker);
-      if (spec.name != "cpu") workers.back().device = fmt::format("{}:{}", spec.name, index ? *index : next_of[spec.name]++);
+      if (spec.name == "cuda") workers.back().device = fmt::format("{}:{}", spec.name, index ? *index : next_of[spec.name]++);
     }
   }
   return workers;
@@ -154,9 +176,10 @@ std::string to_string(const std::vector<WorkerSpec>& workers) {
   std::map<std::string, int> next_of;
   // Devices that come in order need no index, as parse_workers() counts them.
   const auto kind = [&](const WorkerSpec& worker) {
-    Spec spec{worker.device.substr(0, worker.device.find(':')), {}};
+    Spec spec{worker.emulated() ? worker.device : worker.device.substr(0, worker.device.find(':')), {}};
     if (worker.threads != 1) spec.options["threads"] = std::to_string(worker.threads);
-    if (spec.name == "cpu") return to_string(spec);
+    if (worker.slow != 1) spec.options["slow"] = fmt::format("{}", worker.slow);
+    if (spec.name == "cpu" || worker.emulated()) return to_string(spec);
     if (worker.device == fmt::format("{}:{}", spec.name, next_of[spec.name]))
       ++next_of[spec.name];
     else

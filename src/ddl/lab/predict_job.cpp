@@ -4,21 +4,24 @@
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <tuple>
 #include <utility>
 
 #include "ddl/core/error.h"
+#include "ddl/lab/follow_layers.h"
 #include "ddl/measure/memory.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_source.h"
+#include "ddl/predict/emulated/emulated_costs.h"
 #include "ddl/predict/interval.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/strategy/split_parts.h"
-#include "ddl/train/optimizer.h"
+#include "ddl/train/emulation/machine_costs.h"
+#include "ddl/train/measure_layers.h"
 #include "ddl/train/plan_job.h"
-#include "ddl/transport/fabric_description.h"
 
 namespace ddl {
 namespace {
@@ -27,30 +30,25 @@ namespace {
 /// standard deviations of the logarithm, by judgement.
 constexpr double kRunToRun = 0.02, kExposed = 0.2;
 
-/// Workers of one host, or so many a host.
-MeasuredSetup setup_of(const Job& job, int per_host) {
-  MeasuredSetup setup;
-  setup.workers.clear();
-  for (std::size_t w = 0; w < job.workers.size(); ++w) {
-    if (job.workers[w].device != "cpu")
-      throw Error(Code::not_found, fmt::format("[predict] what {} takes was not measured: ddlbench probe compute measures processors; got worker {} on {}, expected cpu", job.workers[w].device, w,
-                                               job.workers[w].device));
-    setup.workers.push_back({job.workers[w].threads, per_host > 0 ? static_cast<int>(w) / per_host : 0});
+/// Of what a step's messages and collectives take, where computing takes what it is said to.
+constexpr double kWireSigma = 0.05;
+
+/// What the emulated among a job's workers compute with.
+std::vector<EmulatedDevice> emulated_devices(const Job& job, double& memory) {
+  std::map<std::pair<std::string, int>, std::shared_ptr<const CostSource>> known;
+  std::vector<EmulatedDevice> devices;
+  for (const auto& worker : job.workers) {
+    auto& device = devices.emplace_back();
+    if (!worker.emulated()) continue;
+    auto& source = known[{worker.device, worker.threads}];
+    if (!source) {
+      const auto profile = emulated_profile(worker.device);
+      source = emulated_costs(profile, job, worker.threads);
+      if (const auto own = static_cast<double>(emulated_memory(profile)); own > 0) memory = memory > 0 ? std::min(memory, own) : own;
+    }
+    device = {source, worker.slow};
   }
-  setup.network = to_string(job.model);
-  setup.dataset = job.dataset;
-  setup.precision = job.precision;
-  setup.kernels = job.kernels;
-  setup.optimizer = job.optimizer.name;
-  setup.transport = job.transport;
-  const auto own = job.strategy.options.find("collective");
-  setup.collective = own == job.strategy.options.end() ? job.collective : own->second;
-  if (!job.fabric.empty()) {
-    const auto fabric = parse_fabric(job.fabric);
-    setup.wire_bytes_per_s = payload_bandwidth(fabric).value / 8;
-    setup.wire_latency = fabric.latency.value;
-  }
-  return setup;
+  return devices;
 }
 
 }  // namespace
@@ -64,36 +62,39 @@ Json machine_called(const std::string& asked) {
   return read_machine(own);
 }
 
-bool is_measured(const Json& machine) { return machine.contains("compute") && !machine["compute"].empty(); }
-
 JobCosts job_costs(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, int per_node) {
   JobCosts costs;
-  if (is_measured(machine)) {
-    auto source = std::make_unique<MeasuredMachine>(machine, setup_of(job, per_node));
-    costs.source = std::move(source);
-    costs.by_worker = true;
-    costs.sigma = job_sigma(costs, job, plan, part);
+  const bool all_emulated = std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); });
+  costs.source = costs_on(machine, job, per_node);
+  costs.measured = dynamic_cast<const MeasuredMachine*>(costs.source.get());
+  costs.sigma = job_sigma(costs, job, plan, part);
+  costs.by_worker = costs.measured != nullptr || job.emulates();
+  if (!all_emulated) {
     // Workers of a host share its memory.
     const auto workers = static_cast<int>(job.workers.size());
-    costs.memory_bytes = static_cast<double>(total_memory()) / std::max(1, per_node > 0 ? std::min(per_node, workers) : workers);
-  } else {
-    const auto optimizer = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay});
-    costs.source = datasheet_source(machine, job.precision, optimizer->state_tensors(), per_node);
-    costs.sigma = kDatasheetSigma;
-    costs.memory_bytes = term(machine, "device.memory_bytes");
+    costs.memory_bytes = costs.measured != nullptr ? static_cast<double>(total_memory()) / std::max(1, per_node > 0 ? std::min(per_node, workers) : workers) : term(machine, "device.memory_bytes");
   }
+  if (!job.emulates()) return costs;
+  auto devices = emulated_devices(job, costs.memory_bytes);
+  costs.source = std::make_unique<EmulatedCosts>(std::move(costs.source), std::move(devices));
+  if (costs.memory_bytes == 0) costs.memory_bytes = static_cast<double>(total_memory());
   return costs;
 }
 
 double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
-  const auto* measured = dynamic_cast<const MeasuredMachine*>(costs.source.get());
-  if (measured == nullptr) return kDatasheetSigma;
+  if (costs.measured == nullptr) return kDatasheetSigma;
+  const auto real = std::find_if(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return !worker.emulated(); });
+  // What emulated workers compute is known.
+  if (real == job.workers.end()) return kWireSigma;
   const auto samples = (job.batch + plan.shares() - 1) / plan.shares();
-  return measured->uncertainty(0, part, (samples + plan.micro_batches - 1) / plan.micro_batches);
+  return costs.measured->uncertainty(static_cast<int>(real - job.workers.begin()), part, (samples + plan.micro_batches - 1) / plan.micro_batches);
 }
 
 Plan planned_job(const Job& job, const ModelGraph& graph) {
-  auto plan = plan_job(job, graph);
+  auto own = job;
+  // As a run cuts it. What is measured before one is not known here.
+  if (job.workers.front().emulated() && cuts_by_time(job)) follow_profile(own, graph);
+  auto plan = plan_job(own, graph);
   if (plan.shares() > job.batch) throw Error(Code::invalid_argument, fmt::format("more workers than samples of a batch; got {} of a batch of {}", plan.shares(), job.batch));
   // All segments but the last: counted as all.
   if (job.recompute && plan.stages.size() == 1)

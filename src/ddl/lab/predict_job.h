@@ -7,6 +7,8 @@
 #include "ddl/core/json.h"
 #include "ddl/nn/graph.h"
 #include "ddl/plan/plan.h"
+#include "ddl/predict/machine.h"
+#include "ddl/predict/measured/measured_machine.h"
 #include "ddl/predict/predict_step.h"
 #include "ddl/predict/step/cost_source.h"
 #include "ddl/train/job.h"
@@ -15,12 +17,11 @@ namespace ddl {
 
 /// A machine profile by its name or file; of "": this machine's own, as probe measured it. Errors: not_found, saying what there is, or what measures it; corrupt.
 Json machine_called(const std::string& asked);
-/// Whether layers were measured on it; else it is a datasheet's.
-bool is_measured(const Json& machine);
 
 /// What a machine takes for the parts of a job's steps.
 struct JobCosts {
   std::unique_ptr<CostSource> source;
+  const MeasuredMachine* measured = nullptr;  ///< what in it was measured of real workers and wires; null where all is of datasheets
   double sigma = 0;         ///< of the logarithm of measured over predicted
   bool by_worker = false;   ///< PredictionInput::by_worker
   double memory_bytes = 0;  ///< what there is for one worker

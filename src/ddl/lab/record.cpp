@@ -118,7 +118,7 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
     // Of a device with memory of its own it is that memory that runs out.
     json["peak_memory_bytes"] = peak("device_peak") > 0 ? peak("device_peak") : std::max(peak("allocator_peak"), peak("kernel_peak"));
     json["memory_bytes"] = memory;
-    for (const auto* key : {"bytes_sent", "bytes_received", "compression", "averaging", "staleness", "accelerator"}) json[key] = done.contains(key) ? done.at(key) : Json(nullptr);
+    for (const auto* key : {"bytes_sent", "bytes_received", "compression", "averaging", "staleness", "accelerator", "emulation"}) json[key] = done.contains(key) ? done.at(key) : Json(nullptr);
   }
   const auto measured = observed.book.complete() - static_cast<std::int64_t>(skipped);
   if (measured > 0) {
@@ -152,7 +152,7 @@ void add_digest(Json& record, const Observed& observed) {
   std::string first;
   std::size_t first_rank = 0;
   for (std::size_t rank = 0; rank < observed.done.size(); ++rank) {
-    if (observed.done[rank].is_null() || !observed.done[rank].contains("parameters_digest")) continue;
+    if (observed.done[rank].is_null() || !observed.done[rank].contains("parameters_digest") || observed.done[rank].at("parameters_digest").is_null()) continue;
     const auto digest = observed.done[rank].at("parameters_digest").get<std::string>();
     if (first.empty()) {
       first = digest;
@@ -217,8 +217,10 @@ void complete_record(Json& record, const Experiment& experiment, const Observed&
   const auto skipped = warm_up({milliseconds.begin(), milliseconds.begin() + observed.book.complete()});
   add_rates(record, observed.book, milliseconds, skipped);
   judge_prediction(record["prediction"], plan, std::span(milliseconds).subspan(skipped, static_cast<std::size_t>(observed.book.complete()) - skipped));
-  add_losses(record, observed);
-  add_accuracy(record, observed);
+  if (!experiment.job.emulates()) {
+    add_losses(record, observed);
+    add_accuracy(record, observed);
+  }
   add_common(record, observed);
   add_digest(record, observed);
   record["ranks"] = Json::array();

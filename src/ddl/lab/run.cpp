@@ -142,6 +142,7 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events, AgentHub*
   const auto graph = make_model(experiment.job.model, data.train->shape());
   auto record = new_record(experiment, data.train->digest() + data.test->digest());
 
+  if (experiment.job.emulates() && experiment.job.evaluate) record["messages"].push_back("not evaluated: emulated workers wait instead of computing, and their parameters mean nothing");
   follow_machine_profile(experiment, record);
   const auto fabric = make_fabric(experiment);
   follow_measured_layers(experiment, graph, data.train->shape(), record);

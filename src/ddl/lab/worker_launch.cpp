@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "ddl/core/error.h"
@@ -96,6 +97,11 @@ class WorkerLaunch final : public Launch {
     auto& told = epochs_[epoch];
     told[rank] = message;
     if (static_cast<int>(told.size()) < ranks_) return;
+    // Emulated workers have neither a loss nor a model.
+    if (experiment_.job.emulates()) {
+      epochs_.erase(epoch);
+      return;
+    }
     Json whole{{"epoch", epoch}, {"loss", 0.0}};
     const auto& first = told.begin()->second;
     for (const auto& [number, each] : told) {
@@ -125,7 +131,7 @@ class WorkerLaunch final : public Launch {
       for (auto step = first; step <= last; ++step) samples += observed_.book.samples(step);
       const double took = seconds(steps[static_cast<std::size_t>(last)].end - steps[static_cast<std::size_t>(first)].begin);
       progress.samples_per_s = took > 0 ? static_cast<double>(samples) / took : 0;
-      progress.loss = observed_.book.loss(last);
+      progress.loss = experiment_.job.emulates() ? std::numeric_limits<double>::quiet_NaN() : observed_.book.loss(last);
       const double whole = seconds(steps[static_cast<std::size_t>(last)].end - steps.front().begin);
       progress.seconds_left = whole / static_cast<double>(last + 1) * static_cast<double>(total_steps_ - last - 1);
     }

@@ -158,6 +158,7 @@ void Network::forward_layers(std::size_t first, std::size_t last, std::vector<at
 at::Tensor Network::forward_layer(std::size_t number, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training,
                                   Past* past) {
   const auto& layer = graph_.layers[number];
+  if (replay_ != nullptr) return replay_->forward(number, values, input);
   if (layer.kind == LayerKind::input) return part(input, layer, graph_.name);
   c10::SmallVector<at::Tensor, 4> inputs;
   for (const int from : layer.inputs) inputs.push_back(values[static_cast<std::size_t>(from)]);

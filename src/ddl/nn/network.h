@@ -42,6 +42,14 @@ struct NetworkOutput {
   at::Tensor auxiliary = {};  ///< of an auxiliary head, in training; undefined without one
 };
 
+/// Stands in for what layers compute: forward gives a value of the right shape, type and memory format, with whatever autograd is to do of it in backward.
+class LayerReplay {
+ public:
+  virtual ~LayerReplay() = default;
+  /// As Network::forward_layer(), of input layers too.
+  virtual at::Tensor forward(std::size_t layer, const std::vector<at::Tensor>& values, const NetworkInput& input) = 0;
+};
+
 /// A graph with tensors: parameters that are leaves of autograd, those that stand still, and batch statistics.
 class Network {
  public:
@@ -60,6 +68,8 @@ class Network {
   /// those that are past (past.h).
   at::Tensor forward_layer(std::size_t layer, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training,
                            Past* past = nullptr);
+  /// From now on layers are replayed, not computed. Is kept by reference; null: computed again.
+  void replay_with(LayerReplay* replay) { replay_ = replay; }
   /// The layer after which nobody reads the value of `layer`; the number of layers for what the network gives out.
   std::size_t last_use(std::size_t layer) const { return last_use_[layer]; }
   /// Those that train, of one layer; what it borrows too.
@@ -104,6 +114,7 @@ class Network {
   std::vector<LayerTensors> tensors_;         ///< of each layer
   std::vector<std::size_t> last_use_;         ///< the layer after which a value is dropped
   std::unique_ptr<ScriptModule> script_;
+  LayerReplay* replay_ = nullptr;
 };
 
 }  // namespace ddl

@@ -106,6 +106,8 @@ std::string best_algorithm(const Json& machine, const std::string& transport, in
   return "";
 }
 
+bool is_measured(const Json& machine) { return machine.contains("compute") && !machine["compute"].empty(); }
+
 bool same_machine(const Json& machine, const Json& environment) {
   const auto here = new_machine(environment);
   return machine.value("cpu", Json()) == here["cpu"];

@@ -53,6 +53,9 @@ std::vector<FastestAlgorithm> best_algorithms(const Json& machine, const std::st
 /// The one for so many bytes; empty where there is none.
 std::string best_algorithm(const Json& machine, const std::string& transport, int ranks, Goal goal, std::size_t bytes);
 
+/// Whether layers were measured on it; else it is a datasheet's, or only its communication was measured.
+bool is_measured(const Json& machine);
+
 /// Whether it was measured on a machine like this one: same processor, as many cores.
 bool same_machine(const Json& machine, const Json& environment);
 

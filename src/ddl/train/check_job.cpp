@@ -1,6 +1,9 @@
 #include "ddl/train/check_job.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "ddl/collective/algorithms.h"
 #include "ddl/collective/compression.h"
@@ -11,7 +14,9 @@
 #include "ddl/measure/memory.h"
 #include "ddl/nn/model.h"
 #include "ddl/strategy/builtin.h"
+#include "ddl/strategy/split_parts.h"
 #include "ddl/train/device_list.h"
+#include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/learning_rate.h"
 #include "ddl/train/optimizer.h"
 #include "ddl/train/parameter_shards.h"
@@ -89,9 +94,41 @@ void check_training(const Job& job) {
                                      job.accumulate, job.batch));
 }
 
+/// An emulated worker holds on the host little of what its device would: by its plan, and what the profile says there is.
+void check_emulated_memory(const Job& job, const Plan& plan) {
+  if (job.memory_limit > 0) return;  // that is what there is
+  std::map<std::string, std::int64_t> memory;
+  for (int w = 0; w < plan.workers(); ++w) {
+    const auto& worker = job.workers[static_cast<std::size_t>(w)];
+    if (!worker.emulated()) continue;
+    const auto [place, unknown] = memory.try_emplace(worker.device, 0);
+    if (unknown) place->second = emulated_memory(emulated_profile(worker.device));
+    const auto& holds = plan.role_of(w).holds;
+    if (place->second > 0 && holds.total() > place->second)
+      refuse("workers", fmt::format("out of memory: rank {} on {} is planned to hold {} ({}), there is {}; a smaller batch, recompute, another strategy (sharded, tensor and pipelines hold parts) or a device with more would do", w,
+                                    worker.device, to_string(Bytes{holds.total()}), to_string(holds), to_string(Bytes{place->second})));
+  }
+}
+
+/// That the profiles know all that the job's workers compute.
+void check_emulated_costs(const Job& job, const Plan& plan, const ModelGraph& graph) {
+  std::set<std::pair<std::string, int>> known;
+  for (int w = 0; w < plan.workers(); ++w) {
+    const auto& worker = job.workers[static_cast<std::size_t>(w)];
+    if (!worker.emulated() || !known.emplace(worker.device, worker.threads).second) continue;
+    const auto source = emulated_costs(job, w);
+    const auto part = graph_of(plan, graph, w);
+    for (std::size_t layer = 0; layer < part.layers.size(); ++layer) source->layer(w, part, layer, 1);
+    source->loss(w, part, 1);
+    source->update(w, 1);
+    source->copy(w, 1);
+  }
+}
+
 }  // namespace
 
 void check_plan(const Job& job, const ModelGraph& graph, const Plan& plan) {
+  if (job.emulates()) check_emulated_memory(job, plan);
   const bool on_host = parse_device(job.workers.front().device).kind == "cpu";
   // A GPU's memory is not asked for here: that would make the coordinator a process that uses it.
   const auto limit = job.memory_limit > 0 ? job.memory_limit : on_host ? total_memory() : 0;
@@ -133,15 +170,18 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     of_key("workers", [&] { return require_device(worker.device), 0; });
     of_key("precision", [&] { return require_precision(worker.device, job.precision), 0; });
   }
+  // Of replicas of which some are emulated none mean anything.
   const auto kind = parse_device(job.workers.front().device).kind;
   for (const auto& worker : job.workers)
-    if (const auto other = parse_device(worker.device).kind; other != kind)
+    if (const auto other = parse_device(worker.device).kind; other != kind && !job.emulates())
       throw JobFault("workers", Code::unsupported, fmt::format("unsupported: replicas on {} and {} round their updates differently and drift apart; got both, expected workers of one "
                                                                "kind", kind, other));
   if (job.transport == "inproc" && workers > 1 && !is_in_process(job))
     refuse("transport", fmt::format("inproc joins threads of one process, and workers are processes; got inproc with {} workers, "
                                     "expected shm or tcp, or strategy data[in-process=mirrored] or data[in-process=parallel]", workers));
   if (is_in_process(job)) check_in_process(job);
+  if (is_in_process(job) && job.emulates() && !std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); }))
+    throw JobFault("workers", Code::unsupported, fmt::format("unsupported: threads of one process are emulated all or none; got {} with others, expected workers of one kind", to_string(job.strategy)));
   if (const auto name = parse_spec(job.transport).name; name != "inproc" && workers > 1) {
     const auto standing = self_standing_transports();
     if (name == "mpi")
@@ -156,7 +196,7 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     throw JobFault("recompute", Code::unsupported, fmt::format("unsupported: a TorchScript file is one layer, with no parts to compute again; got recompute with {}, "
                                                                "expected a network of layers", job.model.name));
   const auto plan = of_key("strategy", [&] { return plan_job(job, graph); });
-  if (kind != "cpu" && ParameterShards::needed(plan, 0))
+  if (const bool apart = std::any_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return parse_device(worker.device).kind == "cuda"; }); apart && ParameterShards::needed(plan, 0))
     throw JobFault("strategy", Code::unsupported, fmt::format("unsupported: parameters in parts on devices with memory of their own are not in this version; got {} on {}, expected workers on cpu, "
                                                               "or a strategy without shards", job.strategy.name, kind));
   const auto shares = plan.shares();
@@ -164,6 +204,7 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     refuse("workers", fmt::format("more workers than samples; got {} workers, expected at most {}, one a sample", shares, samples));
   if (shares > job.batch)
     refuse("workers", fmt::format("more workers than samples of a batch; got {} workers, expected at most {}, the batch", shares, job.batch));
+  if (job.emulates()) of_key("workers", [&] { check_emulated_costs(job, plan, graph); });
   check_plan(job, graph, plan);
 }
 

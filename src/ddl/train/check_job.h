@@ -29,7 +29,7 @@ class JobFault : public Error {
 void check_job(const Job& job, const SampleShape& shape, std::int64_t samples);
 
 /// Throws a JobFault for a plan that verify() finds fault with, or that does not fit: where a worker's plan holds more than Job::memory_limit or, where none is given and workers are on the processor, one of them or all
-/// together hold more than this machine has. Of segments that a single stage is run again in plans know nothing: activations do not count there.
+/// together hold more than this machine has, or where one that is emulated holds more than its profile says there is. Of segments that a single stage is run again in plans know nothing: activations do not count there.
 void check_plan(const Job& job, const ModelGraph& graph, const Plan& plan);
 
 }  // namespace ddl

@@ -7,7 +7,7 @@ namespace ddl {
 
 namespace {
 
-DeviceFactory maker_of(const std::string& kind) { return kind == "cpu" ? cpu_device : cuda_device; }
+DeviceFactory maker_of(const std::string& kind) { return kind == "cuda" ? cuda_device : cpu_device; }
 
 }  // namespace
 
@@ -20,8 +20,8 @@ Registry<DeviceFactory> builtin_devices() {
 /// Not by the registry: that asks for GPUs, which a worker on cpu need not.
 std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions& options) {
   require_device(name);
-  const auto [kind, index] = parse_device(name);
-  return maker_of(kind)(index, options);
+  const auto [kind, index, profile] = parse_device(name);
+  return kind == "emulated" ? emulated_device(name) : maker_of(kind)(index, options);
 }
 
 at::Tensor fetch(Device& device, const at::Tensor& from) {

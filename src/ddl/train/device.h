@@ -105,7 +105,7 @@ struct DeviceOptions {
 /// One kind: of `cuda:1` the maker is given 1. It makes the device the calling thread's own. Errors: unsupported.
 using DeviceFactory = std::function<std::unique_ptr<Device>(int index, const DeviceOptions& options)>;
 
-/// cpu, cuda. `missing` of an entry says why this build or machine has none of the kind.
+/// cpu, cuda, and the processor for emulated ones. `missing` of an entry says why this build or machine has none of the kind.
 Registry<DeviceFactory> builtin_devices();
 
 /// By the name that jobs have for it: `cpu`, `cuda:1`. Errors: those of require_device().
@@ -115,6 +115,8 @@ std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions
 at::Tensor fetch(Device& device, const at::Tensor& from);
 
 std::unique_ptr<Device> cpu_device(int index, const DeviceOptions& options);
+/// The processor under an emulated device's name: its tensors are there, its computation is replayed (emulation/replay.h).
+std::unique_ptr<Device> emulated_device(const std::string& name);
 std::unique_ptr<Device> cuda_device(int index, const DeviceOptions& options);
 
 }  // namespace ddl

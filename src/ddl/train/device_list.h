@@ -20,10 +20,11 @@ void require_device(const std::string& name);
 /// Errors: unsupported where the device does not compute in it: tf32 on cpu, and on GPUs without it.
 void require_precision(const std::string& device, const std::string& precision);
 
-/// `cuda:1` -> {"cuda", 1}. Errors: not_found for a kind that does not exist.
+/// `cuda:1` -> {"cuda", 1}, `emulated:v100` -> {"emulated", 0, "v100"}. Errors: not_found for a kind that does not exist.
 struct DeviceName {
   std::string kind;
   int index = 0;
+  std::string profile = {};  ///< by name or file
 };
 DeviceName parse_device(const std::string& name);
 

@@ -187,7 +187,9 @@ TEST(DelayedDevice, ShowsAMissingWaitAndAnEarlyWrite) {
 TEST(Devices, AreNamedAsJobsNameThem) {
   EXPECT_EQ(parse_device("cpu").kind, "cpu");
   EXPECT_EQ(parse_device("cuda:3").index, 3);
-  for (const auto* bad : {"cuda:", "cuda:x", "cuda:-1", "cuda:1x", "gpu:0", ""}) EXPECT_THROW(parse_device(bad), Error) << bad;
+  EXPECT_EQ(parse_device("emulated:v100").kind, "emulated");
+  EXPECT_EQ(parse_device("emulated:v100").profile, "v100");
+  for (const auto* bad : {"cuda:", "cuda:x", "cuda:-1", "cuda:1x", "gpu:0", "", "emulated", "emulated:"}) EXPECT_THROW(parse_device(bad), Error) << bad;
 }
 
 bool process_has(std::string_view library) {

@@ -12,6 +12,7 @@
 #include "ddl/plan/occasion.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/assemble.h"
+#include "ddl/train/emulation/replay.h"
 #include "ddl/train/executor_asynchronous.h"
 #include "ddl/train/executor_serving.h"
 #include "ddl/train/precision.h"
@@ -67,7 +68,7 @@ void Executor::adopt(Plan plan) {
     for (const int task : tasks) queue_of_[static_cast<std::size_t>(task)] = queues_.size();
     queues_.push_back({tasks});
   }
-  if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_);
+  if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_, replay_);
   if (!channels_) channels_ = std::make_unique<Channels>(plan_, worker_, communicator_);
   adopt_buckets();
   if (plan_.asynchronous() && !asynchronous_) asynchronous_ = std::make_unique<Asynchronous>(plan_, worker_, network_, optimizer_);
@@ -105,7 +106,7 @@ void Executor::adopt_buckets() {
   if (!buckets_) {
     std::vector<at::Tensor> parameters;
     for (const auto i : bucketed_) parameters.push_back(network_.parameters()[i]);
-    buckets_ = std::make_unique<GradientBuckets>(std::move(parameters), communicator_->transport(), device_);
+    buckets_ = std::make_unique<GradientBuckets>(std::move(parameters), communicator_->transport(), device_, replay_);
   }
   buckets_->arrange(buckets);
   received_.clear();
@@ -284,9 +285,12 @@ void Executor::run(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
   death_.at(step.number, task);
   const auto begin = device_.mark();
+  const bool replays = replay_ != nullptr && task.kind != TaskKind::load;
+  if (replays) replay_->waits().begin();
   switch (task.kind) {
     case TaskKind::load:
       step.batch = step.next_batch();
+      if (replay_ != nullptr) replay_->waits().waited(now() - begin.time());
       if (!step.batch) throw Error(Code::invalid_argument, fmt::format("[executor] no batch for step {}", step.number));
       take_batch(step);
       if (step.local) {
@@ -304,13 +308,14 @@ void Executor::run(Step& step, int number) {
     case TaskKind::backward_input:
     case TaskKind::backward_weight: backward(step, number); break;
     case TaskKind::update:
-      if (asynchronous_) asynchronous_->versions.before_update(step.number, runner_->in_flight());
+      if (asynchronous_ && replay_ == nullptr) asynchronous_->versions.before_update(step.number, runner_->in_flight());
       update(step, task);
       break;
     case TaskKind::release: shards_->release(task.bucket); break;
     case TaskKind::average: average(step, number); break;
     default: throw Error(Code::unsupported, fmt::format("[executor] unsupported: task '{}' is a {}", task.label, name(task.kind)));
   }
+  if (replays) replay_->waits().end();
   record(step, begin, device_.mark(), span(step.number, number, cause_of(task.kind)));
 }
 
@@ -325,9 +330,10 @@ Range Executor::samples_of(const Step& step, const Task& task) const {
 void Executor::forward(Step& step, const Task& task) {
   const auto mine = samples_of(step, task);
   if (mine.begin == mine.end) return;
-  if (asynchronous_) asynchronous_->versions.use_for(task.micro_batch / plan_.micro_batches);
+  // Parameters of a replayed network never change.
+  if (asynchronous_ && replay_ == nullptr) asynchronous_->versions.use_for(task.micro_batch / plan_.micro_batches);
   runner_->forward(task, batch_of(step, task), static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end));
-  if (asynchronous_) asynchronous_->versions.use_newest();
+  if (asynchronous_ && replay_ == nullptr) asynchronous_->versions.use_newest();
   record(step, runner_->copied().first, runner_->copied().second, span(step.number, kNone, Cause::copy));
 }
 

@@ -31,6 +31,8 @@
 
 namespace ddl {
 
+class Replay;
+
 /// What a step yields on one worker.
 struct StepResult {
   /// This worker's part of the mean loss over the global batch: the parts of all workers add up to it.
@@ -84,6 +86,9 @@ class Executor {
   Executor(Network& network, Optimizer& optimizer, Device& device, Communicator* communicator, int worker, Recipe recipe, Exchange exchange,
            ParameterShards* shards = nullptr);
   ~Executor();
+
+  /// Of an emulated worker, whose network it replays; before adopt(). The optimizer is then not asked for anything.
+  void replay_with(Replay& replay) { replay_ = &replay; }
 
   /// Takes a plan, and lays the gradient buckets out as it says. A later one may differ in its buckets alone.
   /// Errors: invalid_argument where verify() finds fault.
@@ -151,6 +156,7 @@ class Executor {
   double squares_of_gradient(bool own_alone);
   void judge_gradient(Step& step);
   void update(Step& step, const Task& task);
+  void replay_update(const Task& task);
 
   void start_ready(Step& step);
   bool may_start(const Step& step, const Task& task) const;
@@ -215,6 +221,7 @@ class Executor {
   Network& network_;
   Optimizer& optimizer_;
   Device& device_;
+  Replay* replay_ = nullptr;            ///< of an emulated worker
   Communicator* communicator_;
   int worker_;
   TestDeath death_;

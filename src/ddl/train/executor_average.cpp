@@ -8,6 +8,7 @@
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
 #include "ddl/plan/peers.h"
+#include "ddl/train/emulation/replay.h"
 #include "ddl/train/executor_step.h"
 
 // Replicas that train alone, and become one now and then: what is due in a step, and how parameters are averaged, over all workers or with neighbours.
@@ -55,6 +56,13 @@ void Executor::gather(Step& step, const Task& task) {
   // What came back before is still on its way from the same memory to the device.
   step.there[bucket].wait();
   const auto begin = device_.mark();
+  if (replay_ != nullptr) {
+    replay_->waits().begin();
+    replay_->copy(role().buckets[bucket].bytes);
+    replay_->waits().end();
+    record(step, begin, device_.mark(), span(step.number, kNone, Cause::copy));
+    return;
+  }
   const double weight = task.by_samples ? own_weight_ / global_weight_ : 1;
   for (const int parameter : role().buckets[bucket].parameters) {
     auto view = buckets_->gradient(static_cast<int>(among_bucketed_.at(parameter)));
@@ -105,6 +113,10 @@ void Executor::average(Step& step, int number) {
     if (!step.due[static_cast<std::size_t>(other)]) continue;
     of_all |= before.kind == TaskKind::collective;
     if (before.kind == TaskKind::receive) came.push_back(device_.upload(received_.at(other)));
+  }
+  if (replay_ != nullptr) {
+    if (of_all) step.apart = step.size = at::zeros({}, at::kDouble);
+    return replay_->copy(role().buckets[static_cast<std::size_t>(task.bucket)].bytes);
   }
   if (of_all) {
     buckets_->receive(task.bucket);

@@ -6,6 +6,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
+#include "ddl/train/emulation/replay.h"
 #include "ddl/train/executor_asynchronous.h"
 #include "ddl/train/tensor_buffer.h"
 
@@ -168,7 +169,9 @@ void Executor::complete(Step& step, int number) {
     }
     ++queue.next;
   }
+  const auto before = now();
   for (const auto& handle : step.handles[i]) handle.wait();
+  if (replay_ != nullptr) replay_->waits().waited(now() - before);
   step.done[i] = true;
   const auto back = device_.mark();
   arrive(step, number);

@@ -85,6 +85,7 @@ void Executor::start_at_root(Step& step, int number) {
 /// After the last update the others' parameters are one step behind.
 void Executor::replicate() {
   const auto& tasks = role().tasks;
+  if (replay_ != nullptr) return;  // nor do the first one's change
   if (servers_ || std::none_of(tasks.begin(), tasks.end(), replicates)) return;
   const c10::NoGradGuard guard;
   for (const auto& task : tasks) {

@@ -6,6 +6,7 @@
 #include <c10/core/GradMode.h>
 
 #include "ddl/core/error.h"
+#include "ddl/train/emulation/replay.h"
 #include "ddl/train/executor_serving.h"
 #include "ddl/train/executor_step.h"
 
@@ -110,6 +111,7 @@ Incoming Executor::place_of_parameters(int server) {
 /// What came into a bucket's memory becomes the worker's parameters.
 void Executor::take(int bucket) {
   if (servers_ && !servers_->places.empty()) return;  // they are there
+  if (replay_ != nullptr) return replay_->copy(role().buckets[static_cast<std::size_t>(bucket)].bytes);
   const c10::NoGradGuard guard;
   buckets_->receive(bucket);
   for (const int parameter : role().buckets[static_cast<std::size_t>(bucket)].parameters) {

@@ -10,7 +10,7 @@ namespace ddl {
 
 void Executor::adopt_shards() {
   if (gradient_shards_) throw Error(Code::unsupported, "[executor] unsupported: parts are cut once; got a second plan");
-  gradient_shards_ = std::make_unique<GradientShards>(network_.parameters(), shards_->layouts(), communicator_->transport());
+  gradient_shards_ = std::make_unique<GradientShards>(network_.parameters(), shards_->layouts(), communicator_->transport(), replay_);
   part_norms_ = dynamic_cast<NormsOfParts*>(&optimizer_);
   norms_.assign(2 * network_.parameters().size(), 0);
 }
@@ -70,7 +70,7 @@ void Executor::start_norms(Step& step, int number) {
   for (const int other : task.after) complete(step, other);
   if (!step.judged) judge_gradient(step);
   std::fill(norms_.begin(), norms_.end(), 0);
-  if (!step.skipped)
+  if (!step.skipped && replay_ == nullptr)
     for (const auto& layout : shards_->layouts())
       for (const auto& each : layout.parameters)
         if (each.own.size() > 0) {

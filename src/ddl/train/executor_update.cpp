@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ddl/core/error.h"
+#include "ddl/train/emulation/replay.h"
 #include "ddl/train/executor_step.h"
 #include "ddl/train/precision.h"
 
@@ -16,6 +17,7 @@ constexpr double kLeastLossScale = 1e-6;
 
 /// `own_alone`: of parameters that no worker before this one has, so that the sum over workers counts each once.
 double Executor::squares_of_gradient(bool own_alone) {
+  if (replay_ != nullptr) return 0;
   std::vector<at::Tensor> gradients;
   const auto counts = [&](std::size_t i) { return !own_alone || std::binary_search(owned_.begin(), owned_.end(), i); };
   if (gradient_shards_ && plan_.mesh.find("sharded") < 0) return sum_of_squares(gradient_shards_->own(), device_);
@@ -61,6 +63,7 @@ void Executor::update(Step& step, const Task& task) {
   // No samples of its own, no step: neither momentum nor decay moves a worker that saw nothing.
   if (step.local && step.batch->samples == 0) return;
   if (!step.judged) judge_gradient(step);
+  if (replay_ != nullptr) return replay_update(task);
   if (gradient_shards_) return update_shard(step, task);
   std::vector<std::size_t> numbers;
   std::vector<at::Tensor> gradients;
@@ -83,6 +86,23 @@ void Executor::update(Step& step, const Task& task) {
     gradients.push_back(std::exchange(gradient, at::Tensor()));
   }
   if (!step.skipped) optimizer_.update(numbers, gradients, step.learning_rate, step.gradient_scale);
+}
+
+/// For as long as an optimizer's pass over what the task updates takes; parameters stay as they are.
+void Executor::replay_update(const Task& task) {
+  std::int64_t bytes = 0;
+  if (gradient_shards_) {
+    const auto element = static_cast<std::int64_t>(network_.tensor_options().dtype().itemsize());
+    for (const auto& each : shards_->layouts()[static_cast<std::size_t>(task.bucket)].parameters) bytes += static_cast<std::int64_t>(each.own.size()) * element;
+  } else if (task.bucket != kNone) {
+    bytes = role().buckets[static_cast<std::size_t>(task.bucket)].bytes;
+  } else {
+    for (const auto i : unbucketed_) {
+      bytes += static_cast<std::int64_t>(network_.parameters()[i].nbytes());
+      network_.parameters()[i].mutable_grad().reset();
+    }
+  }
+  replay_->update(bytes);
 }
 
 }  // namespace ddl

@@ -10,6 +10,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/measure/clock.h"
+#include "ddl/train/emulation/replay.h"
 #include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
@@ -28,8 +29,8 @@ struct GradientShards::Hook : torch::autograd::PostAccumulateGradHook {
   void operator()(const torch::autograd::Variable&) override { owner->take(parameter); }
 };
 
-GradientShards::GradientShards(std::vector<at::Tensor> parameters, const std::vector<ShardLayout>& layouts, Transport& transport)
-    : parameters_(std::move(parameters)), layouts_(layouts), type_(parameter_type(parameters_.at(0))), element_bytes_(ddl::size_of(type_)) {
+GradientShards::GradientShards(std::vector<at::Tensor> parameters, const std::vector<ShardLayout>& layouts, Transport& transport, Replay* replay)
+    : parameters_(std::move(parameters)), layouts_(layouts), replay_(replay), type_(parameter_type(parameters_.at(0))), element_bytes_(ddl::size_of(type_)) {
   const auto count = parameters_.size();
   bucket_of_.resize(count);
   offset_of_.resize(count);
@@ -40,7 +41,9 @@ GradientShards::GradientShards(std::vector<at::Tensor> parameters, const std::ve
   const auto options = parameters_[0].options().requires_grad(false);
   const auto allocate = [&](std::size_t bytes) {
     slot_bytes_ += static_cast<std::int64_t>(bytes);
-    return transport.allocate(aligned(bytes)).data();
+    auto* const data = transport.allocate(aligned(bytes)).data();
+    if (replay_ != nullptr) std::memset(data, 0, bytes);
+    return data;
   };
   std::vector<std::size_t> sizes;
   int turn = 0;
@@ -101,6 +104,7 @@ void GradientShards::make_room(int bucket) {
   if (place.slot == kNone) return;
   if (const int other = holder_[at(place.slot)]; other != kNone && (places_[at(other)].state != State::complete || !call_.room(other))) {
     auto memory = at::empty({static_cast<std::int64_t>(layouts_[at(bucket)].elements)}, parameters_[0].options().requires_grad(false));
+    if (replay_ != nullptr) memory.zero_();
     slot_bytes_ += static_cast<std::int64_t>(memory.nbytes());
     place.data = static_cast<std::byte*>(memory.data_ptr());
     place.slot = kNone;
@@ -125,7 +129,9 @@ void GradientShards::take(std::size_t number) {
   auto& gradient = parameters_[number].mutable_grad();
   const c10::NoGradGuard guard;
   auto into = view(number);
-  if (filled_[number]) {
+  if (replay_ != nullptr) {
+    replay_->copy(static_cast<std::int64_t>(into.nbytes()));
+  } else if (filled_[number]) {
     into.add_(gradient);
   } else if (gradient.strides() == into.strides()) {
     std::memcpy(into.data_ptr(), gradient.const_data_ptr(), into.nbytes());
@@ -134,7 +140,7 @@ void GradientShards::take(std::size_t number) {
   }
   gradient.reset();
   filled_[number] = true;
-  if (call_.copied) call_.copied(begin, now());
+  if (call_.copied && replay_ == nullptr) call_.copied(begin, now());
   const auto& plan = layouts_[at(bucket)].bucket;
   if (plan.stage != kNone && (plan.every_pass || last_pass_)) came(number);
 }
@@ -145,6 +151,7 @@ void GradientShards::came(std::size_t number) {
   auto& place = places_[at(bucket)];
   if (--place.missing > 0) return;
   place.state = State::complete;
+  if (replay_ != nullptr) replay_->waits().settle();
   call_.ready(bucket);
 }
 
@@ -183,7 +190,7 @@ void GradientShards::take_reduced(int bucket) {
   const c10::NoGradGuard guard;
   auto& own = own_[at(bucket)];
   const auto reduced = at::from_blob(place.data + layout.own.begin * element_bytes_, own.sizes(), own.options());
-  place.counts ? own.add_(reduced) : own.copy_(reduced);
+  if (replay_ == nullptr) place.counts ? own.add_(reduced) : own.copy_(reduced);
   place.counts = true;
   place.state = State::empty;
   if (place.slot == kNone) return;

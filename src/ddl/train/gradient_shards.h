@@ -11,6 +11,8 @@
 
 namespace ddl {
 
+class Replay;
+
 /// Gradients of which a worker keeps, once they are summed over all, its own parts alone.
 ///
 /// As in GradientBuckets autograd's gradients are copied to their place in a bucket as they come, and dropped. A bucket that is complete after every
@@ -21,8 +23,8 @@ namespace ddl {
 /// Gradients that come in another order than buckets lie may want a slot that is being filled: that bucket gets heap memory of its own, for good.
 class GradientShards {
  public:
-  /// `parameters`: the network's. Hooks are set here, once. All outlive it.
-  GradientShards(std::vector<at::Tensor> parameters, const std::vector<ShardLayout>& layouts, Transport& transport);
+  /// `parameters`: the network's. Hooks are set here, once. All outlive it. `replay`: as in GradientBuckets.
+  GradientShards(std::vector<at::Tensor> parameters, const std::vector<ShardLayout>& layouts, Transport& transport, Replay* replay = nullptr);
   ~GradientShards();
   GradientShards(const GradientShards&) = delete;
   GradientShards& operator=(const GradientShards&) = delete;
@@ -73,6 +75,7 @@ class GradientShards {
 
   std::vector<at::Tensor> parameters_;
   const std::vector<ShardLayout>& layouts_;
+  Replay* replay_;
   ElementType type_;
   std::size_t element_bytes_;
   std::vector<int> bucket_of_;             ///< by parameter

@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "ddl/core/error.h"
+#include "ddl/train/emulation/replay.h"
 #include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
@@ -20,14 +21,15 @@ struct GradientBuckets::Hook : torch::autograd::PostAccumulateGradHook {
   void operator()(const torch::autograd::Variable& leaf) override { owner->take(parameter, leaf.mutable_grad()); }
 };
 
-GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport, Device& device)
-    : device_(device), parameters_(std::move(parameters)), views_(parameters_.size()), bucket_of_(parameters_.size()), filled_(parameters_.size()), came_(parameters_.size()) {
+GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport, Device& device, Replay* replay)
+    : device_(device), replay_(replay), parameters_(std::move(parameters)), views_(parameters_.size()), bucket_of_(parameters_.size()), filled_(parameters_.size()), came_(parameters_.size()) {
   invariant(!parameters_.empty(), "buckets hold at least one parameter");
   type_ = parameter_type(parameters_[0]);
   element_bytes_ = size_of(type_);
   std::size_t bytes = aligned(1);
   for (const auto& parameter : parameters_) bytes += aligned(parameter.nbytes());
   memory_ = transport.allocate(bytes);
+  if (replay_ != nullptr) std::memset(memory_.data(), 0, memory_.size());
   if (!device_.is_host()) {
     device_.pin(memory_);
     block_ = at::empty({static_cast<std::int64_t>(memory_.size() / element_bytes_)}, parameters_[0].options().requires_grad(false));
@@ -99,7 +101,9 @@ void GradientBuckets::take(int number, at::Tensor& gradient) {
   const auto begin = now();
   const c10::NoGradGuard guard;
   auto& view = views_[i];
-  if (filled_[i]) {
+  if (replay_ != nullptr) {
+    replay_->copy(static_cast<std::int64_t>(view.nbytes()));
+  } else if (filled_[i]) {
     view.add_(gradient);
   } else if (gradient.strides() == view.strides() && device_.is_host()) {
     std::memcpy(view.data_ptr(), gradient.const_data_ptr(), view.nbytes());
@@ -108,7 +112,8 @@ void GradientBuckets::take(int number, at::Tensor& gradient) {
   }
   gradient.reset();
   filled_[i] = true;
-  if (copied_ && device_.is_host()) copied_(begin, now());
+  // Replayed, it is part of the backward, which waits for it.
+  if (copied_ && device_.is_host() && replay_ == nullptr) copied_(begin, now());
   if (!last_pass_ || late_[static_cast<std::size_t>(bucket_of_[i])]) return;
   observed_.push_back(number);
   settle(number);
@@ -118,6 +123,7 @@ void GradientBuckets::settle(int number) {
   came_[static_cast<std::size_t>(number)] = true;
   const int bucket = bucket_of_[static_cast<std::size_t>(number)];
   if (--missing_[static_cast<std::size_t>(bucket)] > 0) return;
+  if (replay_ != nullptr) replay_->waits().settle();
   ready_(bucket, travels_ ? deliver(bucket) : Moment());
 }
 

@@ -12,6 +12,8 @@
 
 namespace ddl {
 
+class Replay;
+
 /// Gradients in buckets that the transport reduces in place.
 ///
 /// Autograd gives each parameter a gradient of its own; as soon as it is complete (a post-accumulate hook says so) it is
@@ -27,8 +29,8 @@ namespace ddl {
 class GradientBuckets {
  public:
   /// `parameters`: leaves of one element type. Their hooks are set here, once, and stay as long as this object.
-  /// All three outlive it.
-  GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport, Device& device);
+  /// All outlive it. `replay`: of an emulated worker, which waits for as long as copies take; the buckets hold zeros.
+  GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport, Device& device, Replay* replay = nullptr);
   ~GradientBuckets();
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
@@ -80,6 +82,7 @@ class GradientBuckets {
   };
 
   Device& device_;
+  Replay* replay_;
   std::vector<at::Tensor> parameters_;
   std::size_t element_bytes_;
   ElementType type_;

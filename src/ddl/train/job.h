@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,9 +13,12 @@ namespace ddl {
 
 /// One worker's device as asked for: `cpu[threads=2]`.
 struct WorkerSpec {
-  std::string device = "cpu";  ///< cpu; cuda:N where there is a GPU and a LibTorch with CUDA; several workers may share one
-  int threads = 1;             ///< compute threads of this worker
+  std::string device = "cpu";  ///< cpu; cuda:N where there is a GPU and a LibTorch with CUDA; several workers may share one; emulated:PROFILE, by name or file
+  int threads = 1;             ///< compute threads of this worker; of an emulated one, those that its profile was measured with
+  double slow = 1;             ///< how many times as long as its profile says an emulated one computes
 
+  /// Whether it waits for as long as its profile says instead of computing.
+  bool emulated() const { return device.starts_with("emulated:"); }
   bool operator==(const WorkerSpec&) const = default;
 };
 
@@ -77,6 +81,11 @@ struct Job {
   Seconds timeout{0};              ///< of the whole run; 0: none
   Seconds collective_timeout{60};  ///< a peer that does not come to a collective for so long is lost
   std::int64_t memory_limit = 0;   ///< bytes that a worker's plan may hold; 0: what its machine has
+
+  /// Whether some worker is emulated: gradients, parameters and losses then mean nothing.
+  bool emulates() const {
+    return std::any_of(workers.begin(), workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); });
+  }
 };
 
 }  // namespace ddl

@@ -91,7 +91,8 @@ void StageRunner::take_back(int stage, int micro_batch, const at::Tensor& gradie
   auto& of_crossing = gradients_[{place.crossing, micro_batch}];
   of_crossing.resize(crossings_[at(place.crossing)].layers.size());
   auto& sum = of_crossing[place.value];
-  sum = sum.defined() ? sum + gradient : gradient;
+  // Where they are replayed they need no adding up.
+  if (!sum.defined() || replay_ == nullptr) sum = sum.defined() ? sum + gradient : gradient;
 }
 
 }  // namespace ddl

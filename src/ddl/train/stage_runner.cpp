@@ -10,6 +10,7 @@
 #include "ddl/core/error.h"
 #include "ddl/nn/split/split.h"
 #include "ddl/train/autocast.h"
+#include "ddl/train/emulation/replay.h"
 #include "ddl/train/objective.h"
 #include "ddl/train/recompute.h"
 #include "ddl/train/value_types.h"
@@ -55,13 +56,13 @@ void take_gradients(const std::vector<at::Tensor>& from, const std::vector<at::T
 
 }  // namespace
 
-StageRunner::StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan)
-    : network_(network), device_(device), recipe_(recipe), asynchronous_(plan.asynchronous()), stages_(plan.stages), crossings_(crossings(network.graph(), plan.stages)),
+StageRunner::StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan, Replay* replay)
+    : network_(network), device_(device), recipe_(recipe), replay_(replay), asynchronous_(plan.asynchronous()), stages_(plan.stages), crossings_(crossings(network.graph(), plan.stages)),
       leads_(plan.stages.size()) {
   for (const auto& stage : stages_) inputs_.push_back(inputs_of(network.graph(), stage));
   if (recipe.recompute && stages_.size() == 1) cuts_ = recompute_cuts(network.graph());
   if (!crossings_.empty()) types_ = value_types(network.graph(), network.tensor_options(), recipe.precision);
-  if (plan.deferred_statistics) deferred_.emplace(network);
+  if (plan.deferred_statistics && replay == nullptr) deferred_.emplace(network);
   if (!plan.split.empty()) find_leads(plan);
 }
 
@@ -104,7 +105,7 @@ StageRunner::Flight StageRunner::begin(const Task& task, const Batch& batch, std
   Flight flight;
   flight.recompute = task.recompute;
   if (asynchronous_) flight.weights = network_.parameters();
-  if (needs_batch(network_.graph(), stages_, task.stage)) {
+  if (replay_ == nullptr && needs_batch(network_.graph(), stages_, task.stage)) {
     const auto before = device_.mark();
     // On the processor autograd reads the loader's memory; the batch is kept until the step is over.
     auto given = example(batch, recipe_.shape, first, last, network_, device_);
@@ -114,6 +115,7 @@ StageRunner::Flight StageRunner::begin(const Task& task, const Batch& batch, std
   } else {
     flight.input.samples.assign(batch.indices.begin() + first, batch.indices.begin() + last);
     flight.input.step = batch.step;
+    copied_ = {device_.mark(), device_.mark()};
   }
   for (std::size_t c = 0; c < crossings_.size(); ++c) {
     if (crossings_[c].to != task.stage) continue;
@@ -162,13 +164,17 @@ void StageRunner::keep(int number, Flight& flight, const std::vector<at::Tensor>
   }
   if (number + 1 < static_cast<int>(stages_.size())) return;
   const auto auxiliary = network_.graph().auxiliary;
-  flight.loss = loss_sum({values.back(), auxiliary < 0 ? at::Tensor() : values[at(auxiliary)]}, flight.expected, recipe_.label_smoothing);
+  flight.loss = loss_of({values.back(), auxiliary < 0 ? at::Tensor() : values[at(auxiliary)]}, flight);
+}
+
+at::Tensor StageRunner::loss_of(const NetworkOutput& output, const Flight& flight) {
+  return replay_ != nullptr ? replay_->loss(output, static_cast<std::int64_t>(flight.input.samples.size())) : loss_sum(output, flight.expected, recipe_.label_smoothing);
 }
 
 void StageRunner::forward(const Task& task, const Batch& batch, std::int64_t first, std::int64_t last) {
   auto flight = begin(task, batch, first, last);
   if (!cuts_.empty()) {
-    flight.loss = loss_sum(forward_with_recompute(network_, cuts_, flight.input, recipe_.precision), flight.expected, recipe_.label_smoothing);
+    flight.loss = loss_of(forward_with_recompute(network_, cuts_, flight.input, recipe_.precision), flight);
   } else {
     // Where backward will run it again, too, with gradients wanted: some operators take other kernels, with other bits, where none are.
     keep(task.stage, flight, run(task.stage, flight), &activations_, task.micro_batch);
@@ -243,7 +249,7 @@ void StageRunner::backward(const Task& task, double scale) {
   flights_.erase(found);
   const auto newest = asynchronous_ ? network_.parameters() : std::vector<at::Tensor>{};
   network_.use(flight.weights);
-  const KeptStatistics statistics(network_, flight.recompute);
+  const KeptStatistics statistics(network_, flight.recompute && replay_ == nullptr);
   if (flight.recompute) run_again(task.stage, flight);
   {
     const auto from = roots(task, flight, scale);
@@ -262,7 +268,7 @@ void StageRunner::backward_input(const Task& task, double scale) {
   if (std::none_of(found->second.given.begin(), found->second.given.end(), [](const auto& each) { return each.second.requires_grad(); })) return;
   auto flight = std::move(found->second);
   flights_.erase(found);
-  const KeptStatistics statistics(network_, flight.recompute);
+  const KeptStatistics statistics(network_, flight.recompute && replay_ == nullptr);
   if (flight.recompute) run_again(task.stage, flight);
   for (const auto& [place, leaf] : flight.given)
     if (leaf.requires_grad()) given.push_back(leaf);

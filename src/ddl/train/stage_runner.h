@@ -21,14 +21,16 @@
 
 namespace ddl {
 
+class Replay;
+
 /// Computes the stages that a worker holds, micro-batch by micro-batch: each has a graph of autograd of its own between the values that it was
 /// given and those that leave it. What crosses to a stage of the same worker stays here; the rest is fetched and brought by whoever moves messages.
 ///
 /// What is kept between forward and backward: what the stage was given, and what autograd keeps. What left a stage is not among it.
 class StageRunner {
  public:
-  /// All but the plan are kept by reference. The network has the layers of the stages that tasks of the plan's worker are of.
-  StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan);
+  /// All but the plan are kept by reference. The network has the layers of the stages that tasks of the plan's worker are of. `replay`: of an emulated worker, whose network it replays.
+  StageRunner(Network& network, Device& device, const Recipe& recipe, const Plan& plan, Replay* replay = nullptr);
 
   /// `graph` with what a network of `stages` must not do: write over a value that came from another stage.
   static ModelGraph prepare(ModelGraph graph, const std::vector<Stage>& stages);
@@ -98,6 +100,7 @@ class StageRunner {
   Flight begin(const Task& task, const Batch& batch, std::int64_t first, std::int64_t last);
   std::vector<at::Tensor> run(int stage, Flight& flight);
   void keep(int stage, Flight& flight, const std::vector<at::Tensor>& values, Values* outputs, int micro_batch);
+  at::Tensor loss_of(const NetworkOutput& output, const Flight& flight);
   void run_again(int stage, Flight& flight);
   LateGradients roots(const Task& task, Flight& flight, double scale);
   void hand_back(const Task& task, Flight& flight);
@@ -106,6 +109,7 @@ class StageRunner {
   Network& network_;
   Device& device_;
   const Recipe& recipe_;
+  Replay* replay_;
   bool asynchronous_;
   std::vector<Stage> stages_;
   std::vector<Crossing> crossings_;

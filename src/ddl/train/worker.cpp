@@ -16,6 +16,9 @@
 #include "ddl/train/assemble.h"
 #include "ddl/train/death_testing.h"
 #include "ddl/train/device.h"
+#include "ddl/train/emulation/machine_costs.h"
+#include "ddl/train/emulation/replay.h"
+#include "ddl/train/emulation/replayed_optimizer.h"
 #include "ddl/train/evaluate.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/failure.h"
@@ -62,6 +65,10 @@ class Worker {
   Json buckets_json() const;
   /// What is computed and kept in which format, and what became of the gradients.
   Json precision_json() const;
+  /// How well computing was emulated; null where it is not.
+  Json emulation_json() const;
+  /// Of training, where tensors held so much at most. An emulated worker's is planned: what the host has of it says nothing of the device.
+  Json memory_json(std::int64_t held);
   void finish(bool stopped);
   /// Who holds how many bytes; activations are what is left of `held`, of all that tensors take.
   Holdings holdings(std::int64_t held, std::int64_t gradients);
@@ -82,6 +89,9 @@ class Worker {
   std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<ParameterShards> shards_;  ///< where the plan needs them
   std::unique_ptr<Optimizer> optimizer_;
+  Nanoseconds margin_;                       ///< of an emulated worker's waits
+  std::shared_ptr<const CostSource> costs_;  ///< of an emulated worker; else null
+  std::unique_ptr<Replay> replay_;           ///< the same
   Executor executor_;
   Sampler sampler_;
   std::int64_t last_step_;
@@ -93,6 +103,7 @@ class Worker {
   Nanoseconds told_ = 0;
   double epoch_loss_ = 0;
   std::int64_t epoch_steps_ = 0;
+  std::int64_t steps_done_ = 0;
   std::int64_t static_bytes_ = 0;
   MemoryLedger memory_;
 };
@@ -110,6 +121,14 @@ std::function<std::int64_t(std::int64_t)> weights_of(const Dataset& dataset) {
 
 bool updates(const Role& role) {
   return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::update && task.stream == Stream::compute; });
+}
+
+const WorkerSpec& worker_of(const Job& job, int rank) { return job.workers.at(static_cast<std::size_t>(rank)); }
+
+/// An emulated worker's keeps nothing.
+std::unique_ptr<Optimizer> optimizer_of(const Job& job, int rank, std::vector<at::Tensor> parameters) {
+  if (worker_of(job, rank).emulated()) return std::make_unique<ReplayedOptimizer>(std::move(parameters), 0, sleeping_clock(0));
+  return make_optimizer(job.optimizer, std::move(parameters), {job.momentum, job.weight_decay});
 }
 
 /// The strategy's own word wins over the job's.
@@ -134,15 +153,23 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       communicator_(make_communicator(job, rank, control)),
       shards_(ParameterShards::needed(plan_, rank) ? std::make_unique<ParameterShards>(plan_, rank, network_, communicator_->transport(), *device_) : nullptr),
       // What the optimizer keeps is with whoever updates: a server, or one worker for all.
-      optimizer_(make_optimizer(job.optimizer, !updates(plan_.role_of(rank)) ? std::vector<at::Tensor>{} : shards_ ? shards_->own() : network_.parameters(),
-                                {job.momentum, job.weight_decay})),
+      optimizer_(optimizer_of(job, rank, !updates(plan_.role_of(rank)) ? std::vector<at::Tensor>{} : shards_ ? shards_->own() : network_.parameters())),
+      margin_(worker_of(job, rank).emulated() ? wake_up_margin() : 0),
+      costs_(worker_of(job, rank).emulated() ? emulated_costs(job, rank) : nullptr),
+      replay_(costs_ ? std::make_unique<Replay>(network_, plan_, costs_, rank, worker_of(job, rank).slow, job.precision, sleeping_clock(margin_)) : nullptr),
       executor_(network_, *optimizer_, *device_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
                 {collective_of(job), option_of(job, "compress", "none"), job.seed, job.collective_timeout}, shards_.get()),
       sampler_(data.train->size(), job.batch, plan_.shares(), job.shuffle, job.seed, weights_of(*data.train)),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()),
       learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()),
       memory_(*device_, !plan_.in_process || rank == 0) {
-  executor_.serve_with([&job](std::vector<at::Tensor> parameters) { return make_optimizer(job.optimizer, std::move(parameters), {job.momentum, job.weight_decay}); });
+  if (replay_) executor_.replay_with(*replay_);
+  executor_.serve_with([this](std::vector<at::Tensor> parameters) -> std::unique_ptr<Optimizer> {
+    if (!costs_) return make_optimizer(job_.optimizer, std::move(parameters), {job_.momentum, job_.weight_decay});
+    const auto bytes = std::max<std::int64_t>(1, bytes_of(parameters));
+    const double takes = worker_of(job_, rank_).slow * costs_->update(rank_, bytes) / static_cast<double>(bytes);
+    return std::make_unique<ReplayedOptimizer>(std::move(parameters), takes, sleeping_clock(margin_));
+  });
   executor_.adopt(plan_);
   executor_.ends_with(last_step_ - 1);
   // Whatever draws without being told by what: dropout in a TorchScript file.
@@ -199,6 +226,12 @@ bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated)
   tell(true);
   memory_.note_training();
   Json message{{"epoch", epoch}, {"loss", epoch_loss_ / static_cast<double>(std::max<std::int64_t>(1, epoch_steps_))}};
+  if (job_.emulates()) {
+    // Parameters mean nothing: there is no model to tell of.
+    message["loss"] = nullptr;
+    control_.send(MessageType::epoch, message.dump());
+    return stopped;
+  }
   const WholeParameters gathered(shards_.get(), communicator_.get());
   // Of replicas that have gone apart it is their mean that is told of and evaluated; they themselves train on as they are.
   std::optional<Network> whole;
@@ -269,6 +302,7 @@ void Worker::train() {
     const auto result = executor_.step(step, next_batch, learning_rate_.at(step), asked_to_stop());
     const auto worked = now();
     stopped = result.stop;
+    ++steps_done_;
     epoch_loss_ += result.loss;
     ++epoch_steps_;
     if (step == 0) rebuild_buckets();
@@ -370,19 +404,41 @@ Shortage Worker::shortage() {
   return {holds, use, false, memory_.json(holds, use.peak)};
 }
 
+Json Worker::memory_json(std::int64_t held) {
+  if (!replay_) return memory_.json(holdings(held, executor_.gradient_bytes()), held);
+  const auto& planned = plan_.role_of(rank_).holds;
+  auto json = memory_.json(planned, held);
+  json["device_peak"] = planned.total();
+  json["planned"] = true;
+  return json;
+}
+
+Json Worker::emulation_json() const {
+  if (!replay_) return nullptr;
+  const auto report = replay_->waits().report();
+  const auto steps = static_cast<double>(std::max<std::int64_t>(1, steps_done_));
+  return {{"waits", report.waits},
+          {"late_us", {{"median", report.late_median * 1e6}, {"p95", report.late_p95 * 1e6}, {"max", report.late_max * 1e6}}},
+          {"compute_ms", report.compute * 1e3 / steps},
+          {"taken_ms", report.taken * 1e3 / steps},
+          {"late_share", report.compute > 0 ? report.taken / report.compute - 1 : 0},
+          {"spin_us", static_cast<double>(margin_) * 1e-3}};
+}
+
 void Worker::finish(bool stopped) {
   death_.at("end");
   memory_.note_training();
   const auto held = memory_.training_peak();
   // Stopped while it evaluated, between two averagings.
-  if (executor_.differs()) average_replicas(network_, *device_, *communicator_, network_);
+  if (executor_.differs() && !job_.emulates()) average_replicas(network_, *device_, *communicator_, network_);
   auto traffic = communicator_ ? communicator_->transport().traffic() : Traffic{};
   traffic.sent += executor_.own_traffic().sent;
   traffic.received += executor_.own_traffic().received;
-  const WholeParameters gathered(shards_.get(), communicator_.get());
+  const WholeParameters gathered(job_.emulates() ? nullptr : shards_.get(), communicator_.get());
   control_.send(MessageType::done, Json{{"stopped", stopped},
-                                        {"parameters_digest", parameters_digest(plan_, rank_, graph_, network_, *device_, communicator_.get())},
-                                        {"memory_bytes", memory_.json(holdings(held, executor_.gradient_bytes()), held)},
+                                        {"parameters_digest", job_.emulates() ? Json(nullptr) : Json(parameters_digest(plan_, rank_, graph_, network_, *device_, communicator_.get()))},
+                                        {"memory_bytes", memory_json(held)},
+                                        {"emulation", emulation_json()},
                                         {"accelerator", device_->describe()},
                                         {"bytes_sent", traffic.sent},
                                         {"bytes_received", traffic.received},

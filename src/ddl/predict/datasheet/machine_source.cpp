@@ -6,6 +6,7 @@
 #include "ddl/core/error.h"
 #include "ddl/predict/datasheet/gpu.h"
 #include "ddl/predict/datasheet/library.h"
+#include "ddl/strategy/partition/crossing.h"
 
 namespace ddl {
 namespace {
@@ -40,10 +41,13 @@ class DatasheetMachine final : public CostSource {
     const double launch = is_gpu_ ? kGpuLaunch : kCpuLaunch;
     const bool multiplies = layer.multiply_adds > 0;
     const double forward = std::max(multiplies ? product(graph, layer, n) : 0, moved / memory()) + launch;
-    if (layer.frozen) return {forward, 0, 0};
+    const auto& learns = learning(graph);
+    if (layer.frozen || !learns[number]) return {forward, 0, 0};
     // A product's gradients are two products of as many operations; what passes over memory reads the gradient besides.
     if (!multiplies) return {forward, forward * 1.5, 0};
-    return {forward, forward, weights > 0 || layer.kind == LayerKind::attention ? forward : 0};
+    // Nobody wants that of an image.
+    const bool wanted = std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](int input) { return learns[static_cast<std::size_t>(input)]; });
+    return {forward, wanted ? forward : 0, weights > 0 || layer.kind == LayerKind::attention ? forward : 0};
   }
 
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override {
@@ -82,6 +86,11 @@ class DatasheetMachine final : public CostSource {
   double harness(int) const override { return 0; }
 
  private:
+  /// Of the network that was last asked for.
+  const std::vector<bool>& learning(const ModelGraph& graph) const {
+    if (learns_.first != &graph || learns_.second.size() != graph.layers.size()) learns_ = {&graph, learning_layers(graph)};
+    return learns_.second;
+  }
   static std::string wire(int node) { return fmt::format("wires of node {}", node); }
   double memory() const { return gpu_.bandwidth * (is_gpu_ ? kernels_.pass_bandwidth : kCpuMemory); }
 
@@ -106,6 +115,7 @@ class DatasheetMachine final : public CostSource {
   bool is_gpu_;
   double bytes_;
   double passes_of_update_;
+  mutable std::pair<const ModelGraph*, std::vector<bool>> learns_{};
 };
 
 }  // namespace

@@ -42,7 +42,8 @@ std::vector<CurvePoint> ascending(std::map<std::int64_t, double> points) {
 MeasuredMachine::MeasuredMachine(Json profile, MeasuredSetup setup) : profile_(std::move(profile)), setup_(std::move(setup)) {
   const auto& cpu = profile_.value("cpu", Json());
   if (cpu.is_object() && cpu.value("usable_cores", Json()).is_number()) cores_ = cpu["usable_cores"].get<int>();
-  for (int worker = 0; worker < static_cast<int>(setup_.workers.size()); ++worker) compute(worker);
+  for (int worker = 0; worker < static_cast<int>(setup_.workers.size()); ++worker)
+    if (setup_.workers[at(worker)].computes) compute(worker);
 }
 
 int MeasuredMachine::threads_of(int worker) const { return setup_.workers.at(at(worker)).threads; }
@@ -221,7 +222,7 @@ Jitter MeasuredMachine::jitter(int workers) const {
 
 std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources) const {
   const auto& own = setup_.workers.at(at(worker));
-  const auto beside = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& other) { return other.host == own.host; });
+  const auto beside = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& other) { return other.computes && other.host == own.host; });
   std::vector<Demand> demands{{resources.resource(fmt::format("cores of host {}", own.host)), std::min(1.0, static_cast<double>(own.threads) / cores_)}};
   // Of all networks, unless the own one was measured; of the number of workers that is nearest.
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;

@@ -15,6 +15,7 @@ namespace ddl {
 struct MeasuredWorker {
   int threads = 1;
   int host = 0;
+  bool computes = true;  ///< false: elsewhere it is said what it computes; of this machine it takes what moves and loads data
 };
 
 /// How it is trained.

@@ -28,7 +28,7 @@ class CostSource {
   virtual TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const = 0;
   /// The optimizer's step over so many bytes of parameters.
   virtual double update(int worker, std::int64_t bytes) const = 0;
-  /// Putting gradients of so many bytes into buckets, or taking a mean of parameters.
+  /// A copy of gradients or parameters of so many bytes within memory.
   virtual double copy(int worker, std::int64_t bytes) const = 0;
   /// The loss of so many samples, forward and backward.
   virtual LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const = 0;

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "ddl/train/allocator.h"
 #include "ddl/train/device.h"
 
@@ -6,7 +8,8 @@ namespace {
 
 class CpuDevice final : public Device {
  public:
-  std::string name() const override { return "cpu"; }
+  explicit CpuDevice(std::string name) : name_(std::move(name)) {}
+  std::string name() const override { return name_; }
   at::Device where() const override { return at::kCPU; }
   bool is_host() const override { return true; }
   std::string pin(std::span<std::byte>) override { return {}; }
@@ -28,10 +31,14 @@ class CpuDevice final : public Device {
   }
   void reset_peak() override { reset_allocator_peak(); }
   Json describe() const override { return nullptr; }  // the record's environment says what processor it is
+
+ private:
+  std::string name_;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> cpu_device(int, const DeviceOptions&) { return std::make_unique<CpuDevice>(); }
+std::unique_ptr<Device> cpu_device(int, const DeviceOptions&) { return std::make_unique<CpuDevice>("cpu"); }
+std::unique_ptr<Device> emulated_device(const std::string& name) { return std::make_unique<CpuDevice>(name); }
 
 }  // namespace ddl

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ddl/predict/step/cost_source.h"
+
+namespace ddl {
+
+/// What a worker computes with that waits instead of computing.
+struct EmulatedDevice {
+  std::shared_ptr<const CostSource> profile;  ///< null: the worker is not emulated
+  double slow = 1;                            ///< how many times as long as that says it takes
+};
+
+/// Workers of which some are emulated, on a machine that all of them are real processes of: what such a worker computes, updates and copies takes what its own profile says, and none of the
+/// machine's cores or memory; messages, collectives, loaders and ddlbench itself take what they take there. What was not measured of the last two is left out: microseconds of a step, and what happens beside it.
+/// Threads: one caller.
+class EmulatedCosts final : public CostSource {
+ public:
+  /// `machine` may lack whatever is about computing where all workers are emulated.
+  EmulatedCosts(std::unique_ptr<const CostSource> machine, std::vector<EmulatedDevice> workers) : machine_(std::move(machine)), workers_(std::move(workers)) {}
+
+  LayerCost layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override;
+  LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const override;
+  double update(int worker, std::int64_t bytes) const override;
+  double copy(int worker, std::int64_t bytes) const override;
+  std::vector<Demand> computing(int worker, StepCosts& resources) const override;
+  TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->collective(goal, bytes, workers, resources); }
+  TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override { return machine_->message(bytes, from, to, resources); }
+  double load(int worker, std::int64_t samples) const override;
+  TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const override;
+  double harness(int worker) const override;
+
+ private:
+  /// Null of a worker that is not emulated.
+  const EmulatedDevice* device(int worker) const;
+
+  std::unique_ptr<const CostSource> machine_;
+  std::vector<EmulatedDevice> workers_;
+};
+
+}  // namespace ddl

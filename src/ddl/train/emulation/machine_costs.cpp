@@ -1,0 +1,92 @@
+#include "ddl/train/emulation/machine_costs.h"
+
+#include <string_view>
+#include <utility>
+
+#include "ddl/core/error.h"
+#include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/datasheet/machine_source.h"
+#include "ddl/predict/machine.h"
+#include "ddl/predict/measured/measured_machine.h"
+#include "ddl/train/optimizer.h"
+#include "ddl/transport/fabric_description.h"
+
+namespace ddl {
+namespace {
+
+constexpr std::string_view kKind = "emulated:";
+
+/// How it is trained; without its workers.
+MeasuredSetup setup_of(const Job& job) {
+  MeasuredSetup setup;
+  setup.workers.clear();
+  setup.network = to_string(job.model);
+  setup.dataset = job.dataset;
+  setup.precision = job.precision;
+  setup.kernels = job.kernels;
+  setup.optimizer = job.optimizer.name;
+  setup.transport = job.transport;
+  const auto own = job.strategy.options.find("collective");
+  setup.collective = own == job.strategy.options.end() ? job.collective : own->second;
+  if (!job.fabric.empty()) {
+    const auto fabric = parse_fabric(job.fabric);
+    setup.wire_bytes_per_s = payload_bandwidth(fabric).value / 8;
+    setup.wire_latency = fabric.latency.value;
+  }
+  return setup;
+}
+
+std::unique_ptr<CostSource> by_datasheet(const Json& machine, const Job& job, int per_node) {
+  const auto optimizer = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay});
+  return datasheet_source(machine, job.precision, optimizer->state_tensors(), per_node);
+}
+
+}  // namespace
+
+Json emulated_profile(const std::string& device) {
+  invariant(device.starts_with(kKind), "the profile of an emulated device");
+  auto profile = find_machine(device.substr(kKind.size()));
+  if (!is_measured(profile) && !profile.contains("device"))
+    throw Error(Code::not_found, fmt::format("[emulated] the profile says nothing of what layers take; got {}, expected a datasheet's (ddlbench list machines), or one that ddlbench probe compute wrote", device));
+  return profile;
+}
+
+std::unique_ptr<CostSource> costs_on(const Json& machine, const Job& job, int per_node) {
+  if (!is_measured(machine) && machine.contains("device")) return by_datasheet(machine, job, per_node);
+  auto setup = setup_of(job);
+  for (std::size_t w = 0; w < job.workers.size(); ++w) {
+    const auto& worker = job.workers[w];
+    if (worker.device != "cpu" && !worker.emulated())
+      throw Error(Code::not_found, fmt::format("[predict] what {} takes was not measured: ddlbench probe compute measures processors; got worker {} on {}, expected cpu", worker.device, w, worker.device));
+    setup.workers.push_back({worker.threads, per_node > 0 ? static_cast<int>(w) / per_node : 0, !worker.emulated()});
+  }
+  return std::make_unique<MeasuredMachine>(machine, std::move(setup));
+}
+
+std::shared_ptr<const CostSource> emulated_costs(const Json& profile, const Job& job, int threads) {
+  if (!is_measured(profile)) return by_datasheet(profile, job, 0);
+  auto setup = setup_of(job);
+  setup.workers.assign(job.workers.size(), {threads, 0});
+  return std::make_shared<MeasuredMachine>(profile, std::move(setup));
+}
+
+std::shared_ptr<const CostSource> emulated_costs(const Job& job, int worker) {
+  const auto& own = job.workers.at(static_cast<std::size_t>(worker));
+  return emulated_costs(emulated_profile(own.device), job, own.threads);
+}
+
+std::int64_t emulated_memory(const Json& profile) { return static_cast<std::int64_t>(term_or(profile, "device.memory_bytes", 0)); }
+
+ProfileSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples) {
+  const auto source = emulated_costs(job, worker);
+  const double slow = job.workers.at(static_cast<std::size_t>(worker)).slow;
+  ProfileSeconds found;
+  for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
+    const auto cost = source->layer(worker, graph, layer, samples);
+    found.forward.push_back(slow * cost.forward);
+    found.backward.push_back(slow * cost.backward());
+  }
+  return found;
+}
+
+}  // namespace ddl

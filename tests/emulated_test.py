@@ -1,0 +1,167 @@
+"""Emulated workers through the binary: their computation is waits of a profile's length, all else is real.
+
+usage: emulated_test.py PATH-OF-DDLBENCH [unittest arguments]
+"""
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+import unittest
+
+from strategy_forms import FORMS
+from training_test import Case, alive, descendants, run
+
+JOB = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", 480, "--test-samples", 48, "--batch", 48, "--epochs", 1]
+
+
+class Emulated(Case):
+    def check(self, record, workers):
+        self.assertEqual(record["state"], "ok", record["reason"])
+        for field in ("loss", "accuracy", "parameters_digest"):
+            self.assertIsNone(record[field], field)
+        self.assertIn("not evaluated", " ".join(record["messages"]))
+        self.assertEqual(len(record["ranks"]), workers)
+        for rank in record["ranks"]:
+            self.assertTrue(rank["device"].startswith("emulated:"))
+            told = rank["emulation"]
+            self.assertGreater(told["compute_ms"], 0)
+            self.assertLessEqual(told["late_us"]["median"], told["late_us"]["p95"])
+            self.assertLessEqual(told["late_us"]["p95"], told["late_us"]["max"] + 1e-6)
+            self.assertTrue(rank["memory_bytes"]["planned"])
+            planned = [role["holds"] for role in record["plan"]["roles"] if role["first"] <= rank["rank"] < role["first"] + role["count"]][0]
+            self.assertEqual(rank["peak_memory_bytes"], sum(planned.values()))
+
+    def traffic(self, form, workers, steps):
+        """Bytes that each rank sends in so many steps more: what is gathered before and after them, a digest or a model to evaluate, is not among them."""
+        sent = []
+        for count in (steps, 2 * steps):
+            # Within an epoch: at its end real workers tell of their model.
+            record = self.record("--strategy", form, "--workers", workers, *[960 if word == 480 else word for word in JOB[:-2]], "--steps", count, "--no-evaluate")
+            self.assertEqual(record["state"], "ok", record["reason"])
+            sent.append([rank["bytes_sent"] for rank in record["ranks"]])
+        return [b - a for a, b in zip(*sent)]
+
+    def test_every_form_runs_and_moves_what_a_real_run_moves(self):
+        for form, workers in FORMS.items():
+            with self.subTest(form):
+                cut = cut_by_flops(form)
+                self.check(self.record("--strategy", form, "--workers", f"emulated:v100:{workers}", *JOB), workers)
+                if "balance" in form:
+                    continue  # a measured machine's stages are others
+                self.assertEqual(self.traffic(cut, f"emulated:v100:{workers}", 6), self.traffic(cut, f"cpu:{workers}", 6))
+
+    def test_computing_takes_what_the_profile_says(self):
+        """The ledger's forward, backward, update and copy are the waits that the profile asks for, and what the record says they were late."""
+        for form, workers in (("single", 1), ("data", 2), ("pipeline[schedule=1f1b,micro=4]", 2), ("pipeline[schedule=zb-h1,micro=4]", 2), ("sharded[level=2]", 2)):
+            with self.subTest(form):
+                record = self.record("--strategy", form, "--workers", f"emulated:k80[slow=40]:{workers}", *JOB[:-2], "--epochs", 4)
+                self.check(record, workers)
+                steps = record["samples"]["steps"]
+                for rank in record["ranks"]:
+                    told, ledger = rank["emulation"], rank["ledger_ms"]
+                    self.assertGreater(told["compute_ms"], 5)
+                    computed = ledger["forward"] + ledger["backward"] + ledger["update"]
+                    # Spans are of the measured steps, the sums of all: means agree but for the first steps.
+                    self.assertAlmostEqual(computed / told["taken_ms"], 1, delta=0.15)
+                    self.assertAlmostEqual(told["taken_ms"] / told["compute_ms"] - 1, told["late_share"], delta=1e-6)
+                    self.assertGreater(computed, 0.85 * told["compute_ms"])
+                    self.assertGreater(told["waits"], steps)
+
+    def test_a_slow_worker_is_waited_for(self):
+        equal = self.record("--strategy", "data", "--workers", "emulated:k80[slow=20]:2", *JOB)
+        uneven = self.record("--strategy", "data", "--workers", "emulated:k80[slow=20]:1,emulated:k80[slow=60]:1", *JOB)
+        self.assertEqual(uneven["config"]["workers"], "emulated:k80[slow=20]:1,emulated:k80[slow=60]:1")
+        self.assertAlmostEqual(uneven["ranks"][1]["emulation"]["compute_ms"] / uneven["ranks"][0]["emulation"]["compute_ms"], 3, delta=0.01)
+        self.assertGreater(uneven["step_ms"]["median"], 1.8 * equal["step_ms"]["median"])
+        waited = uneven["ranks"][0]["ledger_ms"]
+        self.assertGreater(waited["wait"] + waited["communication"], uneven["ranks"][0]["emulation"]["compute_ms"])
+
+    def test_many_workers_on_two_cores(self):
+        for workers in (16, 32):
+            with self.subTest(workers):
+                record = self.record("--strategy", "data", "--workers", f"emulated:k80[slow=40]:{workers}", "--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", 640,
+                                     "--test-samples", 32, "--batch", 64, "--steps", 10)
+                self.check(record, workers)
+                shares = [rank["emulation"]["late_share"] for rank in record["ranks"]]
+                print(f"{workers} workers: late by {100 * max(shares):.2f} % at most, {record['ranks'][0]['emulation']}", file=sys.stderr)
+
+    def test_real_and_emulated_workers_side_by_side(self):
+        record = self.record("--strategy", "data", "--workers", "emulated:v100:2,cpu:1", *JOB)
+        self.assertEqual(record["state"], "ok", record["reason"])
+        self.assertIsNone(record["loss"])
+        self.assertEqual([rank["emulation"] is None for rank in record["ranks"]], [False, False, True])
+
+    def test_stages_are_cut_by_the_profile(self):
+        record = self.record("--strategy", "pipeline[micro=4]", "--workers", "emulated:v100:2", *JOB)
+        layers = record["measured_layers"]
+        self.assertEqual((layers["sorts"], layers["took_s"], layers["samples"]), (0, 0, 12))
+        self.assertTrue(all(layer["forward_ms"] > 0 for layer in layers["layers"]))
+
+    def test_a_killed_worker_is_named(self):
+        process = self.start("--workers", "emulated:k80[slow=40]:4")
+        until = time.monotonic() + 60
+        while len(victims := sorted(descendants(process.pid))) < 4 and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(1)
+        os.kill(victims[2], signal.SIGKILL)
+        output, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, errors)
+        record = json.loads(output)
+        self.assertEqual(record["state"], "failed")
+        self.assertIn("rank 2 ", record["reason"])
+        self.assertIn("signal 9", record["reason"])
+        self.assertFalse(any(alive(pid) for pid in victims))
+
+    def test_what_does_not_fit_the_device_is_out_of_memory(self):
+        machine = json.loads((pathlib.Path(__file__).resolve().parent.parent / "machines" / "k80.json").read_text())
+        machine["device"]["memory_bytes"] = 100_000
+        path = pathlib.Path(self.folder) / "small.json"
+        path.write_text(json.dumps(machine))
+        done = run("run", "--workers", f"emulated:{path}:2", *JOB, cwd=self.folder)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        for word in ("out of memory", "planned to hold", "there is 97.7 KiB"):
+            self.assertIn(word, done.stderr)
+
+    def test_bad_words(self):
+        lacking = pathlib.Path(self.folder) / "lacking.json"
+        machine = json.loads((pathlib.Path(__file__).resolve().parent.parent / "machines" / "k80.json").read_text())
+        del machine["device"]["memory_bandwidth"]
+        lacking.write_text(json.dumps(machine))
+        for workers, words in (("emulated:v101:2", ["did you mean 'v100'?"]), ("emulated", ["no profile"]), ("emulated:v100:0", ["out of range"]), ("emulated:v100[fast=2]:2", ["fast", "slow"]),
+                               ("emulated:v100[slow=0]:2", ["out of range"]), (f"emulated:{lacking}:2", ["memory_bandwidth"])):
+            with self.subTest(workers):
+                done = run("run", "--workers", workers, *JOB, cwd=self.folder)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                for word in words:
+                    self.assertIn(word, done.stderr)
+        done = run("run", "--workers", "emulated:v100:2", "--precision", "bf16", *JOB, cwd=self.folder)
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn("no peak of precision bf16", done.stderr)
+
+    def test_predictions_need_of_this_machine_its_wires_alone(self):
+        machine = pathlib.Path(os.environ["DDLBENCH_MACHINE"])
+        done = run("probe", "comm", "--transport", "shm", "--ranks", "2,4", "--sizes", "1KiB,256KiB", "--collective", "all-reduce,point-to-point", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(machine.exists())
+        arguments = ["--strategy", "data", "--workers", "emulated:k80[slow=40]:4", *JOB]
+        done = run("predict", *arguments, "--json", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        point = json.loads(done.stdout)["points"][0]
+        record = self.record(*arguments)
+        self.check(record, 4)
+        error = point["step_ms"]["value"] / record["step_ms"]["median"] - 1
+        print(f"predicted {point['step_ms']['value']:.2f} ms, measured {record['step_ms']['median']:.2f} ms: {100 * error:+.1f} %", file=sys.stderr)
+        self.assertLess(abs(error), 0.25)
+
+
+def cut_by_flops(form):
+    """Stages as both kinds of workers have them."""
+    if not form.startswith(("model", "pipeline", "hybrid[pipeline", "hybrid[data=2,pipeline")) or "balance" in form:
+        return form
+    return form[:-1] + ",balance=flops]" if form.endswith("]") else form + "[balance=flops]"
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
