@@ -578,6 +578,7 @@ class Output(Case):
                    "export latest": "run", "export latest --format csv -o r.csv": "export", "selftest --workers 1 --steps 20": "selftest",
                    "probe comm --transport shm --collective broadcast --sizes 1KiB --budget 1ms --machine none": "probe",
                    "predict --model lenet --batch 64 --workers 1,2 --machine v100-16gb": "predict", "validate megatron-sc21": "validate", "explain latest": "explain",
+                   "advise --model lenet --synthetic --batch 64 --workers 2 --machine v100-16gb --budget 1s": "advise",
                    "completion bash": "completion", "man": "man", "man --out man1": "man",
                    "run --synthetic --train-samples 64 --batch 32 --steps 2 --no-evaluate": "run",
                    "run --synthetic --train-samples 64 --batch 32 --steps 2 --no-evaluate --repeat 2": "runs"}
