@@ -231,9 +231,12 @@ PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& c
   const double own = costs.jitter.own();
   if (!(own > 0)) return price(terms, 1);
   std::vector<std::vector<double>> times;  // by role and draw
+  std::vector<double> waits;               // by role: the share of what it computes that all but the slowest wait
   for (std::size_t r = 0; r < terms.size(); ++r) {
     const int workers = std::max(1, costs.actors[r].count);
-    times.push_back(terms.size() == 1 ? std::vector<double>{expected_maximum(workers)} : draw_maxima(workers, kJitterDraws, kJitterSeed, r));
+    const double slowest = expected_maximum(workers);
+    waits.push_back(workers > 1 ? 1 - std::exp(-own * slowest) : 0);
+    times.push_back(terms.size() == 1 ? std::vector<double>{slowest} : draw_maxima(workers, kJitterDraws, kJitterSeed, r));
     for (auto& each : times.back()) each = std::exp(own * each);
   }
   PricedStep mean{0, std::vector<Ledger>(terms.size())};
@@ -246,10 +249,9 @@ PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& c
     for (std::size_t r = 0; r < terms.size(); ++r) {
       auto ledger = priced.workers[r];
       // The slowest of a role is not the one whose ledger is told: what it has more, the others wait.
-      const double share = costs.actors[r].count > 1 ? 1 - std::exp(-own * expected_maximum(costs.actors[r].count)) : 0;
       for (const auto cause : {Cause::load, Cause::forward, Cause::backward, Cause::update, Cause::harness}) {
-        ledger[Cause::wait] += share * ledger[cause];
-        ledger[cause] *= 1 - share;
+        ledger[Cause::wait] += waits[r] * ledger[cause];
+        ledger[cause] *= 1 - waits[r];
       }
       for (auto& each : ledger.seconds) each /= static_cast<double>(draws);
       ledger.wall /= static_cast<double>(draws);

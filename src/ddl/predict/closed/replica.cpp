@@ -48,7 +48,11 @@ PricedStep price_after_passes(double passes, int micro_batches, const std::vecto
     tail = std::max(tail, exposed(own) + own.update + own.harness + own.load - left);
     left += own.backward + own.exchange_backward + own.send_backward;
   }
-  PricedStep out{passes + tail, {}};
+  return price_with_bubbles(passes + tail, micro_batches, workers);
+}
+
+PricedStep price_with_bubbles(double seconds, int micro_batches, const std::vector<WorkerTerms>& workers) {
+  PricedStep out{seconds, {}};
   for (const auto& own : workers) {
     auto ledger = price_replica(own, micro_batches).workers[0];
     ledger[Cause::bubble] = std::max(0.0, out.seconds - ledger.wall);
