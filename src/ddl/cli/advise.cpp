@@ -6,6 +6,7 @@
 #include "ddl/cli/advise_verify.h"
 #include "ddl/cli/command.h"
 #include "ddl/cli/experiment_flags.h"
+#include "ddl/cli/predicted.h"
 #include "ddl/cli/prediction_json.h"
 #include "ddl/core/error.h"
 #include "ddl/core/units.h"
@@ -160,7 +161,7 @@ Exit act(const Options& options) {
     options.output.say(advice_words(advice, job.batch) + "\n");
     print_table(advice, numbers, job.batch, options.output);
     say_what_was_looked_at(advice, options);
-    if (!is_measured(machine)) options.output.say(fmt::format("{}: from its datasheet; no layer was measured there, hence the wide interval", machine.value("name", options.machine)));
+    say_source(machine, options.output);
   }
   Exit exit = advice.verdict.pick ? Exit::ok : Exit::failure;
   if (options.verify > 0 && advice.verdict.pick) {

@@ -74,6 +74,10 @@ void say_predicted(const std::vector<PredictedPoint>& points, const Json& machin
     rows.back().insert(rows.back().end(), {to_string(Bytes{found.most.total()}) + (point.found->fits ? "" : ", more than there is"), where_it_goes(found.mean)});
   }
   if (rows.size() > 1) output.data(columns(rows));
+  say_source(machine, output);
+}
+
+void say_source(const Json& machine, const Output& output) {
   if (!is_measured(machine)) output.say(fmt::format("{}: from its datasheet; no layer was measured there, hence the wide interval", machine.value("name", "machine")));
 }
 

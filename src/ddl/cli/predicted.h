@@ -28,6 +28,9 @@ Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machi
 /// A table, on standard output, then what could not be predicted, and what to know of the machine. `named`: rows begin with the experiment's name, not with the number of its workers.
 void say_predicted(const std::vector<PredictedPoint>& points, const Json& machine, bool named, const Output& output);
 
+/// What to know of a machine whose layers were not measured; nothing else.
+void say_source(const Json& machine, const Output& output);
+
 /// ok, partial, or usage where nothing could be predicted, which is told.
 Exit exit_for_predicted(const std::vector<PredictedPoint>& points);
 

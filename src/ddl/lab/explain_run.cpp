@@ -15,6 +15,7 @@
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
 #include "ddl/strategy/split_parts.h"
+#include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/transport/fabric_description.h"
 
@@ -115,8 +116,7 @@ std::function<std::optional<double>(const Task&, int)> latency_of(const Job& job
   if (!job.fabric.empty())
     if (const auto wire = parse_fabric(job.fabric); wire.latency.value > 0) profiles.push_back(made(wire.latency.value));
   if (profiles.empty()) return {};
-  const auto own = job.strategy.options.find("collective");
-  WireSetup setup{job.transport, own != job.strategy.options.end() ? own->second : job.collective};
+  const WireSetup setup{job.transport, collective_of(job)};
   return [profiles, setup](const Task& task, int ranks) -> std::optional<double> {
     if (ranks < 2) return 0;
     double sum = 0;

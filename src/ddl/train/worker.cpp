@@ -131,9 +131,6 @@ std::unique_ptr<Optimizer> optimizer_of(const Job& job, int rank, std::vector<at
   return make_optimizer(job.optimizer, std::move(parameters), {job.momentum, job.weight_decay});
 }
 
-/// The strategy's own word wins over the job's.
-std::string collective_of(const Job& job) { return option_of(job, "collective", job.collective); }
-
 Recipe recipe_of(const Job& job, const SampleShape& shape) {
   return {shape, job.precision, job.label_smoothing, job.recompute, job.clip};
 }

@@ -26,8 +26,7 @@ MeasuredSetup setup_of(const Job& job) {
   setup.kernels = job.kernels;
   setup.optimizer = job.optimizer.name;
   setup.transport = job.transport;
-  const auto own = job.strategy.options.find("collective");
-  setup.collective = own == job.strategy.options.end() ? job.collective : own->second;
+  setup.collective = collective_of(job);
   if (!job.fabric.empty()) {
     const auto fabric = parse_fabric(job.fabric);
     setup.wire_bytes_per_s = payload_bandwidth(fabric).value / 8;
@@ -42,6 +41,11 @@ std::unique_ptr<CostSource> by_datasheet(const Json& machine, const Job& job, in
 }
 
 }  // namespace
+
+std::string collective_of(const Job& job) {
+  const auto own = job.strategy.options.find("collective");
+  return own == job.strategy.options.end() ? job.collective : own->second;
+}
 
 Json emulated_profile(const std::string& device) {
   invariant(device.starts_with(kKind), "the profile of an emulated device");

@@ -11,6 +11,9 @@
 
 namespace ddl {
 
+/// The all-reduce that a job asks for: the strategy's own option before the job's.
+std::string collective_of(const Job& job);
+
 /// Of `emulated:PROFILE`, the profile: by name or file. Errors: those of find_machine(); corrupt, with what it has nothing of.
 Json emulated_profile(const std::string& device);
 
