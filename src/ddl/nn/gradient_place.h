@@ -7,7 +7,8 @@
 
 namespace ddl {
 
-/// A hook of a parameter, by whoever gathers its gradients in memory of his own. Where a layer's backward writes there itself, no gradient is made and copied: autograd then sees none, and does not call the hook.
+/// A hook of a parameter, by whoever gathers its gradients in memory of his own. Where a layer's backward writes there itself, no gradient is made and copied: autograd then
+/// calls the hook with none.
 class GradientPlace : public torch::autograd::PostAccumulateGradHook {
  public:
   struct Place {

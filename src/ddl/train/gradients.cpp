@@ -20,7 +20,10 @@ struct GradientBuckets::Hook final : GradientPlace {
   GradientBuckets* owner;
   int parameter;
   Hook(GradientBuckets* o, int p) : owner(o), parameter(p) {}
-  void operator()(const torch::autograd::Variable& leaf) override { owner->take(parameter, leaf.mutable_grad()); }
+  /// There is no gradient where it was put in its place already.
+  void operator()(const torch::autograd::Variable& leaf) override {
+    if (auto& gradient = leaf.mutable_grad(); gradient.defined()) owner->take(parameter, gradient);
+  }
   std::optional<Place> place() override {
     const auto i = static_cast<std::size_t>(parameter);
     if (!owner->waits_for(i) || owner->replay_ != nullptr || !owner->device_.is_host()) return {};

@@ -82,8 +82,8 @@ struct NormaliseNode final : torch::autograd::Node {
     if (passes && !activates) found[3] = gradient;
     // What was written once need not be found out again.
     if (passes) how.gradient = found[3].template const_data_ptr<T>(), how.activates = false;
-    const auto vector = [&] { return at::empty({channels}, scales.options()); };
-    const auto weight = vector(), bias = vector(), offset = vector(), slope = vector();
+    const auto vector = [&]() -> at::Tensor { return at::empty({channels}, scales.options()); };
+    const at::Tensor weight = vector(), bias = vector(), offset = vector(), slope = vector();
     for (std::int64_t c = 0; c < channels; ++c) {
       const auto i = static_cast<std::size_t>(c);
       const double deviation = static_cast<double>(inverse[c]);

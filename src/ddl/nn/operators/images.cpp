@@ -41,9 +41,9 @@ std::optional<Windows> product_windows(const OperatorContext& c, const at::Tenso
   const auto places = [](std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t around) { return (size + 2 * around - kernel) / stride + 1; };
   const Windows windows{maps.size(0), maps.size(2), maps.size(3), maps.size(1), a.kernel.height, a.kernel.width, a.stride.height, a.stride.width, padding[0], padding[1],
                         places(maps.size(2), a.kernel.height, a.stride.height, padding[0]), places(maps.size(3), a.kernel.width, a.stride.width, padding[1])};
-  constexpr std::int64_t kManySamples = 16, kFewPlaces = 128, kManyChannels = 64;
+  constexpr std::int64_t kManySamples = 16, kManyChannels = 64;
   const bool pointwise = a.kernel == Pair{1, 1} && padding == std::array<std::int64_t, 2>{0, 0};
-  const bool is_product = pointwise ? windows.samples < kManySamples : windows.places() <= kFewPlaces && windows.channels >= kManyChannels;
+  const bool is_product = pointwise ? windows.samples < kManySamples : windows.channels >= kManyChannels && windows.places() <= 2 * weight.size(0);
   return is_product ? std::optional(windows) : std::nullopt;
 }
 
