@@ -136,9 +136,9 @@ struct TrainingPasses::State {
     {
       const Autocast autocast(network.tensor_options().device().type(), job.precision);
       // What layers take that are computed together counts with the first.
-      for (std::size_t layer = 0, next = 0; layer < values.size(); layer = next) {
-        next = network.forward_next(layer, values.size(), values, given.input, true);
-        const auto& value = values[next - 1];
+      for (std::size_t layer = 0, after = 0; layer < values.size(); layer = after) {
+        after = network.forward_next(layer, values.size(), values, given.input, true);
+        const auto& value = values[after - 1];
         // Whoever hands on what it was given has made no operator.
         if (value.requires_grad()) {
           const auto node = torch::autograd::impl::gradient_edge(value).function;

@@ -69,9 +69,10 @@ DDL_CLONES void cross_entropy_rows(const CrossEntropy& of, std::int64_t first, s
     losses[row] = 0;
     if (of.expected[row] == of.ignored) continue;
     const float most = largest(x, of.classes);
-    const double log_sum = static_cast<double>(most) + std::log(sum_of_exponentials(x, of.classes, most));
-    log_sums[row] = static_cast<float>(log_sum);
-    losses[row] = log_sum - (1 - of.smoothing) * static_cast<double>(x[of.expected[row]]);
+    const double above = std::log(sum_of_exponentials(x, of.classes, most));
+    log_sums[2 * row] = most;
+    log_sums[2 * row + 1] = static_cast<float>(above);
+    losses[row] = static_cast<double>(most) + above - (1 - of.smoothing) * static_cast<double>(x[of.expected[row]]);
     if (of.smoothing > 0) losses[row] -= of.smoothing / static_cast<double>(of.classes) * sum_of(x, of.classes);
   }
 }
@@ -86,8 +87,8 @@ DDL_CLONES void cross_entropy_gradient(const CrossEntropy& of, std::int64_t firs
       std::fill(to, to + classes, 0.0F);
       continue;
     }
-    const float log_sum = log_sums[row];
-    for (std::int64_t c = 0; c < classes; ++c) to[c] = scale * exponential(x[c] - log_sum) - even;
+    const float most = log_sums[2 * row], above = log_sums[2 * row + 1];
+    for (std::int64_t c = 0; c < classes; ++c) to[c] = scale * exponential((x[c] - most) - above) - even;
     to[of.expected[row]] -= static_cast<float>(static_cast<double>(scale) * (1 - of.smoothing));
   }
 }

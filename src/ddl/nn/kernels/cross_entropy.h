@@ -12,7 +12,7 @@ struct CrossEntropy {
   double smoothing;
 };
 
-/// Of rows [first, last), one after the other: the logarithm of the sum of exponentials, and the loss.
+/// Of rows [first, last), one after the other: the loss, and the logarithm of the sum of exponentials as the largest logit and what comes on top, whose sum in fp32 would lose digits.
 /// Numbers: exponentials to about one unit in the last place of fp32, summed in sixteen parts in fp32, those in fp64.
 void cross_entropy_rows(const CrossEntropy& of, std::int64_t first, std::int64_t last, float* log_sums, double* losses);
 /// The gradient of logits where the loss's own is `scale`.

@@ -57,7 +57,7 @@ at::Tensor fast_cross_entropy(const at::Tensor& logits, const at::Tensor& expect
   const auto* const wanted = dense.const_data_ptr<std::int64_t>();
   if (const auto* const wrong = std::find_if(wanted, wanted + rows, [&](std::int64_t each) { return each != ignored && (each < 0 || each >= classes); }); wrong != wanted + rows)
     throw Error(Code::invalid_argument, fmt::format("[cross entropy] a label names a class; got {} of row {}, expected 0 to {}", *wrong, wrong - wanted, classes - 1));
-  const auto log_sums = at::empty({rows}, logits.options().requires_grad(false));
+  const auto log_sums = at::empty({rows, 2}, logits.options().requires_grad(false));
   std::vector<double> losses(static_cast<std::size_t>(rows));
   const CrossEntropy of{logits.const_data_ptr<float>(), wanted, classes, ignored, smoothing};
   for_rows(rows, classes, [&](std::int64_t first, std::int64_t last) { cross_entropy_rows(of, first, last, log_sums.data_ptr<float>(), losses.data()); });
