@@ -26,7 +26,11 @@ constexpr unsigned kSmallestBits = 9;  // 512 bytes and less are one class
 struct alignas(kAlignment) Header {
   std::size_t size = 0;  ///< of the whole block
   std::uint32_t size_class = 0;
+  std::uint32_t account = 0;  ///< of whoever asked for it; 0: nobody's
 };
+
+/// Of the calling thread.
+thread_local std::uint32_t own_account = 0;
 
 /// Eight classes per doubling of what is asked for: at most an eighth of a block is waste, and of a power of two, as most values are, nothing. The
 /// header comes on top: within the class it would make each such block an eighth larger.
@@ -57,13 +61,18 @@ class CountingAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, std::size_t count) const override { std::memcpy(to, from, count); }
 
+  void open(std::uint32_t account) {
+    const std::lock_guard lock(mutex_);
+    if (accounts_.size() <= account) accounts_.resize(account + 1);
+  }
   AllocatorUse use() {
     const std::lock_guard lock(mutex_);
-    return use_;
+    return accounts_[own_account];
   }
   void reset_peak() {
     const std::lock_guard lock(mutex_);
-    use_.peak = use_.current;
+    auto& own = accounts_[own_account];
+    own.peak = own.current;
   }
 
  private:
@@ -77,7 +86,8 @@ class CountingAllocator final : public c10::Allocator {
       if (number < free_.size() && !free_[number].empty()) {
         auto* header = free_[number].back();
         free_[number].pop_back();
-        count(size);
+        header->account = own_account;
+        count(*header);
         return header;
       }
     }
@@ -91,21 +101,24 @@ class CountingAllocator final : public c10::Allocator {
     }
     if (block == nullptr) {
       const std::lock_guard lock(mutex_);
-      use_.refused = static_cast<std::int64_t>(size);
+      accounts_[0].refused = accounts_[own_account].refused = static_cast<std::int64_t>(size);
       throw std::bad_alloc();
     }
-    {
-      const std::lock_guard lock(mutex_);
-      count(size);
-    }
     if (huge) ::madvise(block, size, MADV_HUGEPAGE);  // advice: refusal costs speed only
-    return new (block) Header{size, number};
+    auto* const header = new (block) Header{size, number, own_account};
+    const std::lock_guard lock(mutex_);
+    count(*header);
+    return header;
   }
 
   /// Under the lock.
-  void count(std::size_t size) {
-    use_.current += static_cast<std::int64_t>(size);
-    use_.peak = std::max(use_.peak, use_.current);
+  void count(const Header& taken) {
+    add(accounts_[0], taken.size);
+    if (taken.account != 0) add(accounts_[taken.account], taken.size);
+  }
+  static void add(AllocatorUse& use, std::size_t size) {
+    use.current += static_cast<std::int64_t>(size);
+    use.peak = std::max(use.peak, use.current);
   }
 
   void drop_cache() {
@@ -119,7 +132,8 @@ class CountingAllocator final : public c10::Allocator {
   void give_back(Header* header) {
     {
       const std::lock_guard lock(mutex_);
-      use_.current -= static_cast<std::int64_t>(header->size);
+      accounts_[0].current -= static_cast<std::int64_t>(header->size);
+      if (header->account != 0) accounts_[header->account].current -= static_cast<std::int64_t>(header->size);
       if (cache_) {
         if (free_.size() <= header->size_class) free_.resize(header->size_class + 1);
         free_[header->size_class].push_back(header);
@@ -131,7 +145,7 @@ class CountingAllocator final : public c10::Allocator {
 
   std::mutex mutex_;
   bool cache_ = false;
-  AllocatorUse use_;
+  std::vector<AllocatorUse> accounts_ = std::vector<AllocatorUse>(1);  ///< the first is the process's
   std::vector<std::vector<Header*>> free_;
 };
 
@@ -154,6 +168,11 @@ void install_allocator(bool cache) {
   allocator().use_cache(cache);
   constexpr std::uint8_t kPriority = 1;  // above the standard allocator's 0
   c10::SetCPUAllocator(&allocator(), kPriority);
+}
+
+void open_allocator_account(int account) {
+  allocator().open(static_cast<std::uint32_t>(account));
+  own_account = static_cast<std::uint32_t>(account);
 }
 
 AllocatorUse allocator_use() { return allocator().use(); }

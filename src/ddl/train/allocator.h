@@ -21,6 +21,11 @@ struct AllocatorUse {
 /// Threads: all of LibTorch's. There is one CPU allocator per process, hence free functions.
 void install_allocator(bool cache);
 
+/// What the calling thread allocates from now on has an account of its own, whoever frees it: of workers that are threads of one process each has one, so that what is whose can be
+/// told. `account`: a small number from 1 on, of one thread at a time.
+void open_allocator_account(int account);
+
+/// By the calling thread's account, where it has opened one; else of the whole process.
 AllocatorUse allocator_use();
 void reset_allocator_peak();
 

@@ -1,6 +1,7 @@
 #include "ddl/train/allocator.h"
 
 #include <cstdint>
+#include <thread>
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -26,6 +27,45 @@ TEST(Allocator, CountsTensorsAndKeepsTheirBlocks) {
   EXPECT_EQ(at::empty({1 << 20}).data_ptr(), first);
   reset_allocator_peak();
   EXPECT_EQ(allocator_use().peak, allocator_use().current);
+}
+
+// Workers that are threads of one process: whose a tensor is is told by who made it, not by who lets it go.
+TEST(Allocator, CountsForEachThreadWhatItAskedFor) {
+  install_allocator(true);
+  constexpr std::int64_t kEach = (4 << 20) + 64;
+  const auto whole = allocator_use();
+  at::Tensor handed;
+  AllocatorUse first, second;
+  std::thread([&] {
+    open_allocator_account(7);
+    reset_allocator_peak();
+    const auto before = allocator_use();
+    handed = at::empty({1 << 20});
+    const auto freed = at::empty({1 << 20});
+    first = allocator_use();
+    first.current -= before.current;
+    first.peak -= before.peak;
+  }).join();
+  EXPECT_EQ(first.current, 2 * kEach);
+  EXPECT_EQ(first.peak, 2 * kEach);
+  EXPECT_EQ(allocator_use().current - whole.current, kEach) << "who has no account sees the process";
+  std::thread([&] {
+    open_allocator_account(8);
+    reset_allocator_peak();
+    const auto before = allocator_use();
+    handed.reset();
+    second = allocator_use();
+    second.current -= before.current;
+    second.peak -= before.peak;
+  }).join();
+  EXPECT_EQ(second.current, 0);
+  EXPECT_EQ(second.peak, 0);
+  EXPECT_EQ(allocator_use().current, whole.current);
+  std::thread([&] {
+    open_allocator_account(7);
+    EXPECT_EQ(allocator_use().peak, 2 * kEach) << "an account is there as long as the process";
+    EXPECT_EQ(allocator_use().current, 0);
+  }).join();
 }
 
 TEST(Allocator, ServesEverySize) {
