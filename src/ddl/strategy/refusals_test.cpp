@@ -214,17 +214,6 @@ TEST(Refusals, LevelOneBesideStagesIsPlanned) {
   EXPECT_EQ(answer({graph, 4, 64, 4, parse_spec("hybrid[pipeline=2,sharded=2,level=1]"), {}}), "it is planned");
 }
 
-TEST(Refusals, OptimizersAreNamed) {
-  const auto graph = lenet();
-  for (const auto* form : {"tensor", "hybrid[pipeline=2,tensor=2]", "hybrid[pipeline=2,sharded=2]"}) {
-    StrategyInput input{graph, 4, 64, 4, parse_spec(form), {}};
-    input.parameter_norms = true;
-    input.optimizer_word = "optimizer lamb";
-    const auto said = answer(input);
-    EXPECT_NE(said.find("got optimizer lamb, expected sgd, adam or adamw, or strategy data"), std::string::npos) << said;
-  }
-}
-
 TEST(Refusals, WhatWantsTheWholeGradientIsNamed) {
   const auto graph = lenet();
   for (const auto* form : {"parameter-server", "pipeline[schedule=pipedream]"}) {
