@@ -48,6 +48,12 @@ TEST(Tensor, OfSeveralAxesEqualsOneWorkerInFp64) {
   expect_like_one({"mlp"}, {"tensor[split=hidden/features,mesh=3x1]", "tensor[split=hidden/features,mesh=1x3]"}, {3});
 }
 
+// One dimension along two axes: parts of parts.
+TEST(Tensor, OfADimensionOnTwoAxesEqualsOneWorkerInFp64) {
+  for (const auto* model : {kTransformer, kGpt}) expect_like_one({model}, {"tensor[split=megatron/heads+sequence,mesh=2x2]", "tensor[split=hidden+vocabulary/hidden+features,mesh=2x2,recompute=always]"}, {4});
+  expect_like_one({"lenet"}, {"tensor[split=height+features/channels+features,mesh=2x2]", "tensor[split=channels/channels,mesh=2x2]"}, {4});
+}
+
 // Batch norm of split maps is that of all of them. MobileNetV2 has 52 one after the other, which is a test of rounding.
 TEST(Tensor, EqualsOneWorkerWithBatchNorm) {
   expect_like_one({"resnet18", "", 4, 2}, {"tensor", "tensor[split=height]"}, {2});
