@@ -168,11 +168,13 @@ class Writer {
   void hold(Role& role, int worker) const {
     role.holds = holds_;
     for (const auto& bucket : buckets_) role.holds.buckets += bucket.bytes;
-    role.holds.activations = passes_.later_peak;
+    // What is run again makes the outputs again, beside their gradient.
+    role.holds.activations = std::max(passes_.later_peak, recompute_ ? passes_.given + passes_.made + 2 * output_bytes_ : 0);
     // A worker that updates nothing keeps nothing for it.
     if (worker > 0) role.holds.optimizer = 0;
     if (worker > 0) return;
-    // Worker 0 has the outputs of all and what their losses keep when the first loss goes back, which makes as much twice; its own backward comes after the last has.
+    // Worker 0 has the outputs of all and what their losses keep when the first loss goes back, which makes as much twice. Its own backward comes after the last has, whose gradient is on its way.
+    role.holds.activations += output_bytes_;
     const auto kept = recompute_ ? 0 : passes_.given + passes_.made;
     role.holds.activations = std::max(role.holds.activations, kept + (2 * input_.workers + 2) * output_bytes_);
   }

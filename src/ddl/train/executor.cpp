@@ -210,6 +210,8 @@ void Executor::run_tasks(Step& step) {
       if (step.tasks[static_cast<std::size_t>(other)].layer == kNone && !is_done(step, other)) settle_moves(step);
       complete(step, other);
     }
+    // Of what was sent while it waited, too.
+    drop_sent(step);
     run(step, task);
     step.done[static_cast<std::size_t>(task)] = true;
     // Handing messages and collectives over, which may copy what is sent, is time of communication that nothing hides.

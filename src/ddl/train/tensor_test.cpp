@@ -94,7 +94,7 @@ TEST(Tensor, StepsByTheNormsOfAllPiecesTogether) {
       const auto reference = train_rank(trial, 0, 1, nullptr);
       EXPECT_EQ(reference.updates.clipped > 0, clip > 0);
       const auto forms = divides ? std::vector<std::pair<const char*, int>>{{"tensor", 3}, {"tensor[split=height]", 2}, {"tensor[split=height/channels,mesh=2x2]", 4}, {"hybrid[pipeline=2,tensor=2,micro=3]", 4},
-                                                                            {"hybrid[sharded=2,tensor=2]", 4}, {"hybrid[pipeline=2,sharded=2,data=2,micro=3]", 8}}
+                                                                            {"hybrid[sharded=2,tensor=2]", 4}, {"hybrid[pipeline=2,sharded=2,data=2,micro=1]", 8}}
                                  : std::vector<std::pair<const char*, int>>{{"tensor", 4}, {"tensor[sequence=on]", 2}, {"tensor[split=sequence/megatron,mesh=2x2]", 4}, {"hybrid[data=2,pipeline=2,tensor=2]", 8},
                                                                             {"hybrid[sharded=2,tensor=2]", 4}, {"hybrid[pipeline=2,sharded=2]", 4}};
       for (const auto& [form, ranks] : forms) {

@@ -1,7 +1,6 @@
 #include "ddl/strategy/partition/minimax.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
 #include <utility>
 
@@ -145,24 +144,30 @@ Split minimise_largest_alike(int places, int stages, const std::function<double(
   const auto latest = alike.last_ends(limit), earliest = alike.first_starts(limit);
   const auto first_end = [&](int stage) { return stage + 1 < stages ? earliest[at(stage + 1)] : places; };
   // By end, from the first that the stage may have: what the cuts before carry, and where the stage then begins.
-  std::vector<double> carried(at(latest[0] - first_end(0) + 1), 0);
+  std::vector<double> carried(at(latest[0] - first_end(0) + 1), 0), sums, of_place;
+  for (int place = 0; place < places; ++place) of_place.push_back(place == 0 ? 0 : bytes(place));
   std::vector<std::vector<int>> from(at(stages));
+  // Starts of a stage, later ones with larger sums alone: those from `front` to `back` of this memory, which is all that millions of ends cost.
+  std::vector<std::pair<int, double>> window(at(places));
   for (int stage = 1; stage < stages; ++stage) {
-    const int from_end = first_end(stage - 1), own_end = first_end(stage);
-    std::vector<double> sums;
-    std::deque<std::pair<int, double>> window;  // starts, later ones with larger sums alone
+    const int from_end = first_end(stage - 1), own_end = first_end(stage), ends = latest[at(stage)] - own_end + 1, last_start = latest[at(stage - 1)];
+    auto& own = from[at(stage)];
+    own.resize(at(ends));
+    sums.resize(at(ends));
+    std::size_t front = 0, back = 0;
     int next = from_end;
-    for (int last = own_end; last <= latest[at(stage)]; ++last) {
-      for (; next <= std::min(latest[at(stage - 1)], last - 1); ++next) {
-        const double sum = carried[at(next - from_end)] + bytes(next);
-        while (!window.empty() && window.back().second >= sum) window.pop_back();
-        window.emplace_back(next, sum);
+    for (int end = 0; end < ends; ++end) {
+      const int last = own_end + end;
+      for (; next <= std::min(last_start, last - 1); ++next) {
+        const double sum = carried[at(next - from_end)] + of_place[at(next)];
+        while (back > front && window[back - 1].second >= sum) --back;
+        window[back++] = {next, sum};
       }
-      while (!window.empty() && cost(window.front().first, last) > limit) window.pop_front();
-      sums.push_back(window.empty() ? kNever : window.front().second);
-      from[at(stage)].push_back(window.empty() ? last - 1 : window.front().first);
+      while (back > front && cost(window[front].first, last) > limit) ++front;
+      sums[at(end)] = back > front ? window[front].second : kNever;
+      own[at(end)] = back > front ? window[front].first : last - 1;
     }
-    carried = std::move(sums);
+    std::swap(carried, sums);
   }
   for (int stage = stages - 1, last = places; stage > 0; --stage) split.starts[at(stage)] = last = from[at(stage)][at(last - first_end(stage))];
   return split;
