@@ -168,8 +168,8 @@ class Writer {
   void hold(Role& role, int worker) const {
     role.holds = holds_;
     for (const auto& bucket : buckets_) role.holds.buckets += bucket.bytes;
-    // What is run again makes the outputs again, beside their gradient.
-    role.holds.activations = std::max(passes_.later_peak, recompute_ ? passes_.given + passes_.made + 2 * output_bytes_ : 0);
+    // Between the passes outputs are on their way beside the place of their gradient; what is run again makes them again beside it.
+    role.holds.activations = std::max(passes_.later_peak, passes_.given + passes_.made + 2 * output_bytes_);
     // A worker that updates nothing keeps nothing for it.
     if (worker > 0) role.holds.optimizer = 0;
     if (worker > 0) return;
