@@ -4,6 +4,7 @@
 #include <cmath>
 #include <exception>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <ATen/Parallel.h>
@@ -22,6 +23,7 @@
 #include "ddl/train/evaluate.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/failure.h"
+#include "ddl/train/host_share.h"
 #include "ddl/train/in_process.h"
 #include "ddl/train/job_network.h"
 #include "ddl/train/learning_rate.h"
@@ -30,6 +32,7 @@
 #include "ddl/train/parameter_shards.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
+#include "ddl/transport/cores.h"
 
 namespace ddl {
 namespace {
@@ -106,7 +109,14 @@ class Worker {
   std::int64_t steps_done_ = 0;
   std::int64_t static_bytes_ = 0;
   MemoryLedger memory_;
+  HostShare host_;
 };
+
+/// Of hosts alike, each with its part of the workers.
+bool shares_core(const Job& job) {
+  const auto hosts = std::set<int>(job.hosts.begin(), job.hosts.end()).size();
+  return job.workers.size() > std::max<std::size_t>(1, hosts) * static_cast<std::size_t>(available_cores());
+}
 
 std::string option_of(const Job& job, const std::string& name, const std::string& otherwise) {
   const auto found = job.strategy.options.find(name);
@@ -153,7 +163,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       optimizer_(optimizer_of(job, rank, !updates(plan_.role_of(rank)) ? std::vector<at::Tensor>{} : shards_ ? shards_->own() : network_.parameters())),
       margin_(worker_of(job, rank).emulated() ? wake_up_margin() : 0),
       costs_(worker_of(job, rank).emulated() ? emulated_costs(job, rank) : nullptr),
-      replay_(costs_ ? std::make_unique<Replay>(network_, plan_, costs_, rank, worker_of(job, rank).slow, job.precision, sleeping_clock(margin_)) : nullptr),
+      replay_(costs_ ? std::make_unique<Replay>(network_, plan_, costs_, rank, worker_of(job, rank).slow, job.precision, sleeping_clock(margin_, shares_core(job))) : nullptr),
       executor_(network_, *optimizer_, *device_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
                 {collective_of(job), option_of(job, "compress", "none"), job.seed, job.collective_timeout}, shards_.get()),
       sampler_(data.train->size(), job.batch, plan_.shares(), job.shuffle, job.seed, weights_of(*data.train)),
@@ -165,7 +175,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
     if (!costs_) return make_optimizer(job_.optimizer, std::move(parameters), {job_.momentum, job_.weight_decay});
     const auto bytes = std::max<std::int64_t>(1, bytes_of(parameters));
     const double takes = worker_of(job_, rank_).slow * costs_->update(rank_, bytes) / static_cast<double>(bytes);
-    return std::make_unique<ReplayedOptimizer>(std::move(parameters), takes, sleeping_clock(margin_));
+    return std::make_unique<ReplayedOptimizer>(std::move(parameters), takes, sleeping_clock(margin_, shares_core(job_)));
   });
   executor_.adopt(plan_);
   executor_.ends_with(last_step_ - 1);
@@ -291,6 +301,7 @@ void Worker::train() {
                 {reads ? job_.loader_threads : 0, job_.loader_prefetch, reads});
   const auto next_batch = [&] { return loader.next(); };
   bool stopped = false;
+  host_.begin();
   for (std::int64_t step = 0; step < last_step_ && !stopped; ++step) {
     StepRecord record;
     record.step = step;
@@ -437,6 +448,7 @@ void Worker::finish(bool stopped) {
                                         {"parameters_digest", job_.emulates() ? Json(nullptr) : Json(parameters_digest(plan_, rank_, graph_, network_, *device_, communicator_.get()))},
                                         {"memory_bytes", memory_json(held)},
                                         {"emulation", emulation_json()},
+                                        {"cores", host_.json()},
                                         {"accelerator", device_->describe()},
                                         {"bytes_sent", traffic.sent},
                                         {"bytes_received", traffic.received},
