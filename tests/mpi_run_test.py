@@ -49,8 +49,10 @@ def expect(holds, what, *seen):
 
 
 def traces():
-    """What a run could leave but processes, with which sockets go: files, segments, and network namespaces of makers that are gone."""
-    found = {str(path) for folder, pattern in (("/dev/shm", "*"), (tempfile.gettempdir(), "ddlbench-??????")) for path in pathlib.Path(folder).glob(pattern)}
+    """What a run could leave but processes, with which sockets go: files, segments, and network namespaces of makers that are gone. Not what others on this machine have made, and use."""
+    found = {str(path) for path in pathlib.Path("/dev/shm").glob("*") if not mpi_launchers.in_use(path.name)}
+    listening = pathlib.Path("/proc/net/unix").read_text()
+    found |= {str(path) for path in pathlib.Path(tempfile.gettempdir()).glob("ddlbench-??????") if f"{path}/socket" not in listening}
     return found | {str(path) for path in pathlib.Path("/run/netns").glob("ddlbench-*") if not pathlib.Path("/proc", path.name.split("-")[1]).exists()}
 
 
@@ -259,8 +261,10 @@ def no_hosts():
     """Why there can be no test hosts here; None where there can."""
     if os.getuid() != 0:
         return "network namespaces need root"
-    done = subprocess.run([BINARY, *PROBE, "--sizes", "1KiB", "--transport", "tcp", "--fabric", "hosts=2,bandwidth=1Gbps"], cwd=FOLDER, capture_output=True, text=True)
-    return None if done.returncode == 0 else f"no test network can be made: {done.stderr.strip()}"
+    code, out, err = run([*PROBE, "--sizes", "1KiB", "--transport", "tcp", "--fabric", "hosts=2,bandwidth=1Gbps"], {})
+    # Whatever else goes wrong is none of this machine's business.
+    expect(code == 0 or re.search(r"\[(command|fabric|namespace)\]", err), "a test network is made, or it is said why not", code, out, err)
+    return None if code == 0 else f"no test network can be made: {err.strip()}"
 
 
 class Hosts:
@@ -269,7 +273,17 @@ class Hosts:
     ADDRESSES = ["10.78.0.1", "10.78.0.2"]
 
     def __enter__(self):
-        self.names = [f"ddlbench-{os.getpid()}-0-test-{name}" for name in ("hub", "host0", "host1")]
+        # With this process and when it started, as ddlbench names its own: those of makers that are gone any other ddlbench on this machine sweeps away.
+        started = pathlib.Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[19]
+        self.names = [f"ddlbench-{os.getpid()}-{started}-test-{name}" for name in ("hub", "host0", "host1")]
+        try:
+            self.make()
+        except BaseException:
+            self.__exit__()  # half made, nobody else would
+            raise
+        return self
+
+    def make(self):
         for name in self.names:
             subprocess.run(["ip", "netns", "add", name], check=True)
             self.inside(name, "ip link set lo up")
@@ -277,7 +291,6 @@ class Hosts:
         for number, name in enumerate(self.names[1:]):
             self.inside(self.names[0], f"ip link add port{number} type veth peer name eth0 netns {name}", f"ip link set port{number} master br0 up")
             self.inside(name, f"ip addr add {self.ADDRESSES[number]}/24 dev eth0", "ip link set eth0 up")
-        return self
 
     @staticmethod
     def inside(name, *commands):
@@ -308,9 +321,13 @@ def across_hosts():
                f"Open MPI trains across {fabric} as tcp does on one host, bit for bit", record)
     record = record_of([*QUICK, "--steps", "4", "--workers", "3", "--transport", transport, "--fabric", "hosts=2", "--collective", "hierarchical"], {})
     expect(record["state"] == "ok", "three workers on two hosts, by an all-reduce that knows them", record)
-    code, out, err = run([*PROBE, "--transport", transport, "--sizes", "4MiB", "--fabric", "hosts=2,bandwidth=1Gbps"], {})
-    # One way: both ways at once Open MPI's tcp comes to half of it on such a wire.
-    rates = [8e-3 * point["bytes"] / point["one_way_us"] for point in json.loads(out)["limits"][0]["points"] if point["bytes"]] if code == 0 else []
+    for attempt in range(3):
+        code, out, err = run([*PROBE, "--transport", transport, "--sizes", "4MiB", "--fabric", "hosts=2,bandwidth=1Gbps"], {})
+        # One way: both ways at once Open MPI's tcp comes to half of it on such a wire.
+        rates = [8e-3 * point["bytes"] / point["one_way_us"] for point in json.loads(out)["limits"][0]["points"] if point["bytes"]] if code == 0 else []
+        # Cores that others use too make it slower, now and then; never faster.
+        if code != 0 or all(rate > 0.8 for rate in rates):
+            break
     expect(code == 0 and rates and all(0.8 < rate < 1.05 for rate in rates), f"probe comm of Open MPI has a wire of 1 Gbit/s: {rates}", code, err)
     code, out, err = run(["run", *QUICK, "--steps", "1", "--workers", "2", "--transport", "mpi[implementation=mpich]", "--fabric", "hosts=2", "--store", "none"], {})
     expect(code == 6 and "expected mpi[implementation=openmpi]" in err, "another MPI is refused there", code, err)

@@ -99,7 +99,6 @@ Plan hybrid(const StrategyInput& input) {
   if (input.workers == 1) return alone(input);
   if (mesh_of_replicas && sizes.sharded > 1) return sharded_plan(input, sizes.sharded);
   require_level(input.spec, sizes);
-  require_whole_norms(input, sizes.sharded);
   if (const auto balance = input.spec.options.find("balance"); balance != input.spec.options.end() && balance->second.starts_with("pipedream"))
     throw Error(Code::invalid_argument, fmt::format("[hybrid] the mesh says how many stages there are, and replicas of each; got balance={}, expected time, flops, count or memory",
                                                     balance->second));
@@ -121,7 +120,6 @@ Plan hybrid(const StrategyInput& input) {
                                                         input.spec.options.at(word), word));
     return pipeline_plan(input, form(input));
   }
-  require_whole_norms(input, sizes.tensor);
   const auto axes = split_by_options(input, sizes.parts, "tensor");
   const auto part = split_graph(input.graph, axes, 0);
   const auto of = of_part(input, part);

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "ddl/core/numbers.h"
 #include "ddl/core/options.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/in_process.h"
+#include "ddl/strategy/pass_memory.h"
 #include "ddl/strategy/stages.h"
 #include "ddl/strategy/tasks.h"
 
@@ -41,10 +43,11 @@ class Writer {
     samples_ = (input.batch + plan_.micro_batches - 1) / plan_.micro_batches;
     flops_ = static_cast<double>(input.graph.flops() * samples_);
     input_bytes_ = samples_ * input_bytes(input);
+    holds_ = holdings(input);
+    holds_.gradients = 0;
+    const auto all = first_numbers(static_cast<int>(input.graph.parameter_specs().size()));
     // What is run again is the whole network at once: at its peak as much is there as without.
-    auto whole = input;
-    whole.recompute = false;
-    holds_ = in_buckets(whole, holdings(whole));
+    passes_ = NetworkMemory(input).passes({plan_.stages[0]}, samples_, {all.begin(), all.end()}, false);
     for (const auto& crossing : crossings(input.graph, plan_.stages)) output_bytes_ += bytes_of(input.graph, crossing, samples_, input.element_bytes);
   }
 
@@ -165,11 +168,15 @@ class Writer {
   void hold(Role& role, int worker) const {
     role.holds = holds_;
     for (const auto& bucket : buckets_) role.holds.buckets += bucket.bytes;
-    // A worker that updates nothing keeps nothing for it; worker 0 has the outputs of all, and their gradients.
-    if (worker > 0)
-      role.holds.optimizer = 0;
-    else
-      role.holds.activations += 2 * output_bytes_ * input_.workers;
+    // Between the passes outputs are on their way beside the place of their gradient; what is run again makes them again beside it.
+    role.holds.activations = std::max(passes_.later_peak, passes_.given + passes_.made + 2 * output_bytes_);
+    // A worker that updates nothing keeps nothing for it.
+    if (worker > 0) role.holds.optimizer = 0;
+    if (worker > 0) return;
+    // Worker 0 has the outputs of all and what their losses keep when the first loss goes back, which makes as much twice. Its own backward comes after the last has, whose gradient is on its way.
+    role.holds.activations += output_bytes_;
+    const auto kept = recompute_ ? 0 : passes_.given + passes_.made;
+    role.holds.activations = std::max(role.holds.activations, kept + (2 * input_.workers + 2) * output_bytes_);
   }
 
   const StrategyInput& input_;
@@ -179,6 +186,7 @@ class Writer {
   std::int64_t input_bytes_ = 0, output_bytes_ = 0;
   double flops_ = 0;  ///< of a forward
   Holdings holds_;
+  PassMemory passes_;  ///< of a replica: the loss is worker 0's
   Plan plan_;
 };
 

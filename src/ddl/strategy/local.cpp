@@ -184,6 +184,8 @@ Plan local_sgd(const StrategyInput& input) {
   } else {
     averaging.all(items);
   }
+  // A worker's own gradients are gathered in the memory that parameters travel in.
+  role.holds = in_buckets(input, role.holds);
   number_meetings(plan);
   return plan;
 }

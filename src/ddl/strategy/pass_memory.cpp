@@ -18,9 +18,9 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 /// One stage. Values are called by the layers that made their memory.
 class Walk {
  public:
-  Walk(const NetworkMemory& network, const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket)
+  Walk(const NetworkMemory& network, const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket, bool loss)
       : network_(network), input_(network.input_), layers_(input_.graph.layers), segments_(segments), samples_(samples), in_bucket_(in_bucket),
-        has_loss_(segments.back().last == static_cast<int>(layers_.size())) {
+        has_loss_(loss && segments.back().last == static_cast<int>(layers_.size())) {
     for (const auto& segment : segments_) find_kept(segment);
     for (const auto& [value, until] : kept_until_) freed_[until] += bytes(value);
   }
@@ -157,8 +157,8 @@ std::int64_t NetworkMemory::bytes(int layer, std::int64_t samples) const {
   return elements_of(of.shape) * (is_per_batch(of) ? 1 : samples) * input_.element_bytes;
 }
 
-PassMemory NetworkMemory::passes(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket) const {
-  return Walk(*this, segments, samples, in_bucket).result();
+PassMemory NetworkMemory::passes(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket, bool loss) const {
+  return Walk(*this, segments, samples, in_bucket, loss).result();
 }
 
 PassMemory NetworkMemory::passes_in_segments(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket) const {

@@ -28,8 +28,8 @@ class NetworkMemory {
   explicit NetworkMemory(const StrategyInput& input);
 
   /// `segments`: ascending layers that one worker takes one after the other, each with a graph of autograd of its own. `samples`: of the micro-batch.
-  /// `in_bucket`: parameters whose gradients are taken out as soon as they are there.
-  PassMemory passes(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket) const;
+  /// `in_bucket`: parameters whose gradients are taken out as soon as they are there. `loss`: computed by the same worker, where the last layer is among them.
+  PassMemory passes(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket, bool loss = true) const;
 
   /// The same of a whole network whose segments but the last are run again in backward (nn/recompute_cuts.h): each keeps what it was given alone until its own backward, and
   /// has then what it would have kept, and what it makes for later ones, once more.

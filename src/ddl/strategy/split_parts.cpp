@@ -112,12 +112,6 @@ std::vector<SplitAxis> split_by_options(const StrategyInput& input, const std::v
   return axes;
 }
 
-void require_whole_norms(const StrategyInput& input, int parts) {
-  if (parts > 1 && input.parameter_norms)
-    throw Error(Code::unsupported, fmt::format("[{}] unsupported: an optimizer that reads norms of whole parameters, which are in pieces on {} workers; got {}, expected sgd, adam or "
-                                               "adamw, or strategy data, pipeline or sharded with it", input.spec.name, parts, input.optimizer_word));
-}
-
 std::string split_words(const std::vector<SplitAxis>& axes) {
   std::vector<SplitOptions> options;
   for (const auto& axis : axes) options.push_back(axis.options);

@@ -20,8 +20,6 @@ int product(const std::vector<int>& sizes);
 std::vector<int> mesh_option(const Spec& spec, const std::string& option);
 /// "1x6, 2x3, 3x2, 6x1": all meshes of so many axes for so many workers; the first of them where there are many.
 std::string meshes_for(int workers, std::size_t axes);
-/// Errors: unsupported for an optimizer that reads norms of whole parameters, where each is over `parts` workers.
-void require_whole_norms(const StrategyInput& input, int parts);
 
 /// Plan::split of these axes, and the axes of a plan.
 std::string split_words(const std::vector<SplitAxis>& axes);

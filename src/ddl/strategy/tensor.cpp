@@ -34,15 +34,13 @@ std::vector<int> sizes_of(const StrategyInput& input) {
 
 /// Every layer over all workers, who see the same samples.
 /// Options: split=megatron|channels|height|…|A+B, sequence=off|on, recompute=never|always; split=…/… of several axes, which mesh=2x3 says the sizes of.
-/// Errors: invalid_argument for a mesh that does not match the workers, where heads or groups do not divide, or the network has none of an axis's dimensions, with what would do; unsupported for
-/// optimizers that read norms of whole parameters, of which a worker has pieces.
+/// Errors: invalid_argument for a mesh that does not match the workers, where heads or groups do not divide, or the network has none of an axis's dimensions, with what would do.
 /// Source: Shoeybi et al., Megatron-LM, 2019; Korthikanti et al. 2022; Shazeer et al., Mesh-TensorFlow, NeurIPS 2018.
 Plan tensor_parallel(const StrategyInput& input) {
   require_own_options(input.spec, {"split", "sequence", "recompute", "mesh"});
   const auto axes = split_by_options(input, sizes_of(input), "mesh");
   const auto recompute = recompute_option(input, {"never", "always"});
   if (input.workers == 1) return alone(input);
-  require_whole_norms(input, input.workers);
   const auto part = split_graph(input.graph, axes, 0);
   Pipeline form;
   form.micro_batches = input.micro_batches;

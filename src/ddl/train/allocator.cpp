@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -23,22 +22,15 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kHugeBlock = std::size_t{4} << 20;
 constexpr unsigned kSmallestBits = 9;  // 512 bytes and less are one class
 
-constexpr std::size_t kSlab = std::size_t{8} << 20;
-constexpr std::size_t kSmallBlock = std::size_t{32} << 10;  ///< those under it lie together anyhow
-
-/// Memory of huge pages that blocks are cut from, one behind the other: most weights and values have less than a huge page's bytes, and a product of matrices goes through many pages at a time.
-struct Slab {
-  std::byte* memory = nullptr;
-  std::size_t used = 0;
-  std::size_t in_use = 0;  ///< blocks that somebody has
-};
-
 /// Lies in front of every block, and fills one cache line so that the data behind it stays aligned.
 struct alignas(kAlignment) Header {
   std::size_t size = 0;  ///< of the whole block
   std::uint32_t size_class = 0;
-  Slab* slab = nullptr;  ///< that it was cut from; null: it is a block of its own
+  std::uint32_t account = 0;  ///< of whoever asked for it; 0: nobody's
 };
+
+/// Of the calling thread.
+thread_local std::uint32_t own_account = 0;
 
 /// Eight classes per doubling of what is asked for: at most an eighth of a block is waste, and of a power of two, as most values are, nothing. The
 /// header comes on top: within the class it would make each such block an eighth larger.
@@ -69,13 +61,18 @@ class CountingAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, std::size_t count) const override { std::memcpy(to, from, count); }
 
+  void open(std::uint32_t account) {
+    const std::lock_guard lock(mutex_);
+    if (accounts_.size() <= account) accounts_.resize(account + 1);
+  }
   AllocatorUse use() {
     const std::lock_guard lock(mutex_);
-    return use_;
+    return accounts_[own_account];
   }
   void reset_peak() {
     const std::lock_guard lock(mutex_);
-    use_.peak = use_.current;
+    auto& own = accounts_[own_account];
+    own.peak = own.current;
   }
 
  private:
@@ -89,16 +86,10 @@ class CountingAllocator final : public c10::Allocator {
       if (number < free_.size() && !free_[number].empty()) {
         auto* header = free_[number].back();
         free_[number].pop_back();
-        if (header->slab != nullptr) ++header->slab->in_use;
-        count(size);
+        header->account = own_account;
+        count(*header);
         return header;
       }
-      if (cache_ && size >= kSmallBlock && size < kHugeBlock)
-        if (auto* const header = cut(size); header != nullptr) {
-          count(size);
-          header->size_class = number;
-          return header;
-        }
     }
     const bool huge = cache_ && size >= kHugeBlock;
     const std::size_t alignment = huge ? kHugePage : kAlignment;
@@ -110,59 +101,40 @@ class CountingAllocator final : public c10::Allocator {
     }
     if (block == nullptr) {
       const std::lock_guard lock(mutex_);
-      use_.refused = static_cast<std::int64_t>(size);
+      accounts_[0].refused = accounts_[own_account].refused = static_cast<std::int64_t>(size);
       throw std::bad_alloc();
     }
-    {
-      const std::lock_guard lock(mutex_);
-      count(size);
-    }
     if (huge) ::madvise(block, size, MADV_HUGEPAGE);  // advice: refusal costs speed only
-    return new (block) Header{size, number};
-  }
-
-  /// A block of the newest slab, or of a new one; null where there is no memory. Under the lock.
-  Header* cut(std::size_t size) {
-    if (slabs_.empty() || slabs_.back()->used + size > kSlab) {
-      auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kHugePage, kSlab));
-      if (memory == nullptr) return nullptr;
-      ::madvise(memory, kSlab, MADV_HUGEPAGE);
-      slabs_.push_back(std::make_unique<Slab>(Slab{memory}));
-    }
-    auto* const slab = slabs_.back().get();
-    auto* const header = new (slab->memory + slab->used) Header{size, 0, slab};
-    slab->used += size;
-    ++slab->in_use;
+    auto* const header = new (block) Header{size, number, own_account};
+    const std::lock_guard lock(mutex_);
+    count(*header);
     return header;
   }
 
   /// Under the lock.
-  void count(std::size_t size) {
-    use_.current += static_cast<std::int64_t>(size);
-    use_.peak = std::max(use_.peak, use_.current);
+  void count(const Header& taken) {
+    add(accounts_[0], taken.size);
+    if (taken.account != 0) add(accounts_[taken.account], taken.size);
+  }
+  static void add(AllocatorUse& use, std::size_t size) {
+    use.current += static_cast<std::int64_t>(size);
+    use.peak = std::max(use.peak, use.current);
   }
 
   void drop_cache() {
     const std::lock_guard lock(mutex_);
-    for (auto& blocks : free_)
-      std::erase_if(blocks, [](Header* header) {
-        if (header->slab != nullptr) return header->slab->in_use == 0;
-        std::free(header);
-        return true;
-      });
-    std::erase_if(slabs_, [](const std::unique_ptr<Slab>& slab) {
-      if (slab->in_use > 0) return false;
-      std::free(slab->memory);
-      return true;
-    });
+    for (auto& blocks : free_) {
+      for (auto* header : blocks) std::free(header);
+      blocks.clear();
+    }
   }
 
   void give_back(Header* header) {
     {
       const std::lock_guard lock(mutex_);
-      use_.current -= static_cast<std::int64_t>(header->size);
-      if (header->slab != nullptr) --header->slab->in_use;
-      if (cache_ || header->slab != nullptr) {
+      accounts_[0].current -= static_cast<std::int64_t>(header->size);
+      if (header->account != 0) accounts_[header->account].current -= static_cast<std::int64_t>(header->size);
+      if (cache_) {
         if (free_.size() <= header->size_class) free_.resize(header->size_class + 1);
         free_[header->size_class].push_back(header);
         return;
@@ -173,9 +145,8 @@ class CountingAllocator final : public c10::Allocator {
 
   std::mutex mutex_;
   bool cache_ = false;
-  AllocatorUse use_;
+  std::vector<AllocatorUse> accounts_ = std::vector<AllocatorUse>(1);  ///< the first is the process's
   std::vector<std::vector<Header*>> free_;
-  std::vector<std::unique_ptr<Slab>> slabs_;
 };
 
 /// LibTorch holds a plain pointer to it until the process ends, and frees tensors in static destructors.
@@ -197,6 +168,11 @@ void install_allocator(bool cache) {
   allocator().use_cache(cache);
   constexpr std::uint8_t kPriority = 1;  // above the standard allocator's 0
   c10::SetCPUAllocator(&allocator(), kPriority);
+}
+
+void open_allocator_account(int account) {
+  allocator().open(static_cast<std::uint32_t>(account));
+  own_account = static_cast<std::uint32_t>(account);
 }
 
 AllocatorUse allocator_use() { return allocator().use(); }

@@ -71,6 +71,7 @@ void Executor::adopt(Plan plan) {
   if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_, replay_);
   if (!channels_) channels_ = std::make_unique<Channels>(plan_, worker_, communicator_);
   adopt_buckets();
+  adopt_norms();
   if (plan_.asynchronous() && !asynchronous_) asynchronous_ = std::make_unique<Asynchronous>(plan_, worker_, network_, optimizer_);
   adopt_serving();
 }
@@ -89,12 +90,15 @@ void Executor::adopt_buckets() {
   bucketed_.clear();
   unbucketed_.clear();
   owned_.clear();
+  first_piece_.clear();
   among_bucketed_.clear();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (in_bucket[i]) among_bucketed_[numbers[i]] = bucketed_.size();
     (in_bucket[i] ? bucketed_ : unbucketed_).push_back(i);
     // The first parts that have a piece have it for all, and each shard a part of its own of everything.
-    const int own_place = plan_.mesh.coordinate("sharded", worker_) * plan_.parts() + first_with(axes, specs[static_cast<std::size_t>(numbers[i])], plan_.part_of(worker_));
+    const int first_part = first_with(axes, specs[static_cast<std::size_t>(numbers[i])], plan_.part_of(worker_));
+    first_piece_.push_back(first_part == plan_.part_of(worker_));
+    const int own_place = plan_.mesh.coordinate("sharded", worker_) * plan_.parts() + first_part;
     if (holders[static_cast<std::size_t>(numbers[i])] + own_place == worker_) owned_.push_back(i);
   }
   if (own.buckets.empty()) return;
@@ -206,6 +210,8 @@ void Executor::run_tasks(Step& step) {
       if (step.tasks[static_cast<std::size_t>(other)].layer == kNone && !is_done(step, other)) settle_moves(step);
       complete(step, other);
     }
+    // Of what was sent while it waited, too.
+    drop_sent(step);
     run(step, task);
     step.done[static_cast<std::size_t>(task)] = true;
     // Handing messages and collectives over, which may copy what is sent, is time of communication that nothing hides.

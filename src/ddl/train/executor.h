@@ -173,7 +173,11 @@ class Executor {
   void begin_shards(Step& step);
   bool make_room(Step& step, int bucket);
   void start_sharded(Step& step, int number);
+  void adopt_norms();
+  at::Tensor gradient_of(std::size_t parameter);
   void start_norms(Step& step, int number);
+  void add_norms(const Task& task);
+  void apply(const Step& step, const std::vector<std::size_t>& parameters, const std::vector<at::Tensor>& gradients);
   void update_shard(Step& step, const Task& task);
   void start_mean(Step& step, int number);
   void start_exchange(Step& step, int number);
@@ -249,7 +253,9 @@ class Executor {
   std::unique_ptr<Asynchronous> asynchronous_;
   ParameterShards* shards_;
   std::unique_ptr<GradientShards> gradient_shards_;
-  NormsOfParts* part_norms_ = nullptr;  ///< the optimizer, if it reads norms of whole parameters
+  // Of whole parameters' norms, where a worker has pieces of them (executor_norms.cpp).
+  NormsOfParts* part_norms_ = nullptr;  ///< the optimizer, if it reads such
+  std::vector<bool> first_piece_;       ///< by the network's parameters: no part before this worker's has the same piece
   std::vector<double> norms_;           ///< by parameter two, of all workers once they are exchanged
   Trace trace_;
   // Of replicas that train alone (executor_average.cpp).

@@ -41,6 +41,25 @@ void Executor::find_due(Step& step) {
   find();
 }
 
+namespace {
+
+/// Sum of squares of a vector, or of what it differs from another by: a piece at a time, since the difference, and its elements in fp64, take memory.
+at::Tensor squares(const at::Tensor& dense, const at::Tensor& from = {}) {
+  constexpr std::int64_t kPiece = std::int64_t{1} << 18;
+  const auto all = dense.numel();
+  const auto flat = [all](const at::Tensor& tensor) { return tensor.as_strided({all}, {1}); };
+  auto sum = at::zeros({}, dense.options().dtype(at::kDouble));
+  for (std::int64_t begin = 0; begin < all; begin += kPiece) {
+    const auto size = std::min(kPiece, all - begin);
+    auto piece = flat(dense).narrow(0, begin, size);
+    if (from.defined()) piece = piece - flat(from).narrow(0, begin, size);
+    sum += at::linalg_vector_norm(piece, 2, {}, false, at::kDouble).square();
+  }
+  return sum;
+}
+
+}  // namespace
+
 at::Tensor Executor::held(const Task& task, int parameter) const {
   const auto i = bucketed_[among_bucketed_.at(parameter)];
   return task.cargo == Cargo::state ? optimizer_.kept(task.tensor, i) : network_.parameters()[i].detach();
@@ -128,7 +147,7 @@ void Executor::average(Step& step, int number) {
     if (of_all) {
       const auto& mean = buckets_->gradient(static_cast<int>(among_bucketed_.at(parameter)));
       if (task.cargo == Cargo::parameters) {
-        const auto apart = at::linalg_vector_norm(own - mean, 2, {}, false, at::kDouble).square(), size = at::linalg_vector_norm(mean, 2, {}, false, at::kDouble).square();
+        const auto apart = squares(own, mean), size = squares(mean);
         step.apart = step.apart.defined() ? step.apart + apart : apart;
         step.size = step.size.defined() ? step.size + size : size;
       }

@@ -55,6 +55,8 @@ void Executor::start(Step& step, int number) {
     start_serving(step, number);
   else if (task.cargo == Cargo::control)
     asynchronous_ ? start_late_control(step, number) : start_control(step, number);
+  else if (task.cargo == Cargo::norms)
+    start_norms(step, number);
   else if (gradient_shards_ && task.layer == kNone && !is_transfer(task))
     start_sharded(step, number);
   else if (task.cargo == Cargo::inputs)
@@ -199,6 +201,7 @@ void Executor::arrive(Step& step, int number) {
     step.moves.erase(move);
   }
   if (task.kind != TaskKind::collective) return;
+  if (task.cargo == Cargo::norms) return add_norms(task);
   if (gradient_shards_ && task.cargo == Cargo::gradients) {
     if (task.goal == Goal::reduce_scatter) gradient_shards_->take_reduced(task.bucket);
     return;

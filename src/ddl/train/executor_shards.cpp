@@ -11,8 +11,6 @@ namespace ddl {
 void Executor::adopt_shards() {
   if (gradient_shards_) throw Error(Code::unsupported, "[executor] unsupported: parts are cut once; got a second plan");
   gradient_shards_ = std::make_unique<GradientShards>(network_.parameters(), shards_->layouts(), communicator_->transport(), replay_);
-  part_norms_ = dynamic_cast<NormsOfParts*>(&optimizer_);
-  norms_.assign(2 * network_.parameters().size(), 0);
 }
 
 /// Waits until the bucket's memory was reduced, if that has begun: the last of its reductions that were started.
@@ -57,29 +55,7 @@ void Executor::start_sharded(Step& step, int number) {
     handles.push_back(group.all_reduce(buffer_of(own), ReduceOp::sum, exchange_.collective));
     return;
   }
-  if (task.cargo == Cargo::gradients) {
-    handles.push_back(group.start(what, gradient_shards_->buffer(task.bucket)));
-    return;
-  }
-  start_norms(step, number);
-}
-
-/// The first half of the update of all parts.
-void Executor::start_norms(Step& step, int number) {
-  const auto& task = step.tasks[static_cast<std::size_t>(number)];
-  for (const int other : task.after) complete(step, other);
-  if (!step.judged) judge_gradient(step);
-  std::fill(norms_.begin(), norms_.end(), 0);
-  if (!step.skipped && replay_ == nullptr)
-    for (const auto& layout : shards_->layouts())
-      for (const auto& each : layout.parameters)
-        if (each.own.size() > 0) {
-          const auto squares = part_norms_->measure(each.number, gradient_shards_->gradient(each.number), step.gradient_scale);
-          norms_[2 * each.number] = squares.parameter;
-          norms_[2 * each.number + 1] = squares.step;
-        }
-  step.handles[static_cast<std::size_t>(number)].push_back(
-      channels_->of_collective(task).all_reduce({reinterpret_cast<std::byte*>(norms_.data()), norms_.size(), ElementType::fp64}, ReduceOp::sum));
+  handles.push_back(group.start(what, gradient_shards_->buffer(task.bucket)));
 }
 
 void Executor::update_shard(Step& step, const Task& task) {
@@ -91,9 +67,7 @@ void Executor::update_shard(Step& step, const Task& task) {
     numbers.push_back(each.number);
     gradients.push_back(gradient_shards_->gradient(each.number));
   }
-  if (part_norms_ == nullptr) return optimizer_.update(numbers, gradients, step.learning_rate, step.gradient_scale);
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    part_norms_->apply_measured(numbers[i], gradients[i], step.learning_rate, step.gradient_scale, {norms_[2 * numbers[i]], norms_[2 * numbers[i] + 1]});
+  apply(step, numbers, gradients);
 }
 
 }  // namespace ddl

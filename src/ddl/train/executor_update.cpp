@@ -75,17 +75,14 @@ void Executor::update(Step& step, const Task& task) {
       numbers.push_back(bucketed_[b]);
       gradients.push_back(buckets_->gradient(static_cast<int>(b)));
     }
-    optimizer_.update(numbers, gradients, step.learning_rate, step.gradient_scale);
-    return;
+    return apply(step, numbers, gradients);
   }
   for (const auto i : unbucketed_) {
-    auto& gradient = network_.parameters()[i].mutable_grad();
-    // Of one that nothing of this step depends on: what several workers would have in its bucket, so that all train alike.
-    if (!gradient.defined()) gradient = at::zeros_like(network_.parameters()[i]);
     numbers.push_back(i);
-    gradients.push_back(std::exchange(gradient, at::Tensor()));
+    gradients.push_back(gradient_of(i));
+    network_.parameters()[i].mutable_grad().reset();
   }
-  if (!step.skipped) optimizer_.update(numbers, gradients, step.learning_rate, step.gradient_scale);
+  if (!step.skipped) apply(step, numbers, gradients);
 }
 
 /// For as long as an optimizer's pass over what the task updates takes; parameters stay as they are.

@@ -8,17 +8,16 @@
 namespace ddl {
 
 void MemoryLedger::reset_peaks() {
-  if (!counts_) return;
   reset_allocator_peak();
+  if (!counts_) return;
   reset_peak_resident();
   if (!device_.is_host()) device_.reset_peak();
 }
 
 void MemoryLedger::note(Peaks& into) {
-  if (!counts_) return;
   into.host = std::max(into.host, allocator_use().peak);
-  into.resident = std::max(into.resident, kernel_memory().peak_resident);
-  if (!device_.is_host()) into.device = std::max(into.device, device_.memory().peak);
+  if (counts_) into.resident = std::max(into.resident, kernel_memory().peak_resident);
+  if (counts_ && !device_.is_host()) into.device = std::max(into.device, device_.memory().peak);
   reset_peaks();
 }
 
@@ -26,7 +25,7 @@ Json MemoryLedger::json(const Holdings& holds, std::int64_t held) const {
   const auto kernel = kernel_memory();
   const auto evaluation = tensors(evaluation_);
   auto json = to_json(holds);
-  json.update(Json{{"allocator_peak", counts_ ? Json(std::max(training_.host, allocator_use().peak)) : Json(nullptr)},
+  json.update(Json{{"allocator_peak", std::max(training_.host, allocator_use().peak)},
                    {"device_peak", device_.is_host() || !counts_ ? Json(nullptr) : Json(held)},
                    {"evaluation_peak", evaluation > 0 ? Json(evaluation) : Json(nullptr)},
                    {"kernel_peak", std::max(training_.resident, kernel.peak_resident)},

@@ -10,15 +10,15 @@ namespace ddl {
 
 /// The most memory that one worker held, by the stretches of its life: LibTorch's allocator on the host, the device where that is
 /// another, and the kernel's count. Bytes.
-/// Threads: one, the worker's. There is one in a process that counts: what it resets is the process's.
+/// Threads: one, the worker's. Of several in a process each has an allocator's account of its own (allocator.h), and one counts what is the process's: the kernel's and the device's.
 class MemoryLedger {
  public:
-  /// `device` must outlive it. `counts`: false of all but one of a process's workers: theirs says who holds what alone.
+  /// `device` must outlive it. `counts`: what is the process's; false of all but one of its workers.
   explicit MemoryLedger(Device& device, bool counts = true) : device_(device), counts_(counts) {}
 
   /// From now on.
   void reset_peaks();
-  /// What passed since the last call of any of these was training, or was an evaluation.
+  /// What passed since the last call of any of these was training, or was between epochs: parameters gathered and digested, the test set evaluated.
   void note_training() { note(training_); }
   void note_evaluation() { note(evaluation_); }
   /// By tensors of the device, in what was noted as training.

@@ -48,6 +48,12 @@ TEST(Tensor, OfSeveralAxesEqualsOneWorkerInFp64) {
   expect_like_one({"mlp"}, {"tensor[split=hidden/features,mesh=3x1]", "tensor[split=hidden/features,mesh=1x3]"}, {3});
 }
 
+// One dimension along two axes: parts of parts.
+TEST(Tensor, OfADimensionOnTwoAxesEqualsOneWorkerInFp64) {
+  for (const auto* model : {kTransformer, kGpt}) expect_like_one({model}, {"tensor[split=megatron/heads+sequence,mesh=2x2]", "tensor[split=hidden+vocabulary/hidden+features,mesh=2x2,recompute=always]"}, {4});
+  expect_like_one({"lenet"}, {"tensor[split=height+features/channels+features,mesh=2x2]", "tensor[split=channels/channels,mesh=2x2]"}, {4});
+}
+
 // Batch norm of split maps is that of all of them. MobileNetV2 has 52 one after the other, which is a test of rounding.
 TEST(Tensor, EqualsOneWorkerWithBatchNorm) {
   expect_like_one({"resnet18", "", 4, 2}, {"tensor", "tensor[split=height]"}, {2});
@@ -74,6 +80,31 @@ TEST(Tensor, ClipsByTheNormOfAllPiecesTogether) {
     expect_equal(outcomes, reference, form);
     for (const auto& outcome : outcomes) EXPECT_EQ(outcome.updates.clipped, reference.updates.clipped) << form;
   }
+}
+
+// LARS and LAMB step by norms of whole parameters, of which each worker has a piece, or the same piece as another, or a part of a piece.
+TEST(Tensor, StepsByTheNormsOfAllPiecesTogether) {
+  // As in sharded_test.cpp: where gradients are nothing but rounding LAMB makes steps of full size of it.
+  for (const auto* optimizer : {"lars", "lars[vectors=on]", "lamb"})
+    for (const double clip : {0.0, 0.05}) {
+      const bool divides = std::string_view(optimizer) == "lamb";
+      Trial trial{divides ? "lenet" : kGpt};
+      trial.optimizer = optimizer;
+      trial.clip = clip;
+      const auto reference = train_rank(trial, 0, 1, nullptr);
+      EXPECT_EQ(reference.updates.clipped > 0, clip > 0);
+      const auto forms = divides ? std::vector<std::pair<const char*, int>>{{"tensor", 3}, {"tensor[split=height]", 2}, {"tensor[split=height/channels,mesh=2x2]", 4}, {"hybrid[pipeline=2,tensor=2,micro=3]", 4},
+                                                                            {"hybrid[sharded=2,tensor=2]", 4}, {"hybrid[pipeline=2,sharded=2,data=2,micro=1]", 8}}
+                                 : std::vector<std::pair<const char*, int>>{{"tensor", 4}, {"tensor[sequence=on]", 2}, {"tensor[split=sequence/megatron,mesh=2x2]", 4}, {"hybrid[data=2,pipeline=2,tensor=2]", 8},
+                                                                            {"hybrid[sharded=2,tensor=2]", 4}, {"hybrid[pipeline=2,sharded=2]", 4}};
+      for (const auto& [form, ranks] : forms) {
+        trial.strategy = form;
+        const auto outcomes = train(trial, ranks);
+        const auto what = fmt::format("{} {} {}", optimizer, form, clip);
+        expect_equal(outcomes, reference, what, divides ? 1e-7 : 1e-12);
+        for (const auto& outcome : outcomes) EXPECT_EQ(outcome.updates.clipped, reference.updates.clipped) << what;
+      }
+    }
 }
 
 TEST(Tensor, RepeatsBitByBit) {
@@ -143,6 +174,14 @@ TEST(Hybrid, TiedPiecesStayTied) {
   for (const auto* form : {"hybrid[pipeline=2,tensor=2x2,split=vocabulary/sequence,micro=2]", "hybrid[pipeline=2,tensor=2x2,split=sequence/features,micro=2]"}) {
     trial.strategy = form;
     whole(train(trial, 8), form);
+  }
+  // Each stage adds up the norms of its own copy, in the same order.
+  for (const auto* optimizer : {"lars", "lamb"}) {
+    trial.optimizer = optimizer;
+    trial.strategy = "hybrid[pipeline=2,tensor=4,micro=2]";
+    whole(train(trial, 8), optimizer);
+    trial.strategy = "hybrid[pipeline=2,tensor=2,sharded=2,micro=2]";
+    whole(train(trial, 8), optimizer);
   }
 }
 

@@ -260,7 +260,6 @@ bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated)
                                     tell_phase("evaluating", done, of);
                                   },
                                   evaluation_batch(graph_, element_bytes(job_.precision), largest_pass(job_, plan_))});
-    memory_.note_evaluation();
     stopped = !result.complete;
     if (result.complete && !std::isfinite(result.loss))
       throw Error(Code::invalid_argument, fmt::format("[worker] loss is not finite on the test set after step {}; got {}", step, result.loss));
@@ -288,7 +287,7 @@ void Worker::train() {
                                          {"connected_ns", now()},
                                          {"steps", last_step_},
                                          {"steps_per_epoch", per_epoch}}.dump());
-  if (plan_.in_process && communicator_) {
+  if (plan_.in_process && communicator_ && !device_->is_host()) {
     // What all of the process's workers hold from now on, which is told with rank 0.
     communicator_->barrier().wait();
     static_bytes_ = device_->memory().current;
@@ -325,6 +324,8 @@ void Worker::train() {
     const bool pauses = epoch_over || step + 1 == last_step_ || stopped;
     if (pauses) stopped = some_stop(stopped);
     if (pauses) stopped |= finish_epoch(step / per_epoch, step, job_.evaluate && !stopped);
+    // Evaluated or not: what was whole for the digest, and is gone only now, is none of a step's.
+    if (pauses && !job_.emulates()) memory_.note_evaluation();
   }
   finish(stopped);
 }
@@ -397,8 +398,8 @@ std::int64_t Worker::gradient_bytes() {
 Holdings Worker::holdings(std::int64_t held, std::int64_t gradients) {
   // Parts of gradients were there from the beginning.
   const auto fresh = shards_ ? 0 : gradients;
-  // Whose activations they are cannot be told within a process.
-  if (plan_.in_process && rank_ > 0) held = 0;
+  // Whose activations they are cannot be told of a device that a process's workers share.
+  if (plan_.in_process && !device_->is_host() && rank_ > 0) held = 0;
   const auto served = executor_.served();
   const auto parameters = (shards_ ? shards_->bytes() : bytes_of(network_.parameters())) + bytes_of(network_.frozen()) + bytes_of(network_.buffers());
   return {parameters + served.parameters, gradients, optimizer_->state_bytes() + served.optimizer,
@@ -475,6 +476,7 @@ int run_worker(const Job& job, int rank, const DatasetPair& data, Control& contr
   try {
     at::set_num_threads(job.workers.at(static_cast<std::size_t>(rank)).threads);
     install_allocator(kernels(job) == Kernels::fast);
+    if (is_in_process(job)) open_allocator_account(rank + 1);
     worker.emplace(job, rank, data, control);
     worker->train();
     return 0;

@@ -59,16 +59,6 @@ SplitOptions of_axis(const std::string& words) {
   return by_names(words);
 }
 
-/// Of a tensor that two axes both split along one dimension each part would have a part of a part.
-void require_apart(const Spec& spec, const std::vector<SplitOptions>& axes, const std::string& words) {
-  for (std::size_t b = 1; b < axes.size(); ++b)
-    for (std::size_t a = 0; a < b; ++a)
-      for (const auto dimension : axes[a].dimensions)
-        if (axes[b].splits(dimension))
-          throw Error(Code::invalid_argument, fmt::format("[{}] a dimension is split along one axis; got split={} with {} on axes {} and {}, which are {}, expected it on one of them", spec.name,
-                                                          words, name(dimension), a + 1, b + 1, words_of(axes)));
-}
-
 }  // namespace
 
 std::vector<SplitOptions> split_options(const Spec& spec) {
@@ -84,7 +74,6 @@ std::vector<SplitOptions> split_options(const Spec& spec) {
     throw Error(Code::invalid_argument, fmt::format("[{}] sequence=on is of a split along one axis; got sequence=on with split={}, expected sequence among the dimensions of one of the {} axes",
                                                     spec.name, words, axes.size()));
   if (sequence && !axes[0].splits(Dimension::sequence)) axes[0].dimensions.push_back(Dimension::sequence);
-  require_apart(spec, axes, words);
   return axes;
 }
 

@@ -40,7 +40,7 @@ struct SplitOptions {
 ///   split=channels          channels+features+hidden+vocabulary: every convolution and linear layer
 ///   split=A+B…              dimensions by their names
 ///   sequence=on|off         and sequence, too: Megatron's sequence parallelism (Korthikanti et al. 2022); off unless told
-///   split=…/…               those of each axis of a mesh, of which a tensor is split along one each; none is on two
+///   split=…/…               those of each axis of a mesh, of which a tensor is split along one each; of one that is on several each part has a part of a part
 /// Errors: invalid_argument.
 std::vector<SplitOptions> split_options(const Spec& spec);
 /// "height/heads+hidden": the names alone, which split_from_words() reads back.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/nn/split/rules.h"
@@ -49,6 +51,29 @@ class AxisSplit {
   std::vector<Dimension> last_;  ///< of the whole network's layers
 };
 
+/// Dimensions that several axes split.
+std::vector<Dimension> split_again(const std::vector<SplitAxis>& axes) {
+  std::vector<Dimension> all;
+  for (std::size_t b = 1; b < axes.size(); ++b)
+    for (const auto dimension : axes[b].options.dimensions)
+      if (std::any_of(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(b), [&](const SplitAxis& before) { return before.options.splits(dimension); })) all.push_back(dimension);
+  return all;
+}
+
+/// What an earlier axis has cut unevenly a later one may find in ranges that fit together at one place and not at another: then their layers are not the same.
+void require_same_layers(const ModelGraph& part, const ModelGraph& last, const std::vector<SplitAxis>& axes) {
+  const auto same = [](const Layer& a, const Layer& b) { return a.name == b.name && a.kind == b.kind && a.inputs == b.inputs; };
+  if (std::equal(part.layers.begin(), part.layers.end(), last.layers.begin(), last.layers.end(), same)) return;
+  std::vector<SplitOptions> options;
+  std::vector<int> sizes;
+  for (const auto& axis : axes) {
+    options.push_back(axis.options);
+    sizes.push_back(axis.parts);
+  }
+  throw Error(Code::invalid_argument, fmt::format("[split] places of a mesh compute the same layers; got split={} over {}, of which '{}' makes other layers at some than at others, since {} does not divide, "
+                                                  "expected axes that divide it, or it on one axis", words_of(options), fmt::join(sizes, "x"), part.name, words_of({SplitOptions{split_again(axes)}})));
+}
+
 }  // namespace
 
 int parts_of(const std::vector<SplitAxis>& axes) {
@@ -76,12 +101,14 @@ ModelGraph split_graph(const ModelGraph& whole, const std::vector<SplitAxis>& ax
   if (parts < 1 || part < 0 || part >= parts)
     throw Error(Code::invalid_argument, fmt::format("[split] there is no such part; got part {} of {}", part, parts));
   const AxisSplit split(whole, axes);
+  const bool again = !split_again(axes).empty();
   auto graph = whole, decider = whole;
   for (int axis = 0; axis < static_cast<int>(axes.size()); ++axis) {
     auto next = split.apply(graph, decider, axis, place_on(axes, axis, part));
     // The last place has the fewest indices of everything.
-    if (axis + 1 < static_cast<int>(axes.size())) decider = split.apply(decider, decider, axis, axes[static_cast<std::size_t>(axis)].parts - 1);
+    if (again || axis + 1 < static_cast<int>(axes.size())) decider = split.apply(decider, decider, axis, axes[static_cast<std::size_t>(axis)].parts - 1);
     graph = std::move(next);
+    if (again) require_same_layers(graph, decider, axes);
   }
   return graph;
 }

@@ -91,6 +91,16 @@ TEST(Split, MeshesEqualTheWholeNetwork) {
   for (const auto* words : {"split=hidden/features", "split=vocabulary/hidden+features"}) expect_equal("mlp[hidden=50,layers=3]", kDigits, words, {2, 3});
 }
 
+// A dimension on two axes: each part has a part of a part.
+TEST(Split, PartsOfPartsEqualTheWholeNetwork) {
+  for (const auto* words : {"split=channels/channels", "split=height+features/channels+features", "split=hidden+vocabulary/channels+hidden", "split=width/width"}) expect_equal("lenet", kDigits, words, {2, 2});
+  for (const auto* words : {"split=megatron/megatron", "split=heads/heads+hidden", "split=sequence/sequence", "split=features/features+sequence", "split=vocabulary/vocabulary+hidden", "split=heads+sequence/hidden+sequence"})
+    expect_equal(kGpt, kText, words, {2, 2}, 2);
+  expect_equal(kTransformer, kPairs, "split=megatron/megatron", {2, 2}, 2);
+  expect_equal(kGpt, kText, "split=megatron/megatron", {2, 3}, 2, Run::in_pieces);
+  expect_equal("resnet18", kColours, "split=height+channels/channels", {2, 2}, 2, Run::in_pieces);
+}
+
 // Batch norm, groups and pools whose padding differs from part to part on both sides.
 TEST(Split, MeshesOfMapsEqualTheWholeNetwork) {
   const SampleShape shape{3, 17, 14, 10};
@@ -124,7 +134,8 @@ std::vector<Case> cases() {
           {"resnet18", kColours, "split=height/channels", {2, 3}}, {"inceptionv3", {3, 75, 75, 10}, "split=channels/width", {2, 3}},
           {"lenet", kDigits, "split=height/channels", {3, 4}},     {"mobilenetv2", kColours, "split=height/width", {3, 2}},
           {kGpt, kText, "split=megatron/sequence", {3, 2}},        {kTransformer, kPairs, "split=sequence/heads+features", {4, 2}},
-          {"lenet", kDigits, "split=height/width/channels", {2, 3, 2}}};
+          {"lenet", kDigits, "split=height/width/channels", {2, 3, 2}}, {kGpt, kText, "split=megatron/megatron", {2, 3}},
+          {"lenet", kDigits, "split=height+features/channels+features", {2, 2}}};
 }
 
 // What split.h promises to whoever runs the parts.

@@ -18,7 +18,10 @@ void by_vocabulary(Splitter& s, int layer, std::int64_t vocabulary) {
   const auto words = cut_evenly(vocabulary, s.parts());
   auto made = s.like(layer, Layout::whole());
   made.inputs = {s.read(s.whole(layer).inputs[0], Layout::whole())};
-  made.attributes.words = words[static_cast<std::size_t>(s.part())][0];
+  // An earlier axis may have left some of the words.
+  const auto [begin, end] = words[static_cast<std::size_t>(s.part())][0];
+  const auto first = s.whole(layer).attributes.words.begin;
+  made.attributes.words = {first + begin, first + end};
   for (auto& spec : made.parameters) cut(spec, 0, words[static_cast<std::size_t>(s.part())]);
   complete_with_bias(s, layer, s.append(std::move(made)), {}, destination(s, layer));
 }
@@ -79,7 +82,8 @@ namespace {
 /// (Shoeybi et al. 2019, section 3).
 void by_heads(Splitter& s, int layer) {
   const auto& whole = s.whole(layer);
-  const auto heads = whole.attributes.heads, features = whole.shape[1], each = features / heads;
+  // Of an earlier axis there may be some of the heads left, and then the bias of what they make is not here.
+  const auto heads = whole.attributes.heads, features = whole.shape[1], left = whole.parameters[2].shape[1], each = left / heads;
   if (heads % s.parts() != 0) {
     std::string would;
     for (std::int64_t parts = 1; parts <= heads; ++parts)
@@ -88,15 +92,18 @@ void by_heads(Splitter& s, int layer) {
   }
   const auto mine = cut_evenly(heads, s.parts())[static_cast<std::size_t>(s.part())][0];
   Ranges of_output{{mine.begin * each, mine.end * each}}, of_projections;
-  for (std::int64_t i = 0; i < 3; ++i) of_projections.push_back({i * features + mine.begin * each, i * features + mine.end * each});
+  for (std::int64_t i = 0; i < 3; ++i) of_projections.push_back({i * left + mine.begin * each, i * left + mine.end * each});
 
   std::vector<int> inputs{s.read(whole.inputs[0], Layout::shared()), s.read(whole.inputs[1], Layout::shared())};
   if (whole.inputs.size() > 2) inputs.push_back(s.read(whole.inputs[2], Layout::whole()));
   auto made = s.like(layer, Layout::whole());
   made.inputs = std::move(inputs);
   made.attributes.heads = mine.size();
-  const std::vector<ParameterSpec> bias{made.parameters[3]};
-  made.parameters.pop_back();
+  std::vector<ParameterSpec> bias;
+  if (made.parameters.size() > 3) {
+    bias.push_back(made.parameters.back());
+    made.parameters.pop_back();
+  }
   cut(made.parameters[0], 0, of_projections);
   cut(made.parameters[1], 0, of_projections);
   cut(made.parameters[2], 1, of_output);

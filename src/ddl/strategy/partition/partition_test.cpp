@@ -8,6 +8,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/nn/builtin.h"
+#include "ddl/strategy/partition/minimax.h"
 #include "ddl/strategy/partition/partition_testing.h"
 
 namespace ddl {
@@ -77,6 +78,57 @@ TEST(PartitionOptimum, EqualsTheBestOfAllCuts) {
       expect_optimal(costs, stages, partition_by_memory({costs, stages, in_flight}),
                      [&](const NaiveStage& here, int stage, int all) { return here.bytes(costs, in_flight(stage, all)); });
     if (HasFailure()) break;
+  }
+}
+
+// By time and FLOPs stages cost alike, and another way than the recurrence finds the split: the same one, with whatever ties.
+TEST(PartitionOptimum, OfStagesThatAreAlikeIsThatOfTheRecurrence) {
+  Random random(7);
+  for (int repetition = 0; repetition < 400 && !HasFailure(); ++repetition) {
+    const int places = 1 + static_cast<int>(random.below(70)), stages = 1 + static_cast<int>(random.below(static_cast<std::uint64_t>(places)));
+    const auto most = 1 + random.below(30);  // with few different costs nearly all is ties
+    std::vector<double> sums{0}, bytes;
+    for (int place = 0; place < places; ++place) {
+      const auto drawn = static_cast<double>(random.below(most));
+      sums.push_back(sums.back() + (repetition % 3 == 0 ? drawn * 0.1 : repetition % 3 == 1 && place == places / 2 ? 1000 : drawn));
+      bytes.push_back(static_cast<double>(random.below(9)));
+    }
+    const auto cost = [&](int first, int last) { return sums[static_cast<std::size_t>(last)] - sums[static_cast<std::size_t>(first)]; };
+    const auto carried = [&](int place) { return bytes[static_cast<std::size_t>(place)]; };
+    const auto slow = minimise_largest(places, stages, [&](int, int first, int last) { return StageCost{cost(first, last), cost(first, last)}; }, carried);
+    const auto made = minimise_largest_alike(places, stages, cost, carried);
+    EXPECT_EQ(made.largest, slow.largest) << places << " places, " << stages << " stages";
+    EXPECT_EQ(made.starts, slow.starts) << places << " places, " << stages << " stages";
+  }
+}
+
+// Thousands of layers in thousands of stages: even ones, and with one that takes as long as many, so that the others may end nearly anywhere.
+TEST(PartitionConformance, CutsThousandsOfLayersByTimeWithinASecond) {
+  for (const double longest : {0.0, 400.0}) {
+    Random random(8);
+    LayerCosts costs{"deep", 1, 3, {}, {}, {}};
+    // What the others may end at is the work then.
+    const int layers = longest > 0 ? 8'192 : 16'384;
+    for (int layer = 0; layer < layers; ++layer) {
+      const double seconds = layer == 5'000 && longest > 0 ? longest : 1 + random.uniform(0, 3);
+      costs.layers.push_back({seconds, 2 * seconds, seconds, 1, 0, 1, false});
+      costs.cuts.push_back({{}, static_cast<std::int64_t>(random.below(9)), 0});
+    }
+    for (const int stages : {64, 1024, 4096}) {
+      const auto begin = std::clock();
+      const auto made = partition_by_time({costs, stages});
+      EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 1.0) << stages << " stages, longest " << longest;
+      EXPECT_EQ(static_cast<int>(made.cuts.size()), stages);
+      EXPECT_GE(made.largest, 3 * longest);
+      double slowest = 0;
+      for (int stage = 0; stage < stages; ++stage) {
+        double seconds = 0;
+        const int last = stage + 1 < stages ? made.cuts[static_cast<std::size_t>(stage) + 1] : layers;
+        for (int layer = made.cuts[static_cast<std::size_t>(stage)]; layer < last; ++layer) seconds += costs.layers[static_cast<std::size_t>(layer)].forward + costs.layers[static_cast<std::size_t>(layer)].backward;
+        slowest = std::max(slowest, seconds);
+      }
+      EXPECT_NEAR(slowest, made.largest, 1e-6 * slowest);
+    }
   }
 }
 

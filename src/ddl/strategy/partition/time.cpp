@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <functional>
+
 #include "ddl/strategy/partition/intervals.h"
 #include "ddl/strategy/partition/minimax.h"
 
@@ -7,13 +10,18 @@ namespace {
 Partition balance(const PartitionInput& input, double (Intervals::*amount)(int, int) const) {
   const Intervals layers(input.costs);
   require_stages(input, layers.size());
-  const auto split = minimise_largest(
-      layers.size(), input.stages,
-      [&](int stage, int first, int last) {
-        const double here = (layers.*amount)(first, last) / (input.replicas.empty() ? 1 : input.replicas[static_cast<std::size_t>(stage)]);
-        return StageCost{here, here};
-      },
-      [&](int place) { return layers.crossing_bytes(place); });
+  const auto bytes = [&](int place) { return layers.crossing_bytes(place); };
+  const auto& replicas = input.replicas;
+  const bool alike = std::adjacent_find(replicas.begin(), replicas.end(), std::not_equal_to<>()) == replicas.end();
+  const auto each = [&](std::size_t stage, int first, int last) { return (layers.*amount)(first, last) / (replicas.empty() ? 1 : replicas[stage]); };
+  const auto split = alike ? minimise_largest_alike(layers.size(), input.stages, [&](int first, int last) { return each(0, first, last); }, bytes)
+                           : minimise_largest(
+                                 layers.size(), input.stages,
+                                 [&](int stage, int first, int last) {
+                                   const double here = each(static_cast<std::size_t>(stage), first, last);
+                                   return StageCost{here, here};
+                                 },
+                                 bytes);
   return layers.partition(split.starts, split.largest);
 }
 

@@ -17,7 +17,10 @@ PipelineGroups::PipelineGroups(const Pipeline& pipeline) {
   // Group 0 is everyone: what is told with control().
   add_group("everyone", {{kPipelineAxis}, {kDataAxis}});
   replicas_ = add_group("replicas", {{kDataAxis}});
-  if (pipeline.shards > 1) shards_ = add_group("shards", {{add_axis("sharded", pipeline.shards)}});
+  if (pipeline.shards > 1) {
+    shards_axis_ = add_axis("sharded", pipeline.shards);
+    shards_ = add_group("shards", {{shards_axis_}});
+  }
   if (pipeline.parts_of_stage() == 1) return;
   const auto numbered = [&](const char* name, std::size_t axis) { return pipeline.parts.size() == 1 ? std::string(name) : fmt::format("{} {}", name, axis + 1); };
   for (std::size_t axis = 0; axis < pipeline.parts.size(); ++axis) {
@@ -37,6 +40,16 @@ int PipelineGroups::adding_up(const std::vector<int>& places, const std::vector<
     add_group(fmt::format("{} {}", name, several_.size() - 1), std::move(along));
   }
   return found->second;
+}
+
+int PipelineGroups::of_pieces() {
+  if (pieces_ != kNone) return pieces_;
+  if (part_axes_.empty()) return pieces_ = shards_;
+  if (part_axes_.size() == 1 && shards_ == kNone) return pieces_ = parts_.front();
+  std::vector<Group::Along> along;
+  if (shards_ != kNone) along.push_back({shards_axis_});
+  for (const int axis : part_axes_) along.push_back({axis});
+  return pieces_ = add_group("pieces", std::move(along));
 }
 
 int PipelineGroups::of_summands(const std::vector<int>& summed_along) {

@@ -24,6 +24,8 @@ class PipelineGroups {
   const Mesh& mesh() const { return mesh_; }
   const std::vector<Group>& all() const { return groups_; }
   int shards() const { return shards_; }  ///< replicas that keep a part of the optimizer's each; kNone where there are no shards
+  /// Who together have what a place has once, each a piece or a part of it: all parts and shards of one replica. Made when first asked for; kNone where each worker has all.
+  int of_pieces();
   int parts(int axis) const { return parts_[static_cast<std::size_t>(axis)]; }  ///< that compute a stage together and differ along one axis that its layers are split over
 
  private:
@@ -33,7 +35,8 @@ class PipelineGroups {
 
   Mesh mesh_;
   std::vector<Group> groups_;
-  int shards_ = kNone, replicas_ = kNone;
+  int shards_ = kNone, replicas_ = kNone, pieces_ = kNone;
+  int shards_axis_ = kNone;                                               ///< of the mesh
   std::vector<int> part_axes_, parts_;                                    ///< of the mesh; groups
   std::map<std::vector<int>, int> summands_;                              ///< who adds up what one place has, by axes along which it is in summands
   std::map<std::pair<std::vector<int>, std::vector<int>>, int> several_;  ///< by places, and those axes

@@ -22,7 +22,8 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 class Writer {
  public:
   Writer(const StrategyInput& input, const Pipeline& pipeline)
-      : input_(input), pipeline_(pipeline), layout_(input, pipeline), groups_(pipeline), buckets_(gradient_buckets(layout_, groups_)), messages_(layout_) {}
+      : input_(input), pipeline_(pipeline), layout_(input, pipeline), groups_(pipeline), buckets_(gradient_buckets(layout_, groups_)), messages_(layout_),
+        pieces_(input.parameter_norms ? groups_.of_pieces() : kNone) {}
 
   Plan write() const {
     Plan plan;
@@ -70,7 +71,8 @@ class Writer {
     const auto reductions = reduce(role, place, last_backward);
     const int known = input_.whole_gradient ? last_backward : last_for_others;
     const int told = groups_.mesh().workers() > 1 ? add(role, control(input_, known, reductions)) : kNone;
-    const auto updates = update_all(role, place, last_backward, reductions, told);
+    const int judged = pieces_ == kNone ? kNone : exchange_norms(role, place, last_backward, reductions, told);
+    const auto updates = update_all(role, place, last_backward, reductions, judged == kNone && input_.whole_gradient ? told : judged);
     if (groups_.shards() != kNone) gather(role, updates);
   }
 
@@ -105,12 +107,23 @@ class Writer {
     return add(role, at_stage(role, std::move(sum)));
   }
 
-  /// Of each bucket, and of what is in none. Returns the tasks, by bucket.
-  std::vector<int> update_all(Role& role, int place, int last_backward, const std::vector<int>& reductions, int told) const {
+  /// Sums of squares of each parameter and of its step, which come from those who have pieces of it. They are gathered, and each adds them up in one and the same order, so that copies of a
+  /// tied weight at other places stay copies.
+  int exchange_norms(Role& role, int place, int last_backward, const std::vector<int>& reductions, int told) const {
+    auto norms = collective(Goal::all_gather, Cargo::norms, pieces_, "norms");
+    norms.bytes = static_cast<std::int64_t>(members(groups_.mesh(), groups_.all()[at(pieces_)], role.first).size() * 2 * layout_.parameters_at(place).size() * sizeof(double));
+    norms.after = {last_backward};
+    norms.after.insert(norms.after.end(), reductions.begin(), reductions.end());
+    if (input_.whole_gradient) norms.after.push_back(told);
+    return add(role, at_stage(role, std::move(norms)));
+  }
+
+  /// Of each bucket, and of what is in none. `judged`: what tells how large their steps are, if something does. Returns the tasks, by bucket.
+  std::vector<int> update_all(Role& role, int place, int last_backward, const std::vector<int>& reductions, int judged) const {
     std::size_t left = layout_.parameters_at(place).size();
     std::vector<int> tasks;
     const auto append = [&](int bucket, std::vector<int> after) {
-      if (input_.whole_gradient && told != kNone) after.push_back(told);
+      if (judged != kNone) after.push_back(judged);
       tasks.push_back(add(role, at_stage(role, update(bucket, std::move(after)))));
     };
     for (int b = 0; b < static_cast<int>(role.buckets.size()); ++b) {
@@ -142,6 +155,7 @@ class Writer {
   PipelineGroups groups_;
   std::vector<std::vector<SummedBucket>> buckets_;  ///< by place
   PipelineMessages messages_;
+  int pieces_;                                      ///< group of those who have pieces of parameters whose norms are read; else kNone
 };
 
 }  // namespace
