@@ -21,7 +21,11 @@ struct ImageOperator {
   double flops = 0;  ///< of matrix products; a multiply-add counts 2
   double read = 0, written = 0;
   std::vector<double> parameters = {};  ///< elements of each tensor, in the order in which they are made
+  double kept = -1;                     ///< that backward wants and no other operator keeps already; below 0: as its kind does (memory.h)
 };
+
+/// Where a maximum was, in elements of 4 bytes: PyTorch notes it in 8.
+inline constexpr double kIndexElements = 2;
 
 using ImageOperators = std::vector<ImageOperator>;
 
