@@ -14,8 +14,8 @@ double kept_of(const ImageOperator& each) {
   switch (each.kind) {
     case Kind::convolution:
     case Kind::convolution_3x3:
-    case Kind::norm: return each.read;
-    case Kind::pool: return each.read + kIndexElements * each.written;
+    case Kind::norm:
+    case Kind::pool: return each.read;
     case Kind::elementwise:
     case Kind::copy: return 0;
   }

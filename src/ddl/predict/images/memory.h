@@ -19,7 +19,7 @@ struct ImageMemoryTerms {
 /// Of a network by that name: packages may train theirs by an optimizer that keeps more, or less.
 ImageMemoryTerms image_memory_terms(const Json& kernels, const Json& stack, const std::string& model);
 
-/// Elements of a sample that stay from forward to backward: what convolutions, linear layers and norms were given, what a maximum was taken of and where it was. ReLUs write over what they are given.
+/// Elements of a sample that stay from forward to backward: what convolutions, linear layers, norms and pooling were given, and where a maximum was. ReLUs write over what they are given.
 double kept_of(const ImageOperators& operators);
 
 /// One device's part of a step.

@@ -54,7 +54,7 @@ ImageOperators image_operators(const ModelGraph& graph) {
     for (const int from : layer.inputs) each.read += static_cast<double>(elements_of(graph.layers[static_cast<std::size_t>(from)].shape));
     for (const auto& parameter : layer.parameters) each.parameters.push_back(static_cast<double>(parameter.elements()));
     each.kept = 0;
-    if (each.kind == Kind::convolution || each.kind == Kind::convolution_3x3 || each.kind == Kind::norm || layer.kind == LayerKind::max_pool2d)
+    if (each.kind == Kind::convolution || each.kind == Kind::convolution_3x3 || each.kind == Kind::norm || each.kind == Kind::pool)
       for (const int from : layer.inputs) each.kept += keep(from);
     if (layer.kind == LayerKind::max_pool2d) each.kept += kIndexElements * each.written;
     // What it made is what it was given, written over.
@@ -96,7 +96,7 @@ ImageOperator convolution(double from, double to, double kernel, double size, do
 
 ImageOperator norm(double elements, double channels) { return {Kind::norm, 0, elements, elements, channels > 0 ? std::vector{channels, channels} : std::vector<double>{}}; }
 ImageOperator elementwise(double elements, double inputs) { return {Kind::elementwise, 0, inputs * elements, elements}; }
-ImageOperator pooling(double read, double written) { return {Kind::pool, 0, read, written}; }
+ImageOperator pooling(double read, double written, bool maximum) { return {Kind::pool, 0, read, written, {}, read + (maximum ? kIndexElements * written : 0)}; }
 ImageOperator copying(double read, double written) { return {Kind::copy, 0, read, written}; }
 ImageOperator linear(double from, double to) { return {Kind::convolution, 2 * from * to, from, to, {from * to, to}}; }
 

@@ -51,7 +51,7 @@ ImageOperator convolution(double from, double to, double kernel, double size, do
 ImageOperator convolution(double from, double to, double kernel_pixels, double read_pixels, double written_pixels, bool winograd, bool bias);
 ImageOperator norm(double elements, double channels);  ///< channels 0: learns nothing
 ImageOperator elementwise(double elements, double inputs = 1);
-ImageOperator pooling(double read, double written);
+ImageOperator pooling(double read, double written, bool maximum = true);
 ImageOperator copying(double read, double written);
 ImageOperator linear(double from, double to);
 
