@@ -58,7 +58,7 @@ class MeasuredMachine final : public CostSource {
   /// What layer() is made of, corrections included.
   LayerEstimate estimate(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const;
   LayerEstimate estimate_loss(int worker, const ModelGraph& graph, std::int64_t samples) const;
-  /// Relative, of what all layers and the loss take: as if all were off the same way.
+  /// Relative, of what all layers and the loss take: as if all were off the same way; and as far as the machine was found to drift.
   double uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const;
 
  private:
@@ -67,6 +67,7 @@ class MeasuredMachine final : public CostSource {
     LayerTable own, all;              ///< of the network itself, and of any
     double correction = 1;            ///< what sums have to be multiplied with
     double spread = 0;                ///< of that, relative
+    double drift = 0;                 ///< what measurements of the same were apart, of logarithms
     std::vector<double> loads;        ///< s, of each network and batch
     std::vector<double> updates;      ///< s a byte of parameters, of the network itself by the optimizer that is asked for
     std::map<std::int64_t, std::vector<double>> loaders;  ///< s, by batch
