@@ -99,6 +99,8 @@ class Adviser {
 
   void families() {
     const int most = static_cast<int>(job_.workers.size());
+    // As asked for, whatever the choices are, and however little time there is.
+    families_.push_back({job_.strategy, most, {}});
     const int per_node = input_.per_node > 0 ? input_.per_node : static_cast<int>(term_or(input_.machine, "node.devices", 8));
     for (const int workers : numbers_of_workers(most)) {
       ChoiceInput choices{input_.graph, workers, job_.batch, element_bytes(job_.precision), per_node, input_.changes_results, algorithms(workers)};
@@ -107,8 +109,6 @@ class Adviser {
       choices.threads = may_be_threads(workers, per_node);
       for (auto& family : families_of(choices)) families_.push_back(std::move(family));
     }
-    // As asked for, whatever the choices are.
-    families_.push_back({job_.strategy, most, {}});
   }
 
   /// Those that were fastest at some size where this machine measured them; a datasheet's library chooses by itself.

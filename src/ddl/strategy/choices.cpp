@@ -137,7 +137,10 @@ std::vector<StrategyFamily> of_data(const ChoiceInput& input) {
   if (!input.compressions.empty()) {
     std::vector<std::string> compressions{""};
     compressions.insert(compressions.end(), input.compressions.begin(), input.compressions.end());
-    all.front().axes.push_back(option_axis("compress", compressions));
+    // Each is another thing: all are looked at before one is gone on from.
+    auto axis = option_axis("compress", compressions);
+    for (std::size_t value = 1; value < compressions.size(); ++value) axis.starts.push_back(value);
+    all.front().axes.push_back(std::move(axis));
   }
   // Replicas within a process have no wire to choose. As torch.nn.DataParallel, or as tf.distribute.MirroredStrategy, which all-reduces.
   if (input.threads)

@@ -47,7 +47,7 @@ double image_memory(const ImagePart& part, const ImageMemoryTerms& terms) {
     for (const double tensor : each.parameters) weight = std::max(weight, tensor);
   }
   constexpr double kParameter = 4;
-  return terms.state_bytes * parameters_of(part.operators) + part.value_bytes * (terms.overhead * (part.samples * kept_of(part.operators) + part.given) + terms.activations_made * part.samples * value) +
+  return terms.state_bytes * parameters_of(part.operators) + part.value_bytes * (terms.overhead * part.samples * kept_of(part.operators) + part.given + terms.activations_made * part.samples * value) +
          kParameter * terms.weights_made * weight;
 }
 
