@@ -111,9 +111,8 @@ class Here(Case):
     def test_transports_threads_and_compressions_that_were_measured_are_looked_at(self):
         self.probe()
         told = self.advice(*TINY[:-2], "--budget", "12s", "--workers", "2", "--allow-lossy")
-        here = {(point["keys"].get("transport"), point["differs"]) for point in told["points"]}
-        self.assertTrue({(None, None), (None, "lossy")} <= here, here)
-        self.assertGreater(told["searched"], 300)
+        self.assertEqual({point["differs"] for point in told["points"]}, {None, "lossy"})
+        self.assertLessEqual({"tcp", "inproc"}, {point["keys"].get("transport") for point in told["points"]})
         for point in told["points"]:
             self.assertEqual(point["differs"], "lossy" if "compress=" in point["strategy"] else None, point["strategy"])
         # Whatever is recommended runs as it is told, over whatever carries it.
