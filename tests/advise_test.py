@@ -33,7 +33,7 @@ class Case(unittest.TestCase):
 
     def probe(self):
         self.run_it("probe", "compute", "--model", "lenet", "--dataset", "fashion-mnist", "--batch", "8,16,32", "--optimizer", "sgd", "--budget", "150ms", "--quiet")
-        self.run_it("probe", "comm", "--transport", "shm", "--ranks", "2", "--sizes", "1KiB,64KiB,1MiB", "--budget", "20ms", "--quiet")
+        self.run_it("probe", "comm", "--transport", "shm,tcp,inproc", "--ranks", "2", "--sizes", "1KiB,64KiB,1MiB", "--budget", "20ms", "--quiet")
 
 
 class Shipped(Case):
@@ -107,6 +107,24 @@ class Here(Case):
         self.assertIn("Measured: ", told["advice"]["verified"])
         rows = sqlite3.connect(self.folder / "ddlbench.db").execute("select count(*) from runs").fetchone()
         self.assertEqual(rows[0], 2, "kept as runs are")
+
+    def test_transports_threads_and_compressions_that_were_measured_are_looked_at(self):
+        self.probe()
+        told = self.advice(*TINY[:-2], "--budget", "12s", "--workers", "2", "--allow-lossy")
+        self.assertEqual({point["differs"] for point in told["points"]}, {None, "lossy"})
+        self.assertLessEqual({"tcp", "inproc"}, {point["keys"].get("transport") for point in told["points"]})
+        for point in told["points"]:
+            self.assertEqual(point["differs"], "lossy" if "compress=" in point["strategy"] else None, point["strategy"])
+        # Whatever is recommended runs as it is told, over whatever carries it.
+        for point in ({"strategy": "data[compress=int8]", "keys": {}}, {"strategy": "data[in-process=mirrored]", "keys": {"transport": "inproc"}}, {"strategy": "data", "keys": {"transport": "tcp"}}):
+            keys = [word for key, value in point["keys"].items() for word in ("--" + key, value)]
+            predicted = json.loads(self.run_it("predict", *TINY[:-2], "--workers", "2", "--strategy", point["strategy"], *keys, "--json").stdout)["points"][0]
+            self.assertGreater(predicted["step_ms"]["value"], 0)
+            record = json.loads(self.run_it("run", *TINY[:-2], "--steps", "20", "--no-evaluate", "--workers", "2", "--strategy", point["strategy"], *keys, "--json").stdout)
+            self.assertEqual(record["state"], "ok")
+            self.assertIsNotNone(record["prediction"]["step_ms"], record["prediction"]["reason"])
+        refused = self.run_it("predict", *TINY[:-2], "--workers", "2", "--strategy", "data[compress=top-k[ratio=0.3]]", code=2)
+        self.assertIn("run ddlbench probe compute --compression top-k[ratio=0.3]", refused.stderr)
 
     def test_another_machines_profile_is_not_verified(self):
         self.probe()

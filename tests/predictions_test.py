@@ -81,7 +81,11 @@ class Runs(Case):
         self.assertAlmostEqual(prediction["measured_ms"], statistics.median(rounds), delta=2e-3)
         self.refused("probe comm --transport tcp", "--steps", 6, "--workers", 2, "--transport", "tcp")
         self.refused("--precision bf16", "--steps", 6, "--precision", "bf16")
-        self.refused("compress", "--steps", 6, "--workers", 2, "--strategy", "data[compress=fp16]")
+        self.refused("probe compute --compression top-k[ratio=0.3]", "--steps", 6, "--workers", 2, "--strategy", "data[compress=top-k[ratio=0.3]]")
+        plain, _ = self.prediction("--steps", 20, "--workers", 2)
+        prediction, record = self.prediction("--steps", 20, "--workers", 2, "--strategy", "data[compress=power-sgd]")
+        self.assertGreater(prediction["step_ms"], plain["step_ms"], "over shared memory nothing pays")
+        self.assertGreater(prediction["memory_bytes"], plain["memory_bytes"], "what was not sent is kept")
 
     def test_a_study_keeps_them_and_its_page_has_them(self):
         self.calibrate()

@@ -16,7 +16,7 @@ import probe_case
 
 BINARY = pathlib.Path(sys.argv[1]).resolve()
 DUMP = pathlib.Path(sys.argv[2]).resolve()
-PARTS = ("compute", "optimizer", "memory", "contention", "jitter", "launch")
+PARTS = ("compute", "optimizer", "memory", "compression", "contention", "jitter", "launch")
 TINY = ["--budget", "20ms"]
 
 
@@ -65,6 +65,10 @@ class Measuring(Case):
         self.assertIn("loss (10)", lenet)
         self.assertEqual({entry["optimizer"] for entry in profile["optimizer"]}, {"sgd", "adam"})
         self.assertEqual({entry["what"] for entry in profile["memory"]}, {"triad", "copy"})
+        self.assertEqual({entry["compression"] for entry in profile["compression"]}, {"fp16", "bf16", "int8", "top-k", "random-k", "power-sgd"})
+        for entry in profile["compression"]:
+            self.assertGreater(entry["call_us"], 0)
+            self.assertTrue(0 <= entry["own_us"] <= entry["call_us"], entry)
         self.assertGreater(profile["launch"][0]["forward_us"], 0)
         self.assertGreater(profile["launch"][0]["harness_us"], 0)
         if len(os.sched_getaffinity(0)) > 1:

@@ -25,7 +25,7 @@ struct Options {
   Output output;
   std::string file, machine, budget = "10s";
   int per_node = 0, verify = 0;
-  bool stale = false;
+  bool stale = false, lossy = false;
   std::unique_ptr<ExperimentFlags> flags;
 };
 
@@ -35,7 +35,7 @@ std::vector<std::size_t> told(const Advice& advice) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < advice.points.size(); ++i) {
     const auto& point = advice.points[i];
-    const bool first = seen.emplace(point.strategy.name, point.workers).second;
+    const bool first = seen.emplace(fmt::format("{} {}", point.strategy.name, point.differs), point.workers).second;
     if (first || point.pareto || point.asked || static_cast<int>(i) == plain_data(advice) || (point.rank > 0 && point.rank <= 10)) out.push_back(i);
   }
   return out;
@@ -44,7 +44,7 @@ std::vector<std::size_t> told(const Advice& advice) {
 /// Of those, what a table has room for: the front where it saves a twentieth of memory or more, the best of each strategy, the one worker, what was asked for.
 bool in_table(const Advice& advice, std::size_t number, std::set<std::string>& seen, double& least) {
   const auto& point = advice.points[number];
-  const bool first = point.fits && seen.insert(point.strategy.name).second;
+  const bool first = point.fits && seen.insert(fmt::format("{} {}", point.strategy.name, point.differs)).second;
   const auto bytes = static_cast<double>(point.step.most.total());
   const bool saves = point.pareto && bytes <= 0.95 * least;
   if (saves) least = bytes;
@@ -55,6 +55,9 @@ bool in_table(const Advice& advice, std::size_t number, std::set<std::string>& s
 void print_table(const Advice& advice, const std::vector<std::size_t>& numbers, std::int64_t batch, const Output& output) {
   const double one = advice.verdict.alone ? advice.points[*advice.verdict.alone].step.seconds : 0;
   std::vector<std::vector<std::string>> rows{{"rank", "front", "strategy", "workers", "step", "90 %", "samples/s", "speed-up", "a worker holds", "largest loss"}};
+  // Only where something of them was asked for is there anything to tell apart.
+  const bool differ = std::any_of(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return !point.differs.empty(); });
+  if (differ) rows.front().emplace_back("gradient");
   std::set<std::string> seen;
   double least = std::numeric_limits<double>::infinity();
   for (const auto number : numbers) {
@@ -65,6 +68,7 @@ void print_table(const Advice& advice, const std::vector<std::size_t>& numbers, 
     rows.push_back({point.rank > 0 ? std::to_string(point.rank) : "-", point.pareto ? "*" : "", in_words(point.strategy, point.keys), std::to_string(point.workers), fmt::format("{:.4g} ms", step.seconds * 1e3),
                     fmt::format("{:.4g} to {:.4g}", step.low * 1e3, step.high * 1e3), fmt::format("{:.5g}", static_cast<double>(batch) / step.seconds), one > 0 ? fmt::format("{:.2f}", one / step.seconds) : "-",
                     to_string(Bytes{step.most.total()}) + (point.fits ? "" : ", more than there is"), share >= 0.005 ? fmt::format("{} {:.0f} %", loss, 100 * share) : "-"});
+    if (differ) rows.back().push_back(point.differs.empty() ? "whole" : point.differs);
   }
   output.data(columns(rows));
 }
@@ -95,6 +99,7 @@ void say_what_was_looked_at(const Advice& advice, const Options& options) {
     if (each.asked) options.output.say(fmt::format("as asked for, {} with {} workers cannot be planned: {}", in_words(each.strategy, each.keys), each.workers, each.reason));
   const auto why = why_refused(advice);
   for (std::size_t i = 0; i < std::min<std::size_t>(3, why.size()); ++i) options.output.say(fmt::format("  not planned, {} times: {}", why[i].second, why[i].first));
+  if (!options.lossy) options.output.say("compression of gradients, whose sum is then another, is left out: --allow-lossy looks at it, too");
   if (!options.stale) options.output.say("strategies that train something else than the global batch's gradient (asynchronous, stale, local) are left out: --allow-stale looks at them, too");
 }
 
@@ -112,7 +117,7 @@ Json document(const Advice& advice, const std::vector<std::size_t>& numbers, con
   Json points = Json::array(), refused = Json::array();
   for (const auto number : numbers) {
     const auto& point = advice.points[number];
-    Json one{{"workers", point.workers}, {"strategy", to_string(point.strategy)}, {"keys", point.keys}, {"rank", point.rank > 0 ? Json(point.rank) : Json()}, {"pareto", point.pareto}, {"asked", point.asked}};
+    Json one{{"workers", point.workers}, {"strategy", to_string(point.strategy)}, {"keys", point.keys}, {"rank", point.rank > 0 ? Json(point.rank) : Json()}, {"pareto", point.pareto}, {"asked", point.asked}, {"differs", point.differs.empty() ? Json() : Json(point.differs)}};
     add_prediction(one, point.step, batch, point.fits);
     points.push_back(std::move(one));
   }
@@ -154,7 +159,7 @@ Exit act(const Options& options) {
   if (options.verify > 0) require_own_machine(machine);
   const auto& job = experiment.job;
   const auto graph = make_model(job.model, dataset_shape(job.dataset, job.synthetic));
-  const auto advice = advise({experiment, graph, machine, options.per_node, options.stale, budget});
+  const auto advice = advise({experiment, graph, machine, options.per_node, options.stale, budget, options.lossy});
   const auto numbers = told(advice);
   auto result = document(advice, numbers, machine, options, job.batch);
   if (!options.output.json) {
@@ -192,6 +197,7 @@ Command add_advise(CLI::App& root) {
   app->add_option("--devices-per-node", options->per_node, "Devices that share a node, where it is not the profile's number.")->check(CLI::PositiveNumber);
   app->add_option("--budget", options->budget, "How long to look.")->type_name("TIME")->capture_default_str();
   app->add_option("--verify", options->verify, "Run so many of the best on this machine, two seconds of steps each, and hold what was predicted against that.")->type_name("N")->check(CLI::Range(1, 100));
+  app->add_flag("--allow-lossy", options->lossy, "Look at compressed gradients, too: data[compress=…]. What is summed is then not what workers found, and training may take more steps.");
   app->add_flag("--allow-stale", options->stale, "Look at strategies whose results differ, too: asynchronous pipelines and servers, bounded staleness, local steps.");
   options->flags = std::make_unique<ExperimentFlags>(*app);
   return {app, [options] { return act(*options); }};

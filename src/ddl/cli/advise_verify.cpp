@@ -19,10 +19,7 @@ Settings settings_of(const AdvisedPoint& point, const Settings& asked) {
   auto own = asked;
   const auto put = [&](const std::string& key, const std::string& value) { own[key] = {value, "--verify"}; };
   put("strategy", to_string(point.strategy));
-  // The first so many of those that were asked for.
-  auto workers = parse_workers(asked.contains("workers") ? asked.at("workers").value : "1");
-  workers.resize(static_cast<std::size_t>(point.workers), workers.back());
-  put("workers", to_string(workers));
+  put("workers", to_string(chosen_workers(parse_workers(asked.contains("workers") ? asked.at("workers").value : "1"), point.workers)));
   own.erase("accumulate");
   for (const auto& [key, value] : point.keys) put(key, value);
   own.erase("epochs");

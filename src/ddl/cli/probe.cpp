@@ -6,6 +6,7 @@
 #include "ddl/cli/probe_import.h"
 #include "ddl/cli/progress.h"
 #include "ddl/collective/algorithms.h"
+#include "ddl/collective/compression.h"
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/core/units.h"
@@ -26,7 +27,7 @@ struct Options {
   std::string what = "comm";
   std::string transports, collectives, algorithms, ranks = "2", sizes = "1KiB,8KiB,64KiB,512KiB,4MiB,32MiB", memory = "own", machine, report, fabric;
   std::string budget, timeout = "60s";
-  std::string models, datasets, batches = "1,8,32", precisions = "fp32", optimizers = "sgd,adam", kernels = "fast";
+  std::string models, datasets, batches = "1,8,32", precisions = "fp32", optimizers = "sgd,adam", compressions, kernels = "fast";
   std::vector<std::string> files;
   int threads = 1;
   bool unchecked = false, keep = true;
@@ -123,6 +124,14 @@ ComputeProbe asked_to_compute(const Options& options) {
     for (const auto& word : words(options.optimizers)) optimizers.push_back(to_string(parse_spec(word)));
     if (optimizers.empty()) throw Error(Code::invalid_argument, "no optimizer");
     return optimizers;
+  });
+  probe.compressions = of_flag("--compression", [&] {
+    std::vector<std::string> compressions;
+    for (const auto& word : words(options.compressions)) {
+      compressions.push_back(to_string(choose_compression(word).spec));
+      if (compressions.back() == "none") throw Error(Code::invalid_argument, "nothing to time; got none, expected a compression (ddlbench list compressions)");
+    }
+    return compressions;
   });
   probe.kernels = of_flag("--kernels", [&] { return parse_choice(options.kernels, {"fast", "torch"}); });
   probe.threads = of_flag("--threads", [&] {
@@ -276,6 +285,7 @@ Command add_probe(CLI::App& root, AgentHub* launched) {
   app->add_option("--batch", options->batches, "compute: samples of a step, by commas.")->type_name("LIST")->capture_default_str();
   app->add_option("--precision", options->precisions, "compute: number formats, by commas.")->type_name("LIST")->capture_default_str();
   app->add_option("--optimizer", options->optimizers, "compute: optimizers, by commas; networks are trained with the first.")->type_name("LIST")->capture_default_str();
+  app->add_option("--compression", options->compressions, "compute: compressions of gradients, by commas, as in top-k[ratio=0.1]. All, as they are usually, unless given.")->type_name("LIST");
   app->add_option("--kernels", options->kernels, "compute: fast, or torch.")->type_name("fast|torch")->capture_default_str();
   app->add_option("--threads", options->threads, "compute: threads of a worker.")->type_name("N")->capture_default_str();
   app->add_flag("--no-check", options->unchecked, "Do not compare results with what they must be.");

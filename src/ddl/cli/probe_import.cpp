@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "ddl/core/error.h"
+#include "ddl/core/units.h"
 #include "ddl/lab/chakra_trace.h"
 #include "ddl/lab/import_chakra.h"
 #include "ddl/measure/environment.h"
@@ -55,6 +56,9 @@ Exit import_traces(const std::vector<std::string>& files, const Settings& told, 
                       fmt::format("{:.3f}", entry["backward_ms"].get<double>()), fmt::format("{}", entry["layers"].size())});
     output.data(columns(rows));
   }
+  for (const auto& each : output.json ? Json::array() : document["collectives"])
+    output.say(fmt::format("{} of {}: {} times, {:.1f} us on the mean (not in the profile: a trace does not say what carried it; probe comm measures)", each["collective"].get<std::string>(),
+                           to_string(Bytes{each["bytes"].get<std::int64_t>()}), each["count"].get<std::size_t>(), each["mean_us"].get<double>()));
   if (const int left = document["left_out"]; left > 0) output.say(fmt::format("{} of {} nodes say nothing of a layer, and were left out", left, document["nodes"].get<int>()));
   if (document.contains("machine")) output.say("written: " + path);
   return Exit::ok;

@@ -2,6 +2,7 @@
 
 #include "ddl/cli/command.h"
 #include "ddl/core/text.h"
+#include "ddl/core/units.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/validate/validate.h"
 
@@ -12,6 +13,7 @@ struct Options {
   Output output;
   std::string table, machine;
   int worst = 10;
+  bool formulae = false;
 };
 
 std::string figure(double value, const char* format = "{:.1f}") { return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "-"; }
@@ -37,18 +39,30 @@ std::string worst_rows(const Validation& found, int most) {
   return columns(rows);
 }
 
+std::string memory_rows(const Validation& found) {
+  std::vector<std::vector<std::string>> rows{{"line", "row", "memory measured", "predicted", "error", "out of memory", "predicted"}};
+  for (const auto& each : found.memory)
+    rows.push_back({std::to_string(each.line), each.id.empty() ? "-" : each.id, each.measured > 0 ? to_string(Bytes{static_cast<std::int64_t>(each.measured)}) : "-", to_string(Bytes{static_cast<std::int64_t>(each.predicted)}),
+                    each.measured > 0 ? fmt::format("{:+.1f} %", 100 * (each.predicted / each.measured - 1)) : "-", each.oom ? (*each.oom ? "yes" : "no") : "-", each.fits ? "no" : "yes"});
+  return columns(rows);
+}
+
 Exit act(const Options& options) {
-  const auto found = validate(read_table(find_table(options.table)), options.machine);
+  const auto found = validate(read_table(find_table(options.table)), options.machine, !options.formulae);
   if (options.output.json) {
     options.output.document(to_json(found));
   } else {
     if (options.worst > 0 && !found.rows.empty()) options.output.data(worst_rows(found, options.worst) + "\n");
-    options.output.data(columns({{"", "rows", "MAPE", "max", "bias", "tau", "regret", "in interval"}, line("predicted", found.summary), line("FLOPs / constant", found.baseline)}));
+    std::vector<std::vector<std::string>> lines{{"", "rows", "MAPE", "max", "bias", "tau", "regret", "in interval"}, line("predicted", found.summary)};
+    if (found.without_shapes) lines.push_back(line("by formulae alone", *found.without_shapes));
+    lines.push_back(line("FLOPs / constant", found.baseline));
+    options.output.data(columns(lines));
+    if (options.worst > 0 && !found.memory.empty()) options.output.data("\n" + memory_rows(found) + "\n");
     if (found.memory_rows > 0) options.output.data(fmt::format("memory: {} rows, MAPE {:.1f} %\n", found.memory_rows, found.memory_mape));
     if (found.oom_rows > 0) options.output.data(fmt::format("out of memory or not: {} of {} right\n", found.oom_right, found.oom_rows));
   }
   for (const auto& [at, reason] : found.skipped) options.output.say(fmt::format("{}:{}: skipped: {}", options.table, at, reason));
-  if (found.rows.empty()) {
+  if (found.rows.empty() && found.memory.empty()) {
     print_error(fmt::format("[validate] {}: no row could be predicted; got {} that were skipped", options.table, found.skipped.size()));
     return Exit::failure;
   }
@@ -63,6 +77,7 @@ Command add_validate(CLI::App& root) {
                           {"ddlbench validate megatron-sc21", "ddlbench validate megatron-sc21 --machine a100-40gb --worst 3 --json"});
   app->add_option("table", options->table, "A CSV file, as docs/validation.md describes it, or the name of a table that ships with ddlbench: " + join(shipped_tables(), " "))->required();
   app->add_option("--machine", options->machine, "A profile in place of each row's own device: a name (ddlbench list machines), or a file.");
+  app->add_flag("--formulae-alone", options->formulae, "Leave out what a stack notes of layers of the very shapes that were measured, as for rows of other shapes.");
   app->add_option("--worst", options->worst, "Rows shown, those that are furthest off first.")->check(CLI::NonNegativeNumber)->capture_default_str();
   return {app, [options] { return act(*options); }};
 }

@@ -2,17 +2,22 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/ranges.h>
 
+#include "ddl/collective/compression.h"
 #include "ddl/core/error.h"
 #include "ddl/lab/predict_job.h"
 #include "ddl/measure/clock.h"
 #include "ddl/predict/advise/search.h"
 #include "ddl/predict/datasheet/library.h"
+#include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
+#include "ddl/predict/step/compressed.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
@@ -24,6 +29,32 @@ namespace {
 constexpr std::size_t kFewTasks = 20'000;
 /// Of what was priced alone, so many of the fastest are simulated.
 constexpr std::size_t kFastest = 10;
+
+/// Strategies of stages whose boundaries are moved, the fastest first; and how much faster each step of that has to be.
+constexpr std::size_t kCuts = 4;
+constexpr double kFaster = 1e-3;
+
+/// How many layers each stage has, inputs not counted, where option `stages` could say so.
+std::vector<int> stages_of(const Plan& plan, const ModelGraph& graph, const Spec& strategy) {
+  const auto balance = strategy.options.find("balance");
+  const bool has_replicas = balance != strategy.options.end() && balance->second == "pipedream";
+  if (plan.stages.size() < 2 || !plan.split.empty() || plan.in_process || has_replicas || strategy.options.contains("replicas")) return {};
+  std::vector<int> lengths;
+  for (const auto& stage : plan.stages) {
+    int length = 0;
+    for (int layer = stage.first; layer < stage.last; ++layer) length += graph.layers[static_cast<std::size_t>(layer)].kind != LayerKind::input;
+    lengths.push_back(length);
+  }
+  return lengths;
+}
+
+/// What a plan trains with, where it is not the gradient of the global batch.
+std::string difference_of(const Plan& plan, const Spec& strategy) {
+  if (!compression_of(strategy).empty() && plan.workers() > 1) return "lossy";
+  if (plan.local_from != kNone) return "local";
+  const bool stale = std::any_of(plan.roles.begin(), plan.roles.end(), [](const Role& role) { return role.staleness > 0; });
+  return plan.asynchronous() || stale || (plan.serving.servers > 0 && !plan.serving.sums) ? "stale" : "";
+}
 
 /// 1, 2, 4, … and the number itself: one worker first, to compare with, then the most.
 std::vector<int> numbers_of_workers(int most) {
@@ -37,11 +68,12 @@ std::vector<int> numbers_of_workers(int most) {
 
 Job job_of(const Job& base, int workers, const Spec& strategy, const std::map<std::string, std::string>& keys) {
   auto job = base;
-  job.workers.resize(static_cast<std::size_t>(workers), job.workers.back());
+  job.workers = chosen_workers(base.workers, workers);
   job.strategy = strategy;
   if (const auto found = keys.find("accumulate"); found != keys.end()) job.accumulate = std::stoll(found->second);
   if (const auto found = keys.find("recompute"); found != keys.end()) job.recompute = true;
   if (const auto found = keys.find("collective"); found != keys.end()) job.collective = found->second;
+  if (const auto found = keys.find("transport"); found != keys.end()) job.transport = found->second;
   return job;
 }
 
@@ -55,6 +87,7 @@ class Adviser {
     const auto found = search(families_, [&](const Candidate& candidate) { return evaluate(candidate); }, [&] { return spent() < search_ends; });
     out_.not_searched = found.not_looked;
     if (out_.points.empty()) throw Error(Code::not_found, fmt::format("[advise] nothing could be predicted: {}", out_.refused.empty() ? "no time to look at anything" : out_.refused.front().reason));
+    move_cuts(input_.budget.value * 5 / 6);
     refine();
     finish();
     out_.seconds = spent();
@@ -66,13 +99,16 @@ class Adviser {
 
   void families() {
     const int most = static_cast<int>(job_.workers.size());
+    // As asked for, whatever the choices are, and however little time there is.
+    families_.push_back({job_.strategy, most, {}});
     const int per_node = input_.per_node > 0 ? input_.per_node : static_cast<int>(term_or(input_.machine, "node.devices", 8));
     for (const int workers : numbers_of_workers(most)) {
       ChoiceInput choices{input_.graph, workers, job_.batch, element_bytes(job_.precision), per_node, input_.changes_results, algorithms(workers)};
+      choices.transports = transports();
+      choices.compressions = compressions();
+      choices.threads = may_be_threads(workers, per_node);
       for (auto& family : families_of(choices)) families_.push_back(std::move(family));
     }
-    // As asked for, whatever the choices are.
-    families_.push_back({job_.strategy, most, {}});
   }
 
   /// Those that were fastest at some size where this machine measured them; a datasheet's library chooses by itself.
@@ -83,17 +119,52 @@ class Adviser {
     return {all.begin(), all.end()};
   }
 
+  /// Others that were measured here, and could carry the job as it is. Of a datasheet there is one kind of wire.
+  std::vector<std::string> transports() const {
+    std::set<std::string> all;
+    if (is_measured(input_.machine) && job_.fabric.empty())
+      for (const auto& part : entries(input_.machine, "communication"))
+        if (const auto name = part.at("transport").get<std::string>(); part.at("memory") == "own" && name != job_.transport && parse_spec(name).name != "inproc") all.insert(name);
+    return {all.begin(), all.end()};
+  }
+
+  /// Those that were measured; of a datasheet all.
+  std::vector<std::string> compressions() const {
+    if (!input_.lossy || scales_loss(job_.precision)) return {};
+    std::set<std::string> all;
+    for (const auto& entry : entries(input_.machine, "compression")) all.insert(entry.at("compression").get<std::string>());
+    if (!is_measured(input_.machine))
+      for (const auto& name : builtin_compressions().names())
+        if (name != "none") all.insert(name);
+    return {all.begin(), all.end()};
+  }
+
+  /// Threads of one process are on one host; what joins them is to be known.
+  bool may_be_threads(int workers, int per_node) const {
+    const auto emulated = std::count_if(job_.workers.begin(), job_.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); });
+    if (!job_.fabric.empty() || is_script(job_.model.name) || (emulated > 0 && emulated < static_cast<std::ptrdiff_t>(job_.workers.size()))) return false;
+    if (!is_measured(input_.machine)) return workers <= per_node;
+    const auto& parts = entries(input_.machine, "communication");
+    return (input_.per_node == 0 || workers <= input_.per_node) && std::any_of(parts.begin(), parts.end(), [](const Json& part) { return part.at("transport") == "inproc"; });
+  }
+
   std::optional<Worth> evaluate(const Candidate& candidate) {
     const auto& family = families_[candidate.family];
     AdvisedPoint point{family.spec(candidate.at), family.keys(candidate.at), family.workers};
     // Told keys are the experiment's own everywhere.
     if (job_.accumulate > 1 && !point.keys.contains("accumulate") && point.strategy == job_.strategy) point.keys["accumulate"] = std::to_string(job_.accumulate);
     point.asked = point.workers == static_cast<int>(job_.workers.size()) && point.strategy == job_.strategy && (point.keys.empty() || family.axes.empty());
+    const auto number = look(std::move(point));
+    return number ? std::optional(worth_of(out_.points[*number])) : std::nullopt;
+  }
+
+  /// The number of the point, a new one if it was not looked at yet; none where it cannot be planned.
+  std::optional<std::size_t> look(AdvisedPoint point) {
     // Another name for what stands there already.
     const auto called = fmt::format("{} {}", point.workers, in_words(point.strategy, point.keys));
     if (const auto known = known_.find(called); known != known_.end()) {
       if (known->second) out_.points[*known->second].asked |= point.asked;
-      return known->second ? std::optional(worth_of(out_.points[*known->second])) : std::nullopt;
+      return known->second;
     }
     known_[called] = std::nullopt;
     try {
@@ -102,9 +173,39 @@ class Adviser {
       out_.refused.push_back({point.strategy, point.keys, point.workers, error.what(), point.asked});
       return std::nullopt;
     }
-    known_[called] = out_.points.size();
     out_.points.push_back(std::move(point));
-    return worth_of(out_.points.back());
+    return known_[called] = out_.points.size() - 1;
+  }
+
+  /// From the fastest plans of stages that fit, one of each strategy and number of workers, boundary by boundary: first by many layers, then by fewer, down to one.
+  void move_cuts(double ends) {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < out_.points.size(); ++i)
+      if (out_.points[i].fits && !out_.points[i].stages.empty()) order.push_back(i);
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return out_.points[a].step.seconds < out_.points[b].step.seconds; });
+    std::set<std::pair<std::string, int>> seen;
+    for (const auto number : order)
+      if (seen.size() < kCuts && seen.emplace(out_.points[number].strategy.name, out_.points[number].workers).second) move_cuts(number, ends);
+  }
+
+  void move_cuts(std::size_t best, double ends) {
+    int by = std::max(1, *std::max_element(out_.points[best].stages.begin(), out_.points[best].stages.end()) / 2);
+    while (by > 0) {
+      bool better = false;
+      for (const auto& cut : moved_cuts(out_.points[best].stages, by)) {
+        if (spent() >= ends) return;
+        const auto& from = out_.points[best];
+        AdvisedPoint point{from.strategy, from.keys, from.workers};
+        point.strategy.options.erase("balance");
+        point.strategy.options["stages"] = fmt::format("{}", fmt::join(cut, "/"));
+        const auto found = look(std::move(point));
+        if (!found || !out_.points[*found].fits || out_.points[*found].step.seconds > (1 - kFaster) * out_.points[best].step.seconds) continue;
+        best = *found;
+        better = true;
+        break;
+      }
+      if (!better) by /= 2;
+    }
   }
 
   static Worth worth_of(const AdvisedPoint& point) { return {point.step.seconds, static_cast<double>(point.step.most.total()), point.fits}; }
@@ -117,7 +218,9 @@ class Adviser {
     const auto job = job_of(base, point.workers, point.strategy, point.keys);
     const auto plan = planned_job(job, input_.graph);
     const auto& part = part_of(plan);
-    const std::pair of{point.workers, job.collective};
+    const std::tuple of{point.workers, job.collective, job.transport};
+    point.differs = difference_of(plan, point.strategy);
+    point.stages = stages_of(plan, part, point.strategy);
     auto known = costs_.find(of);
     if (known == costs_.end()) known = costs_.emplace(of, job_costs(job, plan, part, input_.machine, input_.per_node)).first;
     const auto& costs = known->second;
@@ -183,7 +286,7 @@ class Adviser {
   Nanoseconds begin_;
   std::vector<StrategyFamily> families_;
   std::map<std::string, std::optional<std::size_t>> known_;    ///< numbers of points, by what they are called
-  std::map<std::pair<int, std::string>, JobCosts> costs_;      ///< by number of workers and algorithm
+  std::map<std::tuple<int, std::string, std::string>, JobCosts> costs_;  ///< by number of workers, algorithm and transport
   std::deque<ModelGraph> kept_;
   std::map<std::string, const ModelGraph*> parts_;
   Advice out_;
@@ -192,6 +295,31 @@ class Adviser {
 }  // namespace
 
 Advice advise(const AdviceInput& input) { return Adviser(input).run(); }
+
+std::vector<WorkerSpec> chosen_workers(const std::vector<WorkerSpec>& workers, int count) {
+  std::vector<std::size_t> order(workers.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return workers[a].slow < workers[b].slow; });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(count)));
+  std::sort(order.begin(), order.end());
+  std::vector<WorkerSpec> out;
+  for (const auto number : order) out.push_back(workers[number]);
+  out.resize(static_cast<std::size_t>(count), workers.back());
+  return out;
+}
+
+std::vector<std::vector<int>> moved_cuts(const std::vector<int>& stages, int by) {
+  std::vector<std::vector<int>> out;
+  for (std::size_t boundary = 0; boundary + 1 < stages.size(); ++boundary)
+    for (const auto& [from, to] : {std::pair{boundary, boundary + 1}, {boundary + 1, boundary}}) {
+      if (stages[from] <= by) continue;
+      auto moved = stages;
+      moved[from] -= by;
+      moved[to] += by;
+      out.push_back(std::move(moved));
+    }
+  return out;
+}
 
 std::string in_words(const Spec& strategy, const std::map<std::string, std::string>& keys) {
   auto words = to_string(strategy);

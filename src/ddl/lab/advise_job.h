@@ -20,6 +20,7 @@ struct AdviceInput {
   int per_node = 0;               ///< as predict_job()
   bool changes_results = false;   ///< ChoiceInput::changes_results
   Seconds budget{10};             ///< of the search, by the wall
+  bool lossy = false;             ///< compressions of gradients, too
 };
 
 /// A candidate that was predicted.
@@ -31,6 +32,8 @@ struct AdvisedPoint {
   double memory_bytes = 0;                       ///< what there is for a worker
   bool fits = true;
   bool asked = false;                            ///< the strategy that the experiment says
+  std::string differs = {};                      ///< how what it trains differs from the global batch's gradient: "lossy", "stale", "local"; empty: it is that
+  std::vector<int> stages = {};                  ///< layers of each stage, where `stages=` could tell others
   bool pareto = false;
   int rank = 0;                                  ///< by time, from 1; 0: does not fit
 };
@@ -52,10 +55,17 @@ struct Advice {
   Verdict verdict;                     ///< over `points`
 };
 
-/// Looks at strategies with their options (strategy/choices.h) at the job's number of workers and at 1, 2, 4, …, all of one global batch. Small plans are simulated at once; large ones are priced by their
-/// closed form, and of these the front and the fastest are simulated after. A third of the budget is kept for that.
+/// Looks at strategies with their options (strategy/choices.h) at the job's number of workers and at 1, 2, 4, …, all of one global batch. Then boundaries of the fastest plans of stages are moved, layer by layer, for as
+/// long as that makes a step shorter: workers that are unlike want unlike stages. Small plans are simulated at once; large ones are priced by their closed form, and of these the front and the fastest are simulated after.
+/// A sixth of the budget is kept for either.
 /// Errors: what makes even one worker impossible to predict (a profile that lacks a term); not_found where no candidate could be predicted, with the first reason.
 Advice advise(const AdviceInput& input);
+
+/// So many of the workers: those that compute fastest, in their order. What an emulated worker's profile says counts for nothing here, how many times slower it is made does.
+std::vector<WorkerSpec> chosen_workers(const std::vector<WorkerSpec>& workers, int count);
+
+/// Cuts of as many stages in which one boundary lies `by` layers further on or back; each stage keeps one layer or more.
+std::vector<std::vector<int>> moved_cuts(const std::vector<int>& stages, int by);
 
 /// "data[bucket=5MiB] --accumulate 2": as it stands on a command line.
 std::string in_words(const Spec& strategy, const std::map<std::string, std::string>& keys);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "ddl/core/error.h"
 #include "ddl/data/dataset.h"
 #include "ddl/lab/advise_words.h"
@@ -15,7 +17,7 @@ struct Asked {
   std::string model = "resnet50", dataset = "imagenet", workers = "4", batch = "128", strategy = "data", precision = "fp32";
   Json machine = find_machine("v100-16gb");
   double budget = 1.5;
-  bool stale = false;
+  bool stale = false, lossy = false;
 };
 
 Advice advised(const Asked& asked) {
@@ -25,7 +27,7 @@ Advice advised(const Asked& asked) {
     set(settings, key, value, "test");
   const auto experiment = resolve(settings);
   const auto graph = make_model(experiment.job.model, dataset_shape(experiment.job.dataset, true));
-  return advise({experiment, graph, asked.machine, 0, asked.stale, Seconds{asked.budget}});
+  return advise({experiment, graph, asked.machine, 0, asked.stale, Seconds{asked.budget}, asked.lossy});
 }
 
 TEST(Advise, RanksPointsAndTellsTheFront) {
@@ -93,6 +95,7 @@ TEST(Advise, LeavesOutWhatDoesNotFit) {
 TEST(Advise, CountsWhatCannotBePlanned) {
   // Seven heads' worth of nothing: tensor parallelism over 8 is refused, with the reason.
   Asked asked{"lenet", "fashion-mnist", "8", "64"};
+  asked.budget = 6;
   const auto advice = advised(asked);
   EXPECT_FALSE(advice.refused.empty());
   for (const auto& each : advice.refused) EXPECT_FALSE(each.reason.empty()) << in_words(each.strategy, each.keys);
@@ -109,6 +112,91 @@ TEST(Advise, TheExperimentsOwnStrategyIsAmongThem) {
   const auto asked = std::find_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.asked; });
   ASSERT_NE(asked, advice.points.end());
   EXPECT_EQ(to_string(asked->strategy), "data[bucket=7MiB]");
+}
+
+// Half of the bytes over wires that are slow: faster, and not what was asked for unless it was.
+TEST(Advise, CompressionIsMarkedAndWantsToBeAskedFor) {
+  Asked asked{"lenet", "fashion-mnist", "4", "64"};
+  asked.machine["node"]["bus_bandwidth"] = 2e8;
+  asked.budget = 6;
+  for (const bool lossy : {false, true}) {
+    asked.lossy = lossy;
+    const auto advice = advised(asked);
+    const auto compressed = [](const AdvisedPoint& point) { return point.strategy.options.contains("compress"); };
+    EXPECT_EQ(std::any_of(advice.points.begin(), advice.points.end(), compressed), lossy);
+    for (const auto& point : advice.points) EXPECT_EQ(point.differs, compressed(point) ? "lossy" : "") << in_words(point.strategy, point.keys);
+    if (!lossy) continue;
+    ASSERT_TRUE(advice.verdict.best);
+    double plain = 0;
+    for (const auto& point : advice.points)
+      if (point.workers == 4 && point.strategy.name == "data" && !compressed(point) && (plain == 0 || point.step.seconds < plain)) plain = point.step.seconds;
+    const auto best = std::find_if(advice.points.begin(), advice.points.end(), [&](const AdvisedPoint& point) { return point.workers == 4 && compressed(point); });
+    ASSERT_NE(best, advice.points.end());
+    EXPECT_LT(best->step.seconds, plain);
+  }
+  // An overflow would stay in what a compression keeps: runs refuse it.
+  asked.precision = "fp16";
+  for (const auto& point : advised(asked).points) EXPECT_EQ(point.differs, "");
+}
+
+TEST(Advise, WhatIsStaleIsMarked) {
+  const auto advice = advised({"lenet", "fashion-mnist", "2", "64", "data", "fp32", find_machine("v100-16gb"), 1.5, true});
+  std::set<std::string> marks;
+  for (const auto& point : advice.points) {
+    marks.insert(point.differs);
+    if (point.strategy.name == "local") {
+      EXPECT_EQ(point.differs, "local");
+    }
+    if (point.strategy.name == "data" || point.strategy.name == "single") {
+      EXPECT_EQ(point.differs, "");
+    }
+  }
+  EXPECT_TRUE(marks.contains("local") && marks.contains("stale"));
+}
+
+TEST(Advise, ThreadsOfOneProcessWithinANode) {
+  const auto has = [](const Asked& asked) {
+    const auto advice = advised(asked);
+    return std::any_of(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.strategy.options.contains("in-process") && point.keys.at("transport") == "inproc" && point.workers > 1; });
+  };
+  EXPECT_TRUE(has({"lenet", "fashion-mnist", "2", "64"}));
+  Asked far{"lenet", "fashion-mnist", "2", "64"};
+  far.machine["node"]["devices"] = 1;
+  EXPECT_FALSE(has(far));
+}
+
+TEST(MovedCuts, EachBoundaryGoesBothWaysAndNoStageIsEmptied) {
+  using Cuts = std::vector<std::vector<int>>;
+  EXPECT_EQ(moved_cuts({3, 5, 2}, 1), (Cuts{{2, 6, 2}, {4, 4, 2}, {3, 4, 3}, {3, 6, 1}}));
+  EXPECT_EQ(moved_cuts({3, 5, 2}, 2), (Cuts{{1, 7, 2}, {5, 3, 2}, {3, 3, 4}}));
+  EXPECT_TRUE(moved_cuts({1, 1}, 1).empty());
+  EXPECT_TRUE(moved_cuts({7}, 1).empty());
+}
+
+TEST(ChosenWorkers, AreThoseThatComputeFastest) {
+  const std::vector<WorkerSpec> all{{"emulated:k80", 1, 4}, {"emulated:k80", 1, 1}, {"emulated:k80", 1, 2}};
+  EXPECT_EQ(chosen_workers(all, 1), (std::vector<WorkerSpec>{all[1]}));
+  EXPECT_EQ(chosen_workers(all, 2), (std::vector<WorkerSpec>{all[1], all[2]}));
+  EXPECT_EQ(chosen_workers(all, 3), all);
+  EXPECT_EQ(chosen_workers({WorkerSpec{}}, 2).size(), 2u);
+}
+
+// One worker takes three times as long: stages of equal work leave the other waiting, and a cut by hand does not.
+TEST(Advise, CutsByHandForWorkersThatAreUnlike) {
+  const auto advice = advised({"resnet18", "cifar10", "emulated:k80:1,emulated:k80[slow=3]:1", "64", "pipeline", "fp32", find_machine("k80"), 9.0});
+  double balanced = 0, by_hand = 0;
+  std::string cut;
+  for (const auto& point : advice.points) {
+    if (point.strategy.name != "pipeline" || point.workers != 2) continue;
+    const bool told = point.strategy.options.contains("stages");
+    auto& fastest = told ? by_hand : balanced;
+    if (fastest != 0 && fastest <= point.step.seconds) continue;
+    fastest = point.step.seconds;
+    if (told) cut = point.strategy.options.at("stages");
+  }
+  ASSERT_GT(balanced, 0);
+  ASSERT_GT(by_hand, 0) << "no cut was tried";
+  EXPECT_LT(by_hand, 0.98 * balanced) << cut;
 }
 
 TEST(Advise, AProfileWithoutATermSaysWhich) {

@@ -41,6 +41,8 @@ std::string advice_words(const Advice& advice, std::int64_t batch) {
   else
     text = fmt::format("Take {}: {} a step ({} to {}), {:.4g} samples/s.", called(pick), milliseconds(pick.step.seconds), milliseconds(pick.step.low), milliseconds(pick.step.high),
                        static_cast<double>(batch) / pick.step.seconds);
+  if (pick.differs == "lossy") text += " Its gradients are compressed: a step is shorter, training may take more of them.";
+  else if (!pick.differs.empty()) text += " It trains something else than the gradient of the global batch: a step is shorter, training may take more of them.";
   if (verdict.worth_it() && verdict.best_workers > verdict.pick_workers)
     text += fmt::format(" More than {} are not worth it: {}, {}, is no faster within what is known.", workers(pick.workers), called(best), milliseconds(best.step.seconds));
   if (verdict.worth_it() && verdict.alone)

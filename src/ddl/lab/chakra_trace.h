@@ -22,7 +22,7 @@ struct ChakraNode {
   double duration = 0;            ///< s
   ChakraAttributes attributes = {};
 };
-inline constexpr int kChakraLoad = 2, kChakraCompute = 4;
+inline constexpr int kChakraLoad = 2, kChakraCompute = 4, kChakraSend = 5, kChakraReceive = 6, kChakraCollective = 7;
 
 /// One rank's trace.
 struct ChakraTrace {

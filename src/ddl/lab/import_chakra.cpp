@@ -10,6 +10,7 @@
 #include "ddl/core/statistics.h"
 #include "ddl/core/text.h"
 #include "ddl/data/dataset.h"
+#include "ddl/lab/chakra_names.h"
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/record.h"
 #include "ddl/nn/model.h"
@@ -97,9 +98,10 @@ class Importing {
   Json run() {
     for (const auto& trace : traces_) read(trace);
     weigh();
+    if (by_stage_.empty() && forward_.empty()) take_operators();
     by_stage_.empty() ? take_layers() : take_stages();
     Json out{{"schema", "ddlbench.probe/1"}, {"kind", "import"}, {"state", "ok"}, {"started", utc_now()}, {"environment", environment()}, {"compute", Json::array({entry()})}, {"optimizer", optimizer()},
-             {"launch", launch()}, {"nodes", nodes_}, {"left_out", left_out_}};
+             {"launch", launch()}, {"collectives", collectives()}, {"nodes", nodes_}, {"left_out", left_out_}};
     return out;
   }
 
@@ -110,6 +112,7 @@ class Importing {
     double updates = 0, loads = 0;
     for (const auto& node : trace.nodes) {
       ++nodes_;
+      if (node.type >= kChakraSend && node.type <= kChakraCollective) take_communication(node);
       if (node.type != kChakraCompute && node.type != kChakraLoad) continue;
       const auto told = node.attributes.words.find("kind");
       const auto number = [&](const char* name) {
@@ -122,6 +125,7 @@ class Importing {
         else pieces[{told->second, number("stage"), number("micro_batch")}] += node.duration;
       } else if (!take_by_name(node)) {
         ++left_out_;
+        operators_[node.name].push_back(node.duration);
       }
     }
     // The nodes are of one step; where the trace says what the mean step took, that is what counts.
@@ -146,19 +150,85 @@ class Importing {
     if (const auto harness = trace.about.numbers.find("harness_ns"); harness != trace.about.numbers.end()) harness_.push_back(harness->second * 1e-9);
   }
 
-  /// `conv1 forward`; the network's own names.
+  /// By the network's own names of layers.
   bool take_by_name(const ChakraNode& node) {
-    const auto space = node.name.rfind(' ');
-    if (space == std::string::npos) return false;
-    const auto direction = node.name.substr(space + 1);
-    if (direction != "forward" && direction != "backward") return false;
-    const auto called = node.name.substr(0, space);
-    int number = called == "loss" ? static_cast<int>(graph_.layers.size()) : -1;
+    const auto named = layer_named(node.name);
+    if (!named) return false;
+    int number = named->layer == "loss" ? static_cast<int>(graph_.layers.size()) : -1;
     for (std::size_t l = 0; l < graph_.layers.size(); ++l)
-      if (graph_.layers[l].name == called) number = static_cast<int>(l);
+      if (graph_.layers[l].name == named->layer) number = static_cast<int>(l);
     if (number < 0) return false;
-    (direction == "forward" ? forward_ : backward_)[number].push_back(node.duration);
+    passes(named->pass)[number].push_back(node.duration);
     return true;
+  }
+
+  std::map<int, Found>& passes(LayerPass pass) {
+    switch (pass) {
+      case LayerPass::forward: return forward_;
+      case LayerPass::backward: return backward_;
+      case LayerPass::backward_input: return backward_input_;
+      case LayerPass::backward_weight: return backward_weight_;
+    }
+    return forward_;
+  }
+
+  /// Nodes named by operators: the n-th of a sort is the n-th layer that is run by it, again and again with each step and micro-batch; backward from the last on.
+  void take_operators() {
+    std::map<LayerKind, std::vector<int>> kinds;
+    for (std::size_t l = 0; l < graph_.layers.size(); ++l)
+      if (graph_.layers[l].kind != LayerKind::input) kinds[graph_.layers[l].kind].push_back(static_cast<int>(l));
+    bool any = false;
+    for (const auto& [kind, layers] : kinds)
+      for (const auto& name : operators_of(kind).forward) any = any || operators_.contains(name);
+    if (!any) return;
+    for (const auto& [kind, layers] : kinds) {
+      const auto names = operators_of(kind);
+      const bool may_lack = may_be_untold(kind);
+      take(names.forward, layers, layers, forward_, may_lack);
+      std::vector<int> learning;
+      for (auto l = layers.rbegin(); l != layers.rend(); ++l)
+        if (learns_[at(*l)]) learning.push_back(*l);
+      if (!learning.empty()) take(names.backward, learning, layers, backward_, may_lack);
+      for (const int l : layers) forward_[l];
+    }
+    const std::vector<int> loss{static_cast<int>(graph_.layers.size())};
+    take(operators_of_loss().forward, loss, loss, forward_, true);
+    take(operators_of_loss().backward, loss, loss, backward_, true);
+  }
+
+  /// `order`: of the layers, in which their operators come.
+  void take(const std::vector<std::string>& names, const std::vector<int>& order, const std::vector<int>& layers, std::map<int, Found>& into, bool may_lack) {
+    std::vector<std::string> there;
+    for (const auto& name : names) {
+      const auto found = operators_.find(name);
+      if (found == operators_.end()) continue;
+      there.push_back(fmt::format("{} {}", found->second.size(), name));
+      if (found->second.size() % order.size() != 0) continue;
+      for (std::size_t i = 0; i < found->second.size(); ++i) into[order[i % order.size()]].push_back(found->second[i]);
+      left_out_ -= static_cast<int>(found->second.size());
+      return;
+    }
+    if (may_lack) return;
+    const auto family = layer_family(graph_, at(layers.front()));
+    throw Error(Code::invalid_argument, fmt::format("[import] operators do not match the {} {} layer{} of {}; got {}, expected {} of {}, or as many in each of several steps", layers.size(),
+                                                    family.substr(0, family.find(' ')), layers.size() == 1 ? "" : "s", graph_.name, there.empty() ? "none" : join(there, ", "), order.size(), join(names, " or ")));
+  }
+
+  void take_communication(const ChakraNode& node) {
+    const auto number = [&](const char* name) {
+      const auto found = node.attributes.numbers.find(name);
+      return found == node.attributes.numbers.end() ? -1.0 : found->second;
+    };
+    const auto called = node.type == kChakraSend ? "send" : node.type == kChakraReceive ? "receive" : collective_of_chakra(static_cast<int>(number("comm_type")));
+    if (called.empty() || number("comm_size") < 0) ++left_out_;
+    else moved_[{called, static_cast<std::int64_t>(number("comm_size"))}].push_back(node.duration);
+  }
+
+  /// What was moved, and what that took: of wires that no profile can name, since a trace does not say what carried it.
+  Json collectives() const {
+    Json all = Json::array();
+    for (const auto& [what, seconds] : moved_) all.push_back({{"collective", what.first}, {"bytes", what.second}, {"count", seconds.size()}, {"mean_us", rounded(mean(seconds) * 1e6)}});
+    return all;
   }
 
   /// The loss stands last.
@@ -218,7 +288,13 @@ class Importing {
     }
     for (std::size_t l = 0; l < times_.size(); ++l) {
       const auto number = static_cast<int>(l);
-      if (!forward_.contains(number)) continue;
+      if (!forward_.contains(number) || forward_.at(number).empty()) continue;
+      if (backward_input_.contains(number) || backward_weight_.contains(number)) {
+        const auto part = [&](const std::map<int, Found>& found) { return found.contains(number) ? mean(found.at(number)) : 0; };
+        times_[l] = {mean(forward_.at(number)), part(backward_input_), part(backward_weight_)};
+        spreads_[l] = spread_of(forward_.at(number));
+        continue;
+      }
       const double both = backward_.contains(number) ? mean(backward_.at(number)) : 0, share = weights_[l].backward() > 0 ? weights_[l].backward_input / weights_[l].backward() : 1;
       times_[l] = {mean(forward_.at(number)), both * share, both * (1 - share)};
       spreads_[l] = spread_of(forward_.at(number));
@@ -308,7 +384,9 @@ class Importing {
   std::vector<bool> learns_;
   std::int64_t samples_ = 1;
   std::map<std::pair<int, std::string>, Found> by_stage_;   ///< and kind
-  std::map<int, Found> forward_, backward_;                 ///< by layer, of traces that name them
+  std::map<int, Found> forward_, backward_, backward_input_, backward_weight_;  ///< by layer, of traces that name them
+  std::map<std::string, Found> operators_;                  ///< by name, in the order in which they are in the traces
+  std::map<std::pair<std::string, std::int64_t>, Found> moved_;  ///< by collective and bytes
   Found updates_, loads_, harness_;
   std::vector<LayerCost> weights_, times_;                  ///< by layer, then the loss
   std::vector<double> spreads_;

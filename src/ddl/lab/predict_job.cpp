@@ -105,8 +105,6 @@ Plan planned_job(const Job& job, const ModelGraph& graph) {
 
 JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node) {
   JobPrediction out;
-  if (const auto compressed = job.strategy.options.find("compress"); compressed != job.strategy.options.end() && compressed->second != "none")
-    throw Error(Code::unsupported, fmt::format("[predict] what compressing gradients takes is not measured; got compress={}, expected none", compressed->second));
   out.plan = planned_job(job, graph);
   const auto part = graph_of(out.plan, graph, 0);
   const auto costs = job_costs(job, out.plan, part, machine, per_node);

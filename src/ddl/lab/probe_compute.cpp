@@ -6,6 +6,7 @@
 #include <map>
 #include <thread>
 
+#include "ddl/collective/compression.h"
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
 #include "ddl/core/text.h"
@@ -18,6 +19,7 @@
 #include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/history.h"
+#include "ddl/probe/compression.h"
 #include "ddl/strategy/partition/crossing.h"
 #include "ddl/strategy/partition/layer_sort.h"
 #include "ddl/train/measure_layers.h"
@@ -199,11 +201,11 @@ class Probing {
       for (const auto& precision : probe.precisions)
         for (const auto batch : probe.batches) cases_.push_back(make_case(probe, network, precision, batch));
     document_ = {{"schema", "ddlbench.probe/1"}, {"kind", "compute"}, {"state", "ok"}, {"started", utc_now()}, {"environment", capture_environment()}};
-    for (const char* part : {"compute", "optimizer", "memory", "contention", "jitter", "launch", "failed"}) document_[part] = Json::array();
+    for (const char* part : {"compute", "optimizer", "memory", "compression", "contention", "jitter", "launch", "failed"}) document_[part] = Json::array();
     cores_ = document_["environment"].at("cpu").at("usable_cores").is_number() ? document_["environment"]["cpu"]["usable_cores"].get<int>()
                                                                                 : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     for (int workers = 2; workers * probe.threads <= cores_; workers *= 2) companies_.push_back(workers);
-    total_ = static_cast<std::int64_t>(cases_.size()) + 5 + static_cast<std::int64_t>(companies_.size() * (1 + probe.networks.size()));
+    total_ = static_cast<std::int64_t>(cases_.size()) + 6 + static_cast<std::int64_t>(companies_.size() * (1 + probe.networks.size()));
   }
 
   Json run() {
@@ -211,6 +213,7 @@ class Probing {
     launch();
     optimizers();
     memory();
+    compression();
     contention();
     finish();
     return std::move(document_);
@@ -317,6 +320,32 @@ class Probing {
       return all;
     });
     if (!answers.empty()) document_["memory"] = answers.front();
+  }
+
+  /// Between two workers where each has a core, else by one alone: what is timed is what they do beside their collectives.
+  void compression() {
+    constexpr std::int64_t kSizes[] = {std::int64_t{64} << 10, std::int64_t{1} << 20, std::int64_t{8} << 20};
+    const int ranks = cores_ > 1 ? 2 : 1;
+    auto names = probe_.compressions;
+    if (names.empty())
+      for (const auto& name : builtin_compressions().names())
+        if (name != "none") names.push_back(name);
+    const auto secret = new_secret();
+    const auto answers = apart("compression", ranks, [&](Control& control, int rank) {
+      ControlRendezvous rendezvous(control, rank, ranks);
+      TransportOptions options;
+      options.secret = secret;
+      const auto chosen = choose_transport("shm", options);
+      Communicator group(chosen.make(rendezvous, chosen.options), CommunicatorOptions{});
+      Json all = Json::array();
+      for (const auto& name : names)
+        for (const auto bytes : kSizes) {
+          const auto found = time_compression(group, name, static_cast<std::size_t>(bytes), {probe_.budget.value / 8});
+          all.push_back({{"device", "cpu"}, {"compression", name}, {"ranks", ranks}, {"bytes", bytes}, {"measured", utc_now()}, {"call_us", micros(found.call)}, {"own_us", micros(found.own())}});
+        }
+      return all;
+    });
+    if (!answers.empty()) document_["compression"] = answers.front();
   }
 
   void contention() {
@@ -456,6 +485,7 @@ void add_compute_to_machine(Json& machine, const Json& document) {
   auto jitter = network;
   jitter.emplace_back("workers");
   for (const auto& [part, keys] : {std::pair{"compute", network}, {"optimizer", {"device", "threads", "optimizer", "bytes"}}, {"memory", {"device", "what", "threads", "bytes"}},
+                                   {"compression", {"device", "compression", "ranks", "bytes"}},
                                    {"contention", company}, {"jitter", jitter}, {"launch", {"device"}}})
     for (auto entry : document.at(part)) {
       if (const auto* key = part == std::string("compute") ? "pass_ms" : part == std::string("contention") ? "slowdown" : nullptr)

@@ -19,6 +19,7 @@ struct ComputeProbe {
   std::vector<std::int64_t> batches{1, 8, 32};
   std::vector<std::string> precisions{"fp32"};
   std::vector<std::string> optimizers{"sgd", "adam"};
+  std::vector<std::string> compressions;  ///< of gradients; none: all there are, as they are usually
   std::string kernels = "fast";
   int threads = 1;
   Seconds budget{1};  ///< for each measurement

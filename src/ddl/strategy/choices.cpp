@@ -133,7 +133,22 @@ std::vector<StrategyFamily> of_single(const ChoiceInput& input) {
 
 std::vector<StrategyFamily> of_data(const ChoiceInput& input) {
   if (input.workers == 1) return {};
-  return {{{"data", {}}, input.workers, {bucket(input), option_axis("overlap", {"", "off"}), collective(input), accumulate(input, input.workers), recompute()}}};
+  std::vector<StrategyFamily> all{{{"data", {}}, input.workers, {bucket(input), option_axis("overlap", {"", "off"}), collective(input), accumulate(input, input.workers), recompute()}}};
+  if (!input.compressions.empty()) {
+    std::vector<std::string> compressions{""};
+    compressions.insert(compressions.end(), input.compressions.begin(), input.compressions.end());
+    // Each is another thing: all are looked at before one is gone on from.
+    auto axis = option_axis("compress", compressions);
+    for (std::size_t value = 1; value < compressions.size(); ++value) axis.starts.push_back(value);
+    all.front().axes.push_back(std::move(axis));
+  }
+  // Replicas within a process have no wire to choose. As torch.nn.DataParallel, or as tf.distribute.MirroredStrategy, which all-reduces.
+  if (input.threads)
+    for (const char* way : {"mirrored", "parallel"}) {
+      ChoiceAxis inproc{"transport", {Choice{{}, {{"transport", "inproc"}}}}};
+      all.push_back({{"data", {{"in-process", way}}}, input.workers, {std::move(inproc), bucket(input), option_axis("overlap", {"", "on"}), accumulate(input, input.workers)}});
+    }
+  return all;
 }
 
 std::vector<StrategyFamily> of_model(const ChoiceInput& input) {
@@ -222,7 +237,7 @@ std::map<std::string, std::string> StrategyFamily::keys(const std::vector<std::s
 Registry<StrategyChoices> strategy_choices() {
   Registry<StrategyChoices> choices("choices of strategy");
   choices.add({"single", "micro-batches, recomputation", of_single});
-  choices.add({"data", "buckets, overlap, algorithm, micro-batches, recomputation", of_data});
+  choices.add({"data", "buckets, overlap, algorithm, compression, threads of one process, micro-batches, recomputation", of_data});
   choices.add({"model", "where to cut, micro-batches", of_model});
   choices.add({"pipeline", "schedule, chunks, micro-batches, where to cut, recomputation", of_pipeline});
   choices.add({"tensor", "what to split, micro-batches, recomputation", of_tensor});
@@ -236,7 +251,15 @@ Registry<StrategyChoices> strategy_choices() {
 std::vector<StrategyFamily> families_of(const ChoiceInput& input) {
   std::vector<StrategyFamily> all;
   for (const auto& entry : strategy_choices().entries())
-    for (auto& family : entry.make(input)) all.push_back(std::move(family));
+    for (auto& family : entry.make(input)) {
+      const bool of_wires = std::none_of(family.axes.begin(), family.axes.end(), [](const ChoiceAxis& axis) { return axis.name == "transport"; });
+      if (family.workers > 1 && of_wires && !input.transports.empty()) {
+        std::vector<std::string> transports{""};
+        transports.insert(transports.end(), input.transports.begin(), input.transports.end());
+        family.axes.push_back(key_axis("transport", transports));
+      }
+      all.push_back(std::move(family));
+    }
   return all;
 }
 

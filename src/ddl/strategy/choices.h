@@ -14,7 +14,7 @@ namespace ddl {
 
 // What there is to choose of each strategy: values worth trying of its options, for whoever looks for the best (predict/advise/search.h).
 
-/// Options that are told together: a strategy's own, and under `keys` an experiment's (accumulate, recompute, collective). What is not told has its default.
+/// Options that are told together: a strategy's own, and under `keys` an experiment's (accumulate, recompute, collective, transport). What is not told has its default.
 struct Choice {
   std::map<std::string, std::string> options = {}, keys = {};
 };
@@ -47,15 +47,18 @@ struct ChoiceInput {
   int per_node = 8;                   ///< workers that are near each other
   bool changes_results = false;       ///< also what trains something else than the global batch's gradient: stale and local steps
   std::vector<std::string> collectives = {};  ///< algorithms of the all-reduce to choose from, beside auto
+  std::vector<std::string> transports = {};   ///< to choose from, beside the one that was asked for
+  std::vector<std::string> compressions = {}; ///< of gradients: what is trained with is then not their sum
+  bool threads = false;               ///< workers may be threads of one process, which inproc joins
 };
 
 /// Empty where the strategy is nothing for so many workers. Combinations of values that the strategy refuses may be among them.
 using StrategyChoices = std::function<std::vector<StrategyFamily>(const ChoiceInput&)>;
 
-/// Of every strategy of builtin_strategies(), by its name. Left out: compression, whose cost nothing predicts, and in-process workers, who want a transport of their own.
+/// Of every strategy of builtin_strategies(), by its name. Transports are families_of()'s.
 Registry<StrategyChoices> strategy_choices();
 
-/// Those of all strategies.
+/// Those of all strategies, each of several workers over every transport.
 std::vector<StrategyFamily> families_of(const ChoiceInput& input);
 
 /// Along a mesh of axes data, pipeline, tensor and sharded: every way to write `workers` as their product, those near each other that differ by one prime moved from one axis to another.

@@ -54,8 +54,48 @@ TEST(StrategyChoices, StaleOnesWantToBeAskedFor) {
     EXPECT_FALSE(words(false).contains(word)) << word;
     EXPECT_TRUE(words(true).contains(word)) << word;
   }
-  for (const auto* word : {"1f1b", "compress", "in-process"}) EXPECT_FALSE(words(true).contains(word)) << word << ": the usual one, or left out";
+  for (const auto* word : {"1f1b", "compress", "in-process"}) EXPECT_FALSE(words(true).contains(word)) << word << ": the usual one, or not asked for";
   EXPECT_TRUE(words(false).contains("gpipe"));
+}
+
+// Every one of them can be planned, and wires are for several workers alone.
+TEST(StrategyChoices, WiresCompressionsAndThreadsWhereThereAreSome) {
+  const auto graph = lenet();
+  ChoiceInput input{graph, 4, 64};
+  const double before = [&] {
+    double all = 0;
+    for (const auto& family : families_of(input)) all += family.size();
+    return all;
+  }();
+  input.transports = {"tcp"};
+  double with_tcp = 0;
+  for (const auto& family : families_of(input)) with_tcp += family.size();
+  EXPECT_EQ(with_tcp, 2 * before);
+  input.compressions = {"int8", "top-k"};
+  input.threads = true;
+  std::set<std::string> compressions, threads, transports;
+  for (const auto& family : families_of(input)) {
+    for (std::size_t axis = 0; axis < family.axes.size(); ++axis)
+      for (std::size_t value = 0; value < family.axes[axis].values.size(); ++value) {
+        std::vector<std::size_t> at;
+        for (const auto& each : family.axes) at.push_back(each.starts.front());
+        at[axis] = value;
+        const auto spec = family.spec(at);
+        const auto keys = family.keys(at);
+        if (spec.options.contains("compress")) compressions.insert(spec.name + " " + spec.options.at("compress"));
+        if (keys.contains("transport")) transports.insert(keys.at("transport"));
+        if (!spec.options.contains("in-process")) continue;
+        threads.insert(spec.options.at("in-process"));
+        EXPECT_EQ(keys.at("transport"), "inproc");
+        EXPECT_TRUE(builtin_strategies().at(spec.name).make({graph, 4, 64, 4, spec}).in_process) << to_string(spec);
+      }
+  }
+  EXPECT_EQ(compressions, (std::set<std::string>{"data int8", "data top-k"}));
+  EXPECT_EQ(threads, (std::set<std::string>{"mirrored", "parallel"}));
+  EXPECT_EQ(transports, (std::set<std::string>{"inproc", "tcp"}));
+  input.workers = 1;
+  for (const auto& family : families_of(input))
+    for (const auto& axis : family.axes) EXPECT_NE(axis.name, "transport");
 }
 
 TEST(StrategyChoices, MeshesAreEveryProductAndJoinedByPrimes) {

@@ -16,16 +16,17 @@ namespace {
 template <typename T>
 class Half final : public Compressor<T> {
  public:
-  Half(ElementType type, std::size_t elements) : type_(type), wire_(elements) {}
+  Half(ElementType type, std::size_t elements) : type_(type), elements_(elements) {}
 
   void all_reduce(const CompressionStep& step, std::span<const T> input, std::span<T> transmitted, std::span<T> result) override {
+    wire_.resize(elements_);  // not before: whoever asks for transfers() alone needs none
     round(input);
     unpack(transmitted);
     step.group.run({Goal::all_reduce, ReduceOp::sum, step.algorithm}, {bytes(0), wire_.size(), type_});
     unpack(result);
   }
 
-  std::vector<Transfer> transfers(int) const override { return {{Goal::all_reduce, type_, wire_.size()}}; }
+  std::vector<Transfer> transfers(int) const override { return {{Goal::all_reduce, type_, elements_}}; }
 
  private:
   // fp64 goes through fp32 block by block, small enough for the nearest cache.
@@ -60,6 +61,7 @@ class Half final : public Compressor<T> {
   }
 
   ElementType type_;
+  std::size_t elements_;
   std::vector<std::uint16_t> wire_;
 };
 

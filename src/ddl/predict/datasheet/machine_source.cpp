@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ddl/core/error.h"
+#include "ddl/predict/datasheet/compression_passes.h"
 #include "ddl/predict/datasheet/gpu.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/strategy/partition/crossing.h"
@@ -15,6 +16,8 @@ namespace {
 constexpr double kCpuCompute = 0.6, kCpuMemory = 0.7, kCpuLaunch = 4e-6;
 /// A kernel's launch on GPUs (PyTorch from 2019 on: docs/validation.md).
 constexpr double kGpuLaunch = 5e-6;
+/// Of a compressed all-reduce: about a kernel for each pass. Judgement.
+constexpr double kCompressionKernels = 10;
 
 double elements(const std::vector<std::int64_t>& shape) {
   double count = 1;
@@ -75,6 +78,10 @@ class DatasheetMachine final : public CostSource {
 
   double update(int /*worker*/, std::int64_t bytes) const override { return static_cast<double>(bytes) * passes_of_update_ / (gpu_.bandwidth * kernels_.update_bandwidth); }
   double copy(int /*worker*/, std::int64_t bytes) const override { return 2 * static_cast<double>(bytes) / memory(); }
+
+  TaskCost compressing(int /*worker*/, const std::string& compression, std::int64_t bytes, int /*ranks*/, StepCosts&) const override {
+    return {compression_passes(compression) * static_cast<double>(bytes) / memory() + kCompressionKernels * (is_gpu_ ? kGpuLaunch : kCpuLaunch)};
+  }
 
   LayerCost loss(int /*worker*/, const ModelGraph& graph, std::int64_t samples) const override {
     const double logits = bytes_ * static_cast<double>(samples) * elements(graph.layers.back().shape) / memory();

@@ -28,6 +28,10 @@ class EmulatedCosts final : public CostSource {
   std::vector<Demand> computing(int worker, StepCosts& resources) const override;
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->collective(goal, bytes, workers, resources); }
   TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override { return machine_->message(bytes, from, to, resources); }
+  /// Gradients, which mean nothing, are compressed all the same.
+  TaskCost compressing(int worker, const std::string& compression, std::int64_t bytes, int ranks, StepCosts& resources) const override {
+    return machine_->compressing(worker, compression, bytes, ranks, resources);
+  }
   double load(int worker, std::int64_t samples) const override;
   TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const override;
   double harness(int worker) const override;

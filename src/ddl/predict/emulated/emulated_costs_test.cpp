@@ -19,6 +19,7 @@ class Flat final : public CostSource {
   }
   TaskCost collective(Goal, std::int64_t, const std::vector<int>&, StepCosts& resources) const override { return {5e-3, {{resources.resource("cores"), 0.5}}}; }
   TaskCost message(std::int64_t, int, int, StepCosts&) const override { return {1e-3}; }
+  TaskCost compressing(int, const std::string&, std::int64_t, int, StepCosts&) const override { return {2e-3}; }
   double update(int, std::int64_t) const override { return unit_; }
   double copy(int, std::int64_t) const override { return unit_ / 4; }
   LayerCost loss(int, const ModelGraph&, std::int64_t) const override { return {unit_, unit_, 0}; }
@@ -58,6 +59,7 @@ TEST(EmulatedCosts, ComputeIsOfTheWorkersOwnProfileAndAllElseOfTheMachine) {
   EXPECT_TRUE(source->computing(0, resources).empty());
   EXPECT_EQ(source->computing(2, resources).size(), 1U);
   EXPECT_DOUBLE_EQ(source->collective(Goal::all_reduce, 100, {0, 1}, resources).seconds, 5e-3);
+  EXPECT_DOUBLE_EQ(source->compressing(0, "int8", 100, 2, resources).seconds, 2e-3);
   EXPECT_DOUBLE_EQ(source->message(100, 0, 1, resources).seconds, 1e-3);
   EXPECT_DOUBLE_EQ(source->harness(0), 1e-5);
 }

@@ -41,11 +41,24 @@ Kind kind_of(const ModelGraph& graph, const Layer& layer) {
 
 ImageOperators image_operators(const ModelGraph& graph) {
   ImageOperators out;
-  for (const auto& layer : graph.layers) {
+  std::vector<bool> kept(graph.layers.size());  // by layer that made it: several may want the same value
+  const auto keep = [&](int made) {
+    const bool first = !kept[static_cast<std::size_t>(made)];
+    kept[static_cast<std::size_t>(made)] = true;
+    return first ? static_cast<double>(elements_of(graph.layers[static_cast<std::size_t>(made)].shape)) : 0;
+  };
+  for (std::size_t number = 0; number < graph.layers.size(); ++number) {
+    const auto& layer = graph.layers[number];
     if (layer.kind == LayerKind::input || layer.kind == LayerKind::flatten || layer.auxiliary) continue;
     ImageOperator each{kind_of(graph, layer), 2 * static_cast<double>(layer.multiply_adds), 0, static_cast<double>(elements_of(layer.shape))};
     for (const int from : layer.inputs) each.read += static_cast<double>(elements_of(graph.layers[static_cast<std::size_t>(from)].shape));
     for (const auto& parameter : layer.parameters) each.parameters.push_back(static_cast<double>(parameter.elements()));
+    each.kept = 0;
+    if (each.kind == Kind::convolution || each.kind == Kind::convolution_3x3 || each.kind == Kind::norm || each.kind == Kind::pool)
+      for (const int from : layer.inputs) each.kept += keep(from);
+    if (layer.kind == LayerKind::max_pool2d) each.kept += kIndexElements * each.written;
+    // What it made is what it was given, written over.
+    if (layer.kind == LayerKind::relu || layer.kind == LayerKind::relu6) each.kept += keep(static_cast<int>(number));
     out.push_back(std::move(each));
   }
   return out;
@@ -83,7 +96,7 @@ ImageOperator convolution(double from, double to, double kernel, double size, do
 
 ImageOperator norm(double elements, double channels) { return {Kind::norm, 0, elements, elements, channels > 0 ? std::vector{channels, channels} : std::vector<double>{}}; }
 ImageOperator elementwise(double elements, double inputs) { return {Kind::elementwise, 0, inputs * elements, elements}; }
-ImageOperator pooling(double read, double written) { return {Kind::pool, 0, read, written}; }
+ImageOperator pooling(double read, double written, bool maximum) { return {Kind::pool, 0, read, written, {}, read + (maximum ? kIndexElements * written : 0)}; }
 ImageOperator copying(double read, double written) { return {Kind::copy, 0, read, written}; }
 ImageOperator linear(double from, double to) { return {Kind::convolution, 2 * from * to, from, to, {from * to, to}}; }
 

@@ -21,7 +21,11 @@ struct ImageOperator {
   double flops = 0;  ///< of matrix products; a multiply-add counts 2
   double read = 0, written = 0;
   std::vector<double> parameters = {};  ///< elements of each tensor, in the order in which they are made
+  double kept = -1;                     ///< that backward wants and no other operator keeps already; below 0: as its kind does (memory.h)
 };
+
+/// Where a maximum was, in elements of 4 bytes: PyTorch notes it in 8.
+inline constexpr double kIndexElements = 2;
 
 using ImageOperators = std::vector<ImageOperator>;
 
@@ -47,7 +51,7 @@ ImageOperator convolution(double from, double to, double kernel, double size, do
 ImageOperator convolution(double from, double to, double kernel_pixels, double read_pixels, double written_pixels, bool winograd, bool bias);
 ImageOperator norm(double elements, double channels);  ///< channels 0: learns nothing
 ImageOperator elementwise(double elements, double inputs = 1);
-ImageOperator pooling(double read, double written);
+ImageOperator pooling(double read, double written, bool maximum = true);
 ImageOperator copying(double read, double written);
 ImageOperator linear(double from, double to);
 

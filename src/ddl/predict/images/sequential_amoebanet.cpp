@@ -55,7 +55,7 @@ constexpr double kNormalJoins = 4, kReductionJoins = 3;  ///< states of a cell t
 ImageOperators operation(Make make, double channels, double after, double before) {
   switch (make) {
     case Make::nothing: return after < before ? factorised_reduce(channels, channels, after) : ImageOperators{};
-    case Make::pool: return {pooling(channels * before * before, channels * after * after)};
+    case Make::pool: return {pooling(channels * before * before, channels * after * after, false)};  // its 3x3 maxima are means, too (operations.py)
     case Make::pointwise: return convolve(channels, channels, 1, after, before);
     case Make::long_bottleneck: return bottleneck_1x7_7x1(channels, after, before);
     case Make::bottleneck: return bottleneck_3x3(channels, after, before);

@@ -183,6 +183,19 @@ double MeasuredMachine::copy(int, std::int64_t bytes) const {
   return along(ascending(std::move(points)), static_cast<double>(bytes)).value;
 }
 
+TaskCost MeasuredMachine::compressing(int worker, const std::string& compression, std::int64_t bytes, int ranks, StepCosts& resources) const {
+  if (bytes == 0) return {};
+  std::map<double, std::map<std::int64_t, double>> found;  // by how far off the number of ranks is
+  for (const auto& entry : entries(profile_, "compression"))
+    if (says(entry, "compression", compression))
+      found[std::abs(std::log2(entry.at("ranks").get<double>() / ranks))][entry.at("bytes").get<std::int64_t>()] = entry.at("own_us").get<double>() * 1e-6;
+  if (found.empty())
+    throw Error(Code::not_found, fmt::format("[measured] what compressing gradients by {} takes was not measured; run ddlbench probe compute --compression {}", compression, compression));
+  // One thread does it, beside those that compute.
+  const int cores = resources.resource(fmt::format("cores of host {}", setup_.workers.at(at(worker)).host));
+  return {along(ascending(std::move(found.begin()->second)), static_cast<double>(bytes)).value, {{cores, std::min(1.0, 1.0 / cores_)}}};
+}
+
 double MeasuredMachine::load(int worker, std::int64_t samples) const { return samples == 0 ? 0 : median(compute(worker).loads); }
 
 double MeasuredMachine::harness(int) const {

@@ -45,6 +45,7 @@ class MeasuredMachine final : public CostSource {
   LayerCost layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override;
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override;
   TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override;
+  TaskCost compressing(int worker, const std::string& compression, std::int64_t bytes, int ranks, StepCosts& resources) const override;
   double update(int worker, std::int64_t bytes) const override;
   double copy(int worker, std::int64_t bytes) const override;
   LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const override;

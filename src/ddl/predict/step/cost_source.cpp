@@ -6,6 +6,7 @@
 
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/peers.h"
+#include "ddl/predict/step/compressed.h"
 
 namespace ddl {
 namespace {
@@ -23,10 +24,26 @@ std::vector<int> owners(const ModelGraph& graph) {
   return out;
 }
 
+/// One after the other: of what both take of one thing, the mean over both.
+TaskCost then(TaskCost first, const TaskCost& second) {
+  const double whole = first.seconds + second.seconds;
+  if (whole <= 0) return first;
+  for (auto& demand : first.demands) demand.share *= first.seconds / whole;
+  for (const auto& demand : second.demands) {
+    const double share = demand.share * second.seconds / whole;
+    const auto known = std::find_if(first.demands.begin(), first.demands.end(), [&](const Demand& other) { return other.resource == demand.resource; });
+    if (known == first.demands.end()) first.demands.push_back({demand.resource, share});
+    else known->share += share;
+  }
+  std::erase_if(first.demands, [](const Demand& demand) { return demand.share <= 0; });
+  first.seconds = whole;
+  return first;
+}
+
 class Writer {
  public:
-  Writer(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const CostSource& source, StepCosts& out)
-      : plan_(plan), graph_(graph), source_(source), out_(out), local_(part(batch, plan.shares())), owners_(owners(graph)), specs_(graph.parameter_specs()) {}
+  Writer(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const CostSource& source, const std::string& compression, StepCosts& out)
+      : plan_(plan), graph_(graph), source_(source), compression_(compression), out_(out), local_(part(batch, plan.shares())), owners_(owners(graph)), specs_(graph.parameter_specs()) {}
 
   void write(const Actor& actor) {
     const auto& role = plan_.roles[at(actor.role)];
@@ -98,11 +115,24 @@ class Writer {
       case TaskKind::update: return computed(worker, source_.update(worker, updated(role, task)));
       case TaskKind::release: return {};
       case TaskKind::average: return computed(worker, source_.copy(worker, task.bucket == kNone ? 0 : role.buckets[at(task.bucket)].bytes));
-      case TaskKind::collective: return source_.collective(task.goal, task.bytes, members(plan_.mesh, plan_.groups[at(task.group)], worker), out_);
+      case TaskKind::collective: return collective(worker, role, task);
       case TaskKind::send:
       case TaskKind::receive: return message(actor, role, task);
     }
     return {};
+  }
+
+  TaskCost collective(int worker, const Role& role, const Task& task) {
+    const auto among = members(plan_.mesh, plan_.groups[at(task.group)], worker);
+    if (compression_.empty() || task.cargo != Cargo::gradients || task.bucket == kNone || among.size() < 2) return source_.collective(task.goal, task.bytes, among, out_);
+    const auto ranks = static_cast<int>(among.size());
+    const auto [place, unknown] = compressed_.try_emplace({&role, task.bucket});
+    if (unknown) place->second = compressed_bucket(compression_, role.buckets[at(task.bucket)], specs_, ranks);
+    const auto& bucket = place->second;
+    auto sum = source_.compressing(worker, compression_, bucket.bytes, ranks, out_);
+    sum.seconds += source_.copy(worker, bucket.gathered);
+    for (const auto& part : bucket.parts) sum = then(std::move(sum), source_.collective(part.goal, part.bytes, among, out_));
+    return sum;
   }
 
   TaskCost computed(int worker, double seconds) { return {seconds, source_.computing(worker, out_)}; }
@@ -161,6 +191,7 @@ class Writer {
   const Plan& plan_;
   const ModelGraph& graph_;
   const CostSource& source_;
+  const std::string& compression_;
   StepCosts& out_;
   std::int64_t local_ = 0, micro_ = 0;
   std::vector<int> owners_;
@@ -168,16 +199,17 @@ class Writer {
   std::map<std::pair<int, int>, LayerCost> layers_;  ///< by worker and layer
   std::map<std::pair<int, int>, LayerCost> stages_;  ///< by worker and stage
   std::map<std::pair<int, int>, double> gathered_;   ///< s, by worker and stage
+  std::map<std::pair<const Role*, int>, CompressedBucket> compressed_;  ///< by role and bucket
   std::set<std::pair<int, int>> again_;              ///< stages and micro-batches whose forward the actor's backward runs again
 };
 
 }  // namespace
 
-StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source) {
+StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source, const std::string& compression) {
   StepCosts out;
   out.actors = actors;
   out.jitter = source.jitter(plan.workers());
-  Writer writer(plan, graph, batch, source, out);
+  Writer writer(plan, graph, batch, source, compression, out);
   for (const auto& actor : actors) writer.write(actor);
   for (const auto& role : plan.roles) out.ready.push_back(writer.ready(role));
   return out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ddl/nn/graph.h"
@@ -26,6 +27,8 @@ class CostSource {
   /// A collective of `bytes`, the whole buffer, between these workers.
   virtual TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const = 0;
   virtual TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const = 0;
+  /// What a rank itself does of an all-reduce of so many bytes of gradients under a compression, as users write it, between so many: all of it but its collectives.
+  virtual TaskCost compressing(int worker, const std::string& compression, std::int64_t bytes, int ranks, StepCosts& resources) const = 0;
   /// The optimizer's step over so many bytes of parameters.
   virtual double update(int worker, std::int64_t bytes) const = 0;
   /// A copy of gradients or parameters of so many bytes within memory.
@@ -42,7 +45,8 @@ class CostSource {
   virtual Jitter jitter(int) const { return {}; }
 };
 
-/// Costs of every task of a plan of that network, `graph` being what one worker holds of it (a part, where it is split), for a global batch of so many samples.
-StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source);
+/// Costs of every task of a plan of that network, `graph` being what one worker holds of it (a part, where it is split), for a global batch of so many samples. `compression`: what gradients are
+/// compressed by (compressed.h); empty: nothing.
+StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source, const std::string& compression = "");
 
 }  // namespace ddl

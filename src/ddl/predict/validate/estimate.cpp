@@ -4,7 +4,7 @@
 
 namespace ddl {
 
-Estimate estimate_row(const MeasuredRow& row) { return row.model == "gpt" ? estimate_gpt(row) : estimate_images(row); }
+Estimate estimate_row(const MeasuredRow& row, bool shapes) { return row.model == "gpt" ? estimate_gpt(row, shapes) : estimate_images(row); }
 
 std::pair<double, double> interval_of(const Estimate& estimate) { return interval_of(estimate.seconds, estimate.sigma); }
 

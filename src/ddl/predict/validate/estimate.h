@@ -15,18 +15,21 @@ struct Estimate {
   double sigma = 0;
   std::vector<std::pair<std::string, double>> terms = {};  ///< of `seconds`, what each part takes; they add up
   double memory_bytes = 0;                                 ///< of the fullest device; 0: not predicted
+  double memory_of_all_bytes = 0;                          ///< of all devices together, where they differ
   bool fits = true;
   std::vector<std::string> notes = {};                     ///< what was assumed or left
+  bool noted_shape = false;                                ///< what its stack notes of measured layers of this very shape is in it
 };
 
 /// What a row of a table takes, from the columns that describe it, the shipped profiles of its device and stack, and what one device does where the table says. Batches that a table
 /// does not print are taken to be 1 sample: the time is then that of one sample.
 /// Errors: not_found for a device or stack that has no profile; unsupported for networks and strategies that no model is of; invalid_argument, naming the column, for a row that lacks what
 /// its model needs or contradicts itself.
-Estimate estimate_row(const MeasuredRow& row);
+/// `shapes`: whether what a stack notes of measured shapes counts; else formulae alone, as for any other shape.
+Estimate estimate_row(const MeasuredRow& row, bool shapes = true);
 
 /// estimate_row() of each kind of row.
-Estimate estimate_gpt(const MeasuredRow& row);
+Estimate estimate_gpt(const MeasuredRow& row, bool shapes = true);
 Estimate estimate_images(const MeasuredRow& row);
 
 /// interval_of() its time (predict/interval.h).

@@ -64,19 +64,22 @@ double sigma_of(const GptStep& step, const MeasuredRow& row, const Gpu& gpu, con
 
 }  // namespace
 
-Estimate estimate_gpt(const MeasuredRow& row) {
+Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
   Estimate out;
   const auto step = step_of(row);
   const auto precision = row.precision.empty() ? std::string("fp16") : row.precision;
   auto gpu = gpu_of(find_machine(row.device), precision);
   if (row.devices_per_node > 0) gpu.per_node = row.devices_per_node;
-  const auto stack = gpt_stack(stack_of(row.stack, out.notes));
+  auto stack = gpt_stack(stack_of(row.stack, out.notes));
+  if (!shapes) stack.shapes.clear();
   const auto priced = price_gpt(step, gpu, gpu_kernels(find_stack("nvidia")), stack);
   out.seconds = priced.total;
+  out.noted_shape = priced.known_shape;
   out.sigma = sigma_of(step, row, gpu, stack, priced.known_shape);
   out.terms = {{"compute", priced.passes - priced.exchange - priced.send}, {"tensor exchange", priced.exchange}, {"messages", priced.send}, {"bubble", priced.fill}, {"stragglers", priced.stragglers},
                {"gradients", priced.gradients}, {"tied embedding", priced.tied}, {"update", priced.update}, {"measured shape", priced.shape}};
   out.memory_bytes = priced.memory_bytes;
+  out.memory_of_all_bytes = out.memory_bytes * row.devices;
   out.fits = priced.memory_bytes <= gpu.memory;
   if (!gpu.name.starts_with("a100")) out.notes.push_back(fmt::format("no constant was fitted on {}", gpu.name));
   if (stack.recomputes == 0 && step.recompute == GptStep::Recompute::full) out.notes.push_back(fmt::format("{}: steps take the time of steps without recomputation", stack.name));

@@ -5,6 +5,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
 #include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/images/memory.h"
 #include "ddl/predict/images/steps.h"
 #include "ddl/predict/validate/estimate.h"
 
@@ -148,6 +149,35 @@ ImageSeconds price_stages(Described& of, const ImageRoofline& device, double& sa
   return price_fill_drain({network, device, stages, micro_batch, batch, recompute_of(row.recompute), row.one_device_samples_per_s, measured_at}, of.stack);
 }
 
+/// What each device holds, as its allocator counts. Of a pipeline: all micro-batches that wait for their backward, of which those that are run again keep what came in alone.
+std::vector<double> memory_of(const Described& of, const Json& kernels) {
+  const auto& row = of.row;
+  const auto terms = image_memory_terms(kernels, of.stack, row.model);
+  const double value = of.precision == "fp16" || of.precision == "bf16" ? 2 : 4;
+  if (of.stack.at("images").value("form", "") != "fill-drain") {
+    auto assumed = of;
+    return {image_memory({image_network(row.model, row.image), batch_of(assumed), 0, value}, terms)};
+  }
+  const auto& network = sequential_network(row.model, row.image);
+  const double batch = row.global_batch > 0 ? row.global_batch : row.micro_batch, micro_batches = std::max(1.0, std::ceil(batch / (row.micro_batch > 0 ? row.micro_batch : batch) - 1e-9));
+  const double samples = batch / micro_batches;
+  const bool again = recompute_of(row.recompute) != FillDrainStep::Recompute::none;
+  auto stages = row.stages;
+  if (stages.empty()) stages = {static_cast<int>(network.size())};
+  std::vector<double> out;
+  double comes = 0;  // elements of a sample that the stage is given
+  for (const auto& each : network.front().operators) comes = std::max(comes, each.read);
+  auto from = network.begin();
+  for (const int layers : stages) {
+    const SequentialNetwork part(from, from + layers);
+    from += layers;
+    const auto operators = operators_of(part);
+    out.push_back(image_memory({operators, again ? samples : batch, again ? batch * comes : 0, value}, terms));
+    comes = part.back().leaves;
+  }
+  return out;
+}
+
 void require_images(const Described& of) {
   const auto& row = of.row;
   const bool fills = of.stack.at("images").value("form", "") == "fill-drain";
@@ -161,7 +191,8 @@ void require_images(const Described& of) {
 Estimate estimate_images(const MeasuredRow& row) {
   auto of = described(row);
   require_images(of);
-  const ImageRoofline device(gpu_of(of.machine, of.precision), image_kernels(find_stack("nvidia")), of.launch, of.precision);
+  const auto kernels = find_stack("nvidia");
+  const ImageRoofline device(gpu_of(of.machine, of.precision), image_kernels(kernels), of.launch, of.precision);
   double samples = 1;
   const auto priced = of.stack.at("images").value("form", "") == "fill-drain" ? price_stages(of, device, samples) : price_replicas(of, device, samples);
   Estimate out;
@@ -169,6 +200,10 @@ Estimate estimate_images(const MeasuredRow& row) {
   const double scale = row.global_batch > 0 || !row.prints_rate() ? 1 : 1 / samples;
   for (const auto& [name, seconds] : priced.terms) out.terms.emplace_back(name, seconds * scale);
   out.seconds = priced.total() * scale;
+  const auto memory = memory_of(of, kernels);
+  out.memory_bytes = *std::max_element(memory.begin(), memory.end());
+  for (const double each : memory) out.memory_of_all_bytes += each * (memory.size() == 1 ? row.devices : 1);
+  out.fits = out.memory_bytes + image_memory_terms(kernels, of.stack, row.model).context <= term(of.machine, "device.memory_bytes");
   out.notes = of.notes;
   out.notes.insert(out.notes.end(), priced.notes.begin(), priced.notes.end());
   if (row.one_device_samples_per_s <= 0) out.notes.emplace_back("one device was not measured: its time is from the datasheet");

@@ -5,6 +5,7 @@
 #include "ddl/core/error.h"
 #include "ddl/predict/validate/accuracy.h"
 #include "ddl/predict/validate/estimate.h"
+#include "ddl/predict/validate/validate.h"
 
 // Rows as tables have them, and what was measured: what constants were fitted to stays as good.
 namespace ddl {
@@ -37,6 +38,25 @@ TEST(GptTables, MegatronOnA100) {
 TEST(GptTables, OneNodeOfA100) {
   const auto one = row("vtrain1-1,gpt,1024,24,16,1024,51200,a100-80gb,8,8,nvlink3,,megatron-deepspeed/nccl,fp16,hybrid,2,2,2,1f1b,,full,0,4,32,219.732754");
   EXPECT_NEAR(estimate_row(one).seconds / one.measured_seconds(), 1, 0.08);
+}
+
+// What is noted of measured shapes can be left out, as for shapes of which nothing is.
+TEST(GptTables, FormulaeAlone) {
+  const auto noted = row("a,gpt,2048,24,16,1024,51200,a100-80gb,4,8,nvlink3,,megatron-deepspeed/nccl,fp16,hybrid,1,4,1,1f1b,,full,0,2,16,1");
+  const auto with = estimate_row(noted), without = estimate_row(noted, false);
+  EXPECT_TRUE(with.noted_shape);
+  EXPECT_FALSE(without.noted_shape);
+  EXPECT_LT(with.seconds, 0.9 * without.seconds) << "this shape is one that formulae miss";
+  EXPECT_GT(without.sigma, 2 * with.sigma);
+  const auto other = row("b,gpt,3072,24,16,1024,51200,a100-80gb,4,8,nvlink3,,megatron-deepspeed/nccl,fp16,hybrid,1,4,1,1f1b,,full,0,2,16,1");
+  EXPECT_FALSE(estimate_row(other).noted_shape);
+  EXPECT_EQ(estimate_row(other).seconds, estimate_row(other, false).seconds);
+  const auto table = parse_table(std::string(kHeader) + "a,gpt,2048,24,16,1024,51200,a100-80gb,4,8,nvlink3,,megatron-deepspeed/nccl,fp16,hybrid,1,4,1,1f1b,,full,0,2,16,100\n", "rows");
+  const auto validation = validate(table), plain = validate(table, "", false);
+  ASSERT_TRUE(validation.without_shapes.has_value());
+  EXPECT_NE(validation.without_shapes->mape, validation.summary.mape);
+  EXPECT_EQ(validation.without_shapes->mape, plain.summary.mape);
+  EXPECT_FALSE(plain.without_shapes.has_value());
 }
 
 // What was never fitted says so: its interval is wider, and a package nobody has measured is named.

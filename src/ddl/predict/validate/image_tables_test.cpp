@@ -5,6 +5,7 @@
 #include "ddl/core/error.h"
 #include "ddl/predict/images/networks.h"
 #include "ddl/predict/validate/estimate.h"
+#include "ddl/predict/validate/validate.h"
 
 // Rows as tables have them, and what was measured: what constants were fitted to stays as good.
 namespace ddl {
@@ -111,6 +112,42 @@ TEST(ImageTables, Torchgpipe) {
                {"torchgpipe-U-Net-pipeline-1,U-Net(5;64),3x192x192,p40,1,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,1,241,except_last,40,80,28.500,24.456", 1},
                {"torchgpipe-U-Net-pipeline-2,U-Net(5;64),3x192x192,p40,2,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,2,104/137,except_last,16,512,28.500,35.502", 1},
                {"torchgpipe-U-Net-pipeline-4,U-Net(5;64),3x192x192,p40,4,8,pcie3,,torchgpipe,fp32,synthetic,pipeline,,4,30/66/84/61,except_last,32,512,28.500,67.042", 7}});
+}
+
+constexpr const char* kMemoryHeader = "id,model,image,device,devices,devices_per_node,stack,precision,strategy,pp,stages,recompute,micro_batch,global_batch,measured_memory_bytes,oom\n";
+
+Validation of_memory(const std::string& text) { return validate(parse_table(std::string(kMemoryHeader) + text + "\n", "rows")); }
+
+// torchgpipe 0.0.7's table of memory: all that its allocator had, of all devices together.
+TEST(ImageTables, MemoryAsPublished) {
+  constexpr const char* kRows[] = {"U-Net baseline,U-Net(6;72),3x192x192,p40,1,8,torchgpipe,fp32,single,1,,none,32,32,21797000000,0",
+                                   "U-Net pipeline-1,U-Net(11;128),3x192x192,p40,1,8,torchgpipe,fp32,pipeline,1,505,except_last,1,32,22012000000,0",
+                                   "U-Net pipeline-2,U-Net(24;128),3x192x192,p40,2,8,torchgpipe,fp32,pipeline,2,526/551,except_last,1,32,46600000000,0"};
+  for (const auto* text : kRows) {
+    const auto found = of_memory(text);
+    EXPECT_TRUE(found.skipped.empty()) << text << (found.skipped.empty() ? "" : found.skipped[0].reason);
+    EXPECT_EQ(found.memory_rows, 1) << text;
+    EXPECT_LT(found.memory_mape, 10) << text;
+    EXPECT_EQ(found.oom_right, 1) << text;
+  }
+  const auto none = of_memory("AmoebaNet-D baseline,AmoebaNet-D(18;208),3x224x224,p40,1,8,torchgpipe,fp32,single,1,,none,128,128,,1");
+  EXPECT_EQ(none.oom_rows, 1);
+  EXPECT_EQ(none.oom_right, 1);
+}
+
+// What was trained fitted its device.
+TEST(ImageTables, WhatRanFits) {
+  for (const auto* text : {"a,resnet101,3x224x224,p40,1,8,,,torchgpipe,fp32,synthetic,single,,1,,none,118,118,95.862,95.862", "b,AmoebaNet-D(18;256),3x224x224,p40,2,8,,,torchgpipe,fp32,synthetic,pipeline,,2,7/17,full,96,96,,26.733",
+                           "c,AmoebaNet-D(18;256),3x224x224,p40,4,8,,,torchgpipe,fp32,synthetic,pipeline,,4,3/4/5/12,full,160,160,,26.827",
+                           "d,U-Net(5;64),3x192x192,p40,1,8,,,torchgpipe,fp32,synthetic,single,,1,,none,40,40,28.500,28.500",
+                           "e,resnet152,3x224x224,k80,8,8,,,tensorflow/ps-cpu,fp32,synthetic,data,,,,,32,256,20,150", "f,vgg16,3x224x224,p100,8,8,,,tensorflow/nccl,fp32,synthetic,data,,,,,64,512,154,898"}) {
+    const auto estimate = estimate_row(row(text));
+    EXPECT_TRUE(estimate.fits) << text << " " << estimate.memory_bytes / 1e9;
+    EXPECT_GT(estimate.memory_bytes, 1e9) << text;
+  }
+  // As much again of each does not.
+  EXPECT_FALSE(estimate_row(row("a,resnet101,3x224x224,p40,1,8,,,torchgpipe,fp32,synthetic,single,,1,,none,236,236,95.862,95.862")).fits);
+  EXPECT_FALSE(estimate_row(row("d,U-Net(5;64),3x192x192,p40,1,8,,,torchgpipe,fp32,synthetic,single,,1,,none,80,80,28.500,28.500")).fits);
 }
 
 // Layers that torchgpipe's benchmarks cut (their splits add up to these), and parameters as published: He et al. 2016; torchgpipe's table of memory.

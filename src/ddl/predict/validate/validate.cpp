@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ddl/core/error.h"
+#include "ddl/predict/datasheet/library.h"
 
 namespace ddl {
 namespace {
@@ -19,6 +20,13 @@ std::string problem_of(const MeasuredRow& row) {
   std::string image;
   for (const auto size : row.image) image += fmt::format("{}x", size);
   return fmt::format("{} {} {} {} {} {} {} {} on {} of {} a node, {} {}, batch {}", row.model, row.hidden, row.ffn, row.layers, row.heads, row.seq, row.vocab, image, row.device, row.devices, row.precision, row.data, row.global_batch);
+}
+
+Predicted predicted(const MeasuredRow& row, const Estimate& estimate) {
+  const auto [low, high] = interval_of(estimate);
+  Predicted out{in_unit(row, row.measured_seconds()), in_unit(row, estimate.seconds), in_unit(row, low), in_unit(row, high), row.prints_rate(), problem_of(row)};
+  if (row.prints_rate()) std::swap(out.low, out.high);
+  return out;
 }
 
 /// Of values x_i for a constant of 1 and measured m_i, the factor with the least mean |k x_i - m_i| / m_i: a weighted median of m_i / x_i.
@@ -70,6 +78,13 @@ void judge_baseline(Validation& out) {
   out.baseline.coverage = kUnknown;
 }
 
+/// torchgpipe's benchmarks print what all devices together had (benchmarks/*-memory/main.py); and a peak that no one device of its kind has room for is of all of them, too.
+double memory_as_measured(const Estimate& estimate, const MeasuredRow& row) {
+  const double room = term_or(find_machine(row.device), "device.memory_bytes", 0);
+  const bool of_all = row.stack.starts_with("torchgpipe") || (room > 0 && row.measured_memory_bytes > room);
+  return of_all && estimate.memory_of_all_bytes > 0 ? estimate.memory_of_all_bytes : estimate.memory_bytes;
+}
+
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 Json to_json(const Accuracy& accuracy) {
@@ -79,29 +94,31 @@ Json to_json(const Accuracy& accuracy) {
 
 }  // namespace
 
-Validation validate(const MeasuredTable& table, const std::string& device) {
+Validation validate(const MeasuredTable& table, const std::string& device, bool shapes) {
   Validation out;
   out.skipped = table.unread;
-  std::vector<Predicted> all;
+  std::vector<Predicted> all, plain;
+  bool noted = false;
   for (auto row : table.rows) {
     if (!device.empty()) row.device = device;
     try {
       ValidatedRow one;
-      one.estimate = estimate_row(row);
-      const auto [low, high] = interval_of(one.estimate);
+      one.estimate = estimate_row(row, shapes);
       if (row.oom) {
         ++out.oom_rows;
         out.oom_right += *row.oom == !one.estimate.fits;
       }
+      if (row.measured_memory_bytes > 0 || row.oom) out.memory.push_back({row.line, row.id, row.measured_memory_bytes, memory_as_measured(one.estimate, row), row.oom, one.estimate.fits});
       if (row.measured_memory_bytes > 0 && one.estimate.memory_bytes > 0) {
         ++out.memory_rows;
-        out.memory_mape += 100 * std::abs(one.estimate.memory_bytes / row.measured_memory_bytes - 1);
+        out.memory_mape += 100 * std::abs(out.memory.back().predicted / row.measured_memory_bytes - 1);
       }
       // What ran out of memory has no time.
       if (row.measured_seconds() <= 0 && (row.oom.value_or(false) || row.measured_memory_bytes > 0)) continue;
       if (row.measured_seconds() <= 0) throw Error(Code::invalid_argument, "neither measured_ms nor measured_samples_per_s is given");
-      one.predicted = {in_unit(row, row.measured_seconds()), in_unit(row, one.estimate.seconds), in_unit(row, low), in_unit(row, high), row.prints_rate(), problem_of(row)};
-      if (row.prints_rate()) std::swap(one.predicted.low, one.predicted.high);
+      one.predicted = predicted(row, one.estimate);
+      plain.push_back(one.estimate.noted_shape ? predicted(row, estimate_row(row, false)) : one.predicted);
+      noted = noted || one.estimate.noted_shape;
       one.row = std::move(row);
       all.push_back(one.predicted);
       out.rows.push_back(std::move(one));
@@ -112,6 +129,7 @@ Validation validate(const MeasuredTable& table, const std::string& device) {
   if (out.memory_rows > 0) out.memory_mape /= out.memory_rows;
   std::sort(out.skipped.begin(), out.skipped.end(), [](const UnreadRow& a, const UnreadRow& b) { return a.line < b.line; });
   out.summary = accuracy(all);
+  if (noted) out.without_shapes = accuracy(plain);
   judge_baseline(out);
   return out;
 }
@@ -128,10 +146,14 @@ Json to_json(const Validation& validation) {
                     {"memory_bytes", estimate.memory_bytes > 0 ? Json(estimate.memory_bytes) : Json()}, {"fits", estimate.fits}, {"notes", estimate.notes}});
   }
   for (const auto& [line, reason] : validation.skipped) skipped.push_back({{"line", line}, {"reason", reason}});
+  Json memory = Json::array();
+  for (const auto& each : validation.memory)
+    memory.push_back({{"line", each.line}, {"id", each.id}, {"measured_bytes", each.measured > 0 ? Json(each.measured) : Json()}, {"predicted_bytes", each.predicted}, {"oom", each.oom ? Json(*each.oom) : Json()}, {"fits", each.fits}});
   auto summary = to_json(validation.summary), baseline = to_json(validation.baseline);
   summary["memory"] = {{"rows", validation.memory_rows}, {"mape", validation.memory_rows > 0 ? Json(validation.memory_mape) : Json()}, {"oom_rows", validation.oom_rows}, {"oom_right", validation.oom_right}};
+  summary["without_shapes"] = validation.without_shapes ? to_json(*validation.without_shapes) : Json();
   baseline["flops_per_device"] = number(validation.constant);
-  return {{"schema", "ddlbench.validate/1"}, {"rows", rows}, {"skipped", skipped}, {"summary", summary}, {"baseline", baseline}};
+  return {{"schema", "ddlbench.validate/1"}, {"rows", rows}, {"memory", memory}, {"skipped", skipped}, {"summary", summary}, {"baseline", baseline}};
 }
 
 }  // namespace ddl

@@ -38,6 +38,7 @@ class Countable final : public CostSource {
   double copy(int, std::int64_t bytes) const override { return copies_ * static_cast<double>(bytes); }
   TaskCost collective(Goal, std::int64_t, const std::vector<int>&, StepCosts&) const override { return {}; }
   TaskCost message(std::int64_t, int, int, StepCosts&) const override { return {}; }
+  TaskCost compressing(int, const std::string&, std::int64_t, int, StepCosts&) const override { return {}; }
   double load(int, std::int64_t) const override { return 0; }
   TaskCost loader(int, std::int64_t, StepCosts&) const override { return {}; }
   double harness(int) const override { return 0; }
