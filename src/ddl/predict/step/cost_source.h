@@ -4,6 +4,7 @@
 
 #include "ddl/nn/graph.h"
 #include "ddl/plan/plan.h"
+#include "ddl/predict/step/loading.h"
 #include "ddl/predict/step/step_costs.h"
 
 namespace ddl {
@@ -43,6 +44,6 @@ class CostSource {
 };
 
 /// Costs of every task of a plan of that network, `graph` being what one worker holds of it (a part, where it is split), for a global batch of so many samples.
-StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source);
+StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source, const Loading& loading = {});
 
 }  // namespace ddl
