@@ -62,7 +62,7 @@ class Causes(Case):
         self.run_it("report", "-o", "page.html")
         page = (self.folder / "page.html").read_text()
         self.assertIn('<section id="why"', page)
-        self.assertIn(html.escape(document["words"], quote=False), html.unescape(page).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+        self.assertIn(document["words"], html.unescape(page))
         self.assertIn("lenet: why not faster", page)
         # Without the store's run of one worker it is told from the trace.
         alone = self.explained("two.json") if (self.folder / "two.json").write_text(json.dumps(two)) and (self.folder / "ddlbench.db").unlink() is None else None

@@ -17,7 +17,7 @@ namespace ddl {
 namespace {
 
 /// Pairs of more workers than that are not listed, nor links of more places.
-constexpr std::size_t kMostListed = 4096;
+constexpr std::size_t kMostListed = 1024;
 /// A message that is long enough for its rate to be the link's.
 constexpr std::int64_t kLong = std::int64_t{4} << 20;
 

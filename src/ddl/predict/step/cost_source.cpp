@@ -116,7 +116,7 @@ class Writer {
     if (alone <= 0) return {};
     TaskCost cost{alone / threads};
     for (const auto& demand : made.demands) cost.demands.push_back({demand.resource, demand.share * threads * made.seconds / alone});
-    if (read > 0) cost.demands.push_back({out_.resource(fmt::format("storage of place {}", place(actor.worker))), threads * read / alone * fellows(actor)});
+    if (read > 0) cost.demands.push_back({out_.resource(fmt::format("storage of place {}", place_of(actor.worker))), threads * read / alone * fellows(actor)});
     double most = 1;
     for (const auto& demand : cost.demands) most = std::max(most, demand.share);
     cost.seconds *= most;
@@ -132,12 +132,12 @@ class Writer {
     return loads && !given && std::any_of(role.stages.begin(), role.stages.end(), [&](int stage) { return needs_batch(graph_, plan_.stages, stage); });
   }
 
-  int place(int worker) const { return loading_.places.empty() ? 0 : loading_.places.at(at(worker)); }
+  int place_of(int worker) const { return loading_.places.empty() ? 0 : loading_.places.at(at(worker)); }
 
   /// Of those that an actor stands for, how many read from the storage of the first.
   int fellows(const Actor& actor) const {
     int count = 0;
-    for (int worker = actor.worker; worker < actor.worker + std::max(1, actor.count); ++worker) count += place(worker) == place(actor.worker);
+    for (int worker = actor.worker; worker < actor.worker + std::max(1, actor.count); ++worker) count += place_of(worker) == place_of(actor.worker);
     return count;
   }
 
