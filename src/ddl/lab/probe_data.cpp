@@ -29,12 +29,14 @@ Json begun(const char* kind) {
 /// Each of `all`, and what of them failed.
 Json measured(const char* kind, const std::vector<std::string>& all, const std::function<Json(const std::string&)>& measure) {
   auto document = begun(kind);
-  for (const auto& each : all) try {
+  for (const auto& each : all) {
+    try {
       document[kind].push_back(measure(each));
     } catch (const Error& error) {
       document["failed"].push_back({{"what", each}, {"reason", error.what()}});
       document["state"] = "partial";
     }
+  }
   if (document[kind].empty()) document["state"] = "failed";
   document["finished"] = utc_now();
   return document;
