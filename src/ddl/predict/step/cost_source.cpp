@@ -106,7 +106,7 @@ class Writer {
     return {};
   }
 
-  /// One batch after the other, from all threads of a loader together: what one of them takes, so many times as often. Where storage or cores cannot give that, as often as they do.
+  /// One batch after the other, from all threads of a loader together: what one of them takes, so many times as often. Of storage or cores that may be more than there is.
   TaskCost batches(const Actor& actor) const {
     const auto samples = static_cast<double>(local_);
     auto made = source_.loader(actor.worker, local_, out_);
@@ -117,10 +117,6 @@ class Writer {
     TaskCost cost{alone / threads};
     for (const auto& demand : made.demands) cost.demands.push_back({demand.resource, demand.share * threads * made.seconds / alone});
     if (read > 0) cost.demands.push_back({out_.resource(fmt::format("storage of place {}", place_of(actor.worker))), threads * read / alone * fellows(actor)});
-    double most = 1;
-    for (const auto& demand : cost.demands) most = std::max(most, demand.share);
-    cost.seconds *= most;
-    for (auto& demand : cost.demands) demand.share /= most;
     std::erase_if(cost.demands, [](const Demand& demand) { return demand.share <= 0; });
     return cost;
   }
