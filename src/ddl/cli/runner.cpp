@@ -5,6 +5,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/lab/signals.h"
+#include "ddl/report/disturbance.h"
 #include "ddl/report/emulation.h"
 
 namespace ddl {
@@ -89,7 +90,8 @@ void say_results(const std::vector<Json>& records, const Output& output, Batches
   output.say("\n" + render_table(records, batches));
   output.say(render_where_time_went(records));
   for (const auto& record : records)
-    if (const auto emulation = emulation_sentence(record); !emulation.empty()) output.say(emulation);
+    for (const auto& sentence : {disturbance_sentence(record), emulation_sentence(record)})
+      if (!sentence.empty()) output.say(sentence);
   if (const auto predictions = render_predictions(records); !predictions.empty()) output.say(predictions);
   if (const auto staleness = render_staleness(records); !staleness.empty()) output.say(staleness);
   if (const auto beside_fp32 = render_precisions(records); !beside_fp32.empty()) output.say(beside_fp32);

@@ -10,12 +10,14 @@
 #include "ddl/core/statistics.h"
 #include "ddl/core/text.h"
 #include "ddl/data/dataset.h"
+#include "ddl/lab/build_info.h"
 #include "ddl/lab/config.h"
 #include "ddl/lab/probe_apart.h"
 #include "ddl/lab/record.h"
 #include "ddl/measure/environment.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
+#include "ddl/predict/measured/history.h"
 #include "ddl/strategy/partition/crossing.h"
 #include "ddl/strategy/partition/layer_sort.h"
 #include "ddl/train/measure_layers.h"
@@ -455,7 +457,11 @@ void add_compute_to_machine(Json& machine, const Json& document) {
   jitter.emplace_back("workers");
   for (const auto& [part, keys] : {std::pair{"compute", network}, {"optimizer", {"device", "threads", "optimizer", "bytes"}}, {"memory", {"device", "what", "threads", "bytes"}},
                                    {"contention", company}, {"jitter", jitter}, {"launch", {"device"}}})
-    for (const auto& entry : document.at(part)) add_entry(machine, part, keys, entry);
+    for (auto entry : document.at(part)) {
+      if (const auto* key = part == std::string("compute") ? "pass_ms" : part == std::string("contention") ? "slowdown" : nullptr)
+        remember(entry, earlier_entry(machine, part, keys, entry), key, build_identity());
+      add_entry(machine, part, keys, entry);
+    }
 }
 
 }  // namespace ddl

@@ -119,7 +119,7 @@ TEST(TimedWaits, PiecesWithinAPieceAndLessThanANanosecondCount) {
   EXPECT_EQ(made.time - begin, 250);
 }
 
-// On the real clock. A machine with much else to do wakes a thread late, never early; the sum is right but for the last wait's lateness.
+// On the real clock. A machine with much else to do wakes a thread late, never early, and how late no test can promise: what was late is told, and the rest is what was charged.
 TEST(TimedWaits, OnThisMachine) {
   const auto margin = wake_up_margin();
   EXPECT_GE(margin, 0);
@@ -134,7 +134,8 @@ TEST(TimedWaits, OnThisMachine) {
   const double took = seconds(now() - begin);
   const auto report = waits.report();
   EXPECT_GE(took, 0.05 - 200 * kUs);
-  EXPECT_LT(took - report.late_max, 0.05 * 1.2);
+  EXPECT_LE(report.taken, took);
+  EXPECT_GE(report.taken, 0.05 - 200 * kUs);
   EXPECT_NEAR(report.compute, 0.05, 1e-9);
   EXPECT_GE(report.waits, 40);
   EXPECT_LE(report.late_median, report.late_p95);

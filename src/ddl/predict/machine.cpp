@@ -22,6 +22,10 @@ Json wanted(const Json& environment, const char* part, const char* field) {
   return environment.contains(part) && environment[part].is_object() ? environment[part].value(field, Json()) : Json();
 }
 
+bool same_under(const std::vector<std::string>& keys, const Json& a, const Json& b) {
+  return std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return a.value(key, Json()) == b.value(key, Json()); });
+}
+
 }  // namespace
 
 Json new_machine(const Json& environment) {
@@ -67,14 +71,17 @@ void add_entry(Json& machine, const std::string& part, const std::vector<std::st
   auto& all = machine[part];
   if (all.is_null()) all = Json::array();
   if (!all.is_array()) throw Error(Code::corrupt, fmt::format("[machine] {}: got {}, expected a list", part, all.type_name()));
-  const auto same = [&](const Json& known) {
-    return std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return known.value(key, Json()) == entry.value(key, Json()); });
-  };
-  const auto earlier = std::find_if(all.begin(), all.end(), same);
+  const auto earlier = std::find_if(all.begin(), all.end(), [&](const Json& known) { return same_under(keys, known, entry); });
   if (earlier == all.end())
     all.push_back(entry);
   else
     *earlier = entry;
+}
+
+Json earlier_entry(const Json& machine, const std::string& part, const std::vector<std::string>& keys, const Json& entry) {
+  for (const auto& known : entries(machine, part))
+    if (same_under(keys, known, entry)) return known;
+  return {};
 }
 
 const Json& entries(const Json& machine, const std::string& part) {

@@ -39,6 +39,8 @@ void add(Json& machine, const CommunicationPart& part);
 
 /// Puts an entry into a part of the profile ("compute", "optimizer", …), in the place of an earlier one that says the same under all `keys`; a key that both lack is the same.
 void add_entry(Json& machine, const std::string& part, const std::vector<std::string>& keys, const Json& entry);
+/// That earlier entry; null where there is none.
+Json earlier_entry(const Json& machine, const std::string& part, const std::vector<std::string>& keys, const Json& entry);
 /// The entries of a part; none where an older profile has no such part. Errors: corrupt where it is no list.
 const Json& entries(const Json& machine, const std::string& part);
 

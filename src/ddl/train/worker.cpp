@@ -22,6 +22,7 @@
 #include "ddl/train/evaluate.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/failure.h"
+#include "ddl/train/host_share.h"
 #include "ddl/train/in_process.h"
 #include "ddl/train/job_network.h"
 #include "ddl/train/learning_rate.h"
@@ -106,6 +107,7 @@ class Worker {
   std::int64_t steps_done_ = 0;
   std::int64_t static_bytes_ = 0;
   MemoryLedger memory_;
+  HostShare host_;
 };
 
 std::string option_of(const Job& job, const std::string& name, const std::string& otherwise) {
@@ -292,6 +294,7 @@ void Worker::train() {
                 {reads ? job_.loader_threads : 0, job_.loader_prefetch, reads});
   const auto next_batch = [&] { return loader.next(); };
   bool stopped = false;
+  host_.begin();
   for (std::int64_t step = 0; step < last_step_ && !stopped; ++step) {
     StepRecord record;
     record.step = step;
@@ -436,6 +439,7 @@ void Worker::finish(bool stopped) {
                                         {"parameters_digest", job_.emulates() ? Json(nullptr) : Json(parameters_digest(plan_, rank_, graph_, network_, *device_, communicator_.get()))},
                                         {"memory_bytes", memory_json(held)},
                                         {"emulation", emulation_json()},
+                                        {"cores", host_.json()},
                                         {"accelerator", device_->describe()},
                                         {"bytes_sent", traffic.sent},
                                         {"bytes_received", traffic.received},

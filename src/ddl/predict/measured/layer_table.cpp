@@ -22,7 +22,8 @@ double number(const Json& row, const char* field) {
 
 }  // namespace
 
-void LayerTable::add(const Json& entry) {
+void LayerTable::add(const Json& entry, double factor) {
+  const double second = factor * 1e-6;
   try {
     const auto samples = entry.at("batch").get<std::int64_t>();
     for (const auto& row : entry.at("layers")) {
@@ -33,9 +34,9 @@ void LayerTable::add(const Json& entry) {
       const double places = number(row, "count");
       point.samples = static_cast<double>(samples);
       point.places += places;
-      point.forward += places * number(row, "forward_us") * 1e-6;
-      point.backward_input += places * number(row, "backward_input_us") * 1e-6;
-      point.backward_weight += places * number(row, "backward_weight_us") * 1e-6;
+      point.forward += places * number(row, "forward_us") * second;
+      point.backward_input += places * number(row, "backward_input_us") * second;
+      point.backward_weight += places * number(row, "backward_weight_us") * second;
       point.squares += places * number(row, "spread") * number(row, "spread");
     }
   } catch (const Json::exception& error) {

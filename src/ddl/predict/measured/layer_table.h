@@ -23,8 +23,8 @@ struct LayerEstimate {
 /// What sorts of layers took, for one kind of worker: entries of "compute" of a machine profile.
 class LayerTable {
  public:
-  /// Errors: corrupt, naming the field.
-  void add(const Json& entry);
+  /// All its times `factor` times as long. Errors: corrupt, naming the field.
+  void add(const Json& entry, double factor = 1);
   bool empty() const { return sorts_.empty(); }
 
   /// A sort that was measured. Of one that occurs in several places, the mean.

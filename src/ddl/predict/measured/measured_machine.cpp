@@ -11,6 +11,7 @@
 #include "ddl/core/statistics.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/curve.h"
+#include "ddl/predict/measured/history.h"
 #include "ddl/strategy/partition/crossing.h"
 
 namespace ddl {
@@ -68,13 +69,17 @@ MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
     double waited = 0, disturbed = 0;
   };
   std::vector<Beside> own_beside, all_beside;
+  Drift drift;
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
   try {
     for (const auto& entry : entries(profile_, "compute")) {
       if (!says(entry, "threads", threads) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
       const bool same = !named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named;
-      made.all.add(entry);
-      if (same) made.own.add(entry);
+      // As usual rather than as last.
+      const double passes = entry.value("pass_ms", 0.0), factor = passes > 0 ? usual(entry, "pass_ms") / passes : 1;
+      if (passes > 0) drift.add(entry, "pass_ms");
+      made.all.add(entry, factor);
+      if (same) made.own.add(entry, factor);
       all.push_back(entry.at("correction"));
       if (same) own.push_back(all.back());
       // Older profiles, and those of traces, do not say it.
@@ -84,7 +89,7 @@ MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
       const auto& step = entry.at("step");
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
       const double bytes = entry.value("parameter_bytes", 0.0);
-      if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates.push_back(entry.at("update_us").get<double>() * 1e-6 / bytes);
+      if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates.push_back(entry.at("update_us").get<double>() * factor * 1e-6 / bytes);
       if (setup_.dataset.empty() || says(entry, "dataset", setup_.dataset)) made.loaders[entry.at("batch").get<std::int64_t>()].push_back(entry.at("loader_us").get<double>() * 1e-6);
     }
   } catch (const Json::exception& error) {
@@ -103,6 +108,7 @@ MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
   double squares = 0;
   for (const double each : known) squares += std::pow(each / made.correction - 1, 2);
   made.spread = std::sqrt(squares / static_cast<double>(known.size()));
+  made.drift = drift.sigma();
   return made;
 }
 
@@ -169,7 +175,7 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
   };
   for (std::size_t number = 0; number < graph.layers.size(); ++number) add(estimate(worker, graph, number, samples));
   add(estimate_loss(worker, graph, samples));
-  return seconds > 0 ? off / seconds : 0;
+  return std::hypot(seconds > 0 ? off / seconds : 0, compute(worker).drift);
 }
 
 double MeasuredMachine::update(int worker, std::int64_t bytes) const {
@@ -251,8 +257,8 @@ std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources)
   for (const auto& entry : entries(profile_, "contention")) {
     if (!says(entry, "what", "steps") || !says(entry, "threads", own.threads) || !says(entry, "precision", setup_.precision)) continue;
     const auto workers = entry.at("workers").get<std::int64_t>();
-    all[workers].push_back(entry.at("slowdown"));
-    if (!named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named) same[workers].push_back(entry.at("slowdown"));
+    all[workers].push_back(usual(entry, "slowdown"));
+    if (!named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named) same[workers].push_back(all[workers].back());
   }
   const auto& known = same.empty() ? all : same;
   if (known.empty() || beside < 2) return demands;

@@ -60,7 +60,7 @@ class MeasuredMachine final : public CostSource {
   LayerEstimate estimate_loss(int worker, const ModelGraph& graph, std::int64_t samples) const;
   /// The share of the time in which others had the cores while what such a worker computes was measured, on the mean over what counts: of the network itself, else of all.
   double waited(int worker) const;
-  /// Relative, of what all layers and the loss take: as if all were off the same way.
+  /// Relative, of what all layers and the loss take: as if all were off the same way; and as far as the machine was found to drift.
   double uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const;
 
  private:
@@ -71,6 +71,7 @@ class MeasuredMachine final : public CostSource {
     double spread = 0;                ///< of that, relative
     double waited = 0;                ///< while that was measured
     double disturbed = 0;             ///< by what that may have made of it, relative
+    double drift = 0;                 ///< what measurements of the same were apart, of logarithms
     std::vector<double> loads;        ///< s, of each network and batch
     std::vector<double> updates;      ///< s a byte of parameters, of the network itself by the optimizer that is asked for
     std::map<std::int64_t, std::vector<double>> loaders;  ///< s, by batch

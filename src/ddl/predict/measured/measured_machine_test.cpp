@@ -8,6 +8,7 @@
 #include "ddl/nn/builtin.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/curve.h"
+#include "ddl/predict/measured/history.h"
 #include "ddl/predict/step/simulate_step.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/partition/crossing.h"
@@ -110,6 +111,25 @@ TEST(MeasuredMachine, GivesWhatWasMeasuredAndLiesBetweenBatches) {
   EXPECT_NEAR(machine.uncertainty(0, graph, 8), 0.01, 1e-12);
   EXPECT_EQ(machine.layer(0, graph, 0, 8).forward, 0) << "an input";
   EXPECT_EQ(machine.layer(0, graph, 1, 0).forward, 0) << "no samples";
+}
+
+// Measured three times, the last of them while the machine was twice as slow.
+TEST(MeasuredMachine, CostsAreThoseOfTheUsualMeasurement) {
+  auto now = entry_of("lenet", 8);
+  Json earlier;
+  for (const double ms : {2.1, 2.0, 4.0}) {
+    now["pass_ms"] = ms;
+    remember(now, earlier, "pass_ms", "same");
+    earlier = now;
+  }
+  const auto graph = make_model("lenet");
+  MeasuredMachine once(profile_of({entry_of("lenet", 8)}), {.network = "lenet"}), often(profile_of({now}), {.network = "lenet"});
+  EXPECT_NEAR(often.layer(0, graph, 1, 8).forward, once.layer(0, graph, 1, 8).forward * 2.1 / 4, 1e-15);
+  EXPECT_NEAR(often.loss(0, graph, 8).backward(), once.loss(0, graph, 8).backward() * 2.1 / 4, 1e-15);
+  Drift drift;
+  drift.add(now, "pass_ms");
+  EXPECT_GT(drift.sigma(), 0.3);
+  EXPECT_NEAR(often.uncertainty(0, graph, 8), std::hypot(once.uncertainty(0, graph, 8), drift.sigma()), 1e-12);
 }
 
 TEST(MeasuredMachine, WhatLiesBeyondIsFlaggedAndLessCertain) {

@@ -8,6 +8,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/spec.h"
 #include "ddl/predict/machine.h"
+#include "ddl/predict/measured/history.h"
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
 #include "ddl/predict/price.h"
@@ -34,7 +35,7 @@ double measured_share(const Json& profile, const std::string& transport, int thr
   int count = 0;
   for (const auto& entry : entries(profile, "contention")) {
     if (entry.value("what", "") != "collective" || entry.value("transport", "") != transport || entry.value("threads", 0) != threads) continue;
-    logs += std::log(std::max(1.0, entry.at("slowdown").get<double>())) + std::log(std::max(1.0, entry.at("collective_slowdown").get<double>()));
+    logs += std::log(std::max(1.0, usual(entry, "slowdown"))) + std::log(std::max(1.0, entry.at("collective_slowdown").get<double>()));
     base = std::min(1.0, entry.at("workers").get<double>() * threads / cores);
     count += 2;
   }

@@ -1,0 +1,48 @@
+#include "ddl/predict/measured/history.h"
+
+#include <cmath>
+#include <vector>
+
+#include "ddl/core/statistics.h"
+
+namespace ddl {
+namespace {
+
+constexpr std::size_t kMost = 9;
+constexpr const char* kHistory = "history";
+
+std::vector<double> values(const Json& entry, const char* key) {
+  std::vector<double> all;
+  if (const auto found = entry.find(kHistory); found != entry.end())
+    for (const auto& each : *found) all.push_back(each.at(key).get<double>());
+  if (all.empty()) all.push_back(entry.at(key).get<double>());
+  return all;
+}
+
+}  // namespace
+
+void remember(Json& entry, const Json& earlier, const char* key, const std::string& build) {
+  auto history = Json::array();
+  if (earlier.is_object() && earlier.contains(kHistory))
+    for (const auto& each : earlier[kHistory])
+      if (each.value("build", "") == build && each.contains(key)) history.push_back(each);
+  history.push_back({{"measured", entry.value("measured", "")}, {"build", build}, {key, entry.at(key)}});
+  while (history.size() > kMost) history.erase(history.begin());
+  entry[kHistory] = std::move(history);
+}
+
+double usual(const Json& entry, const char* key) { return median(values(entry, key)); }
+
+void Drift::add(const Json& entry, const char* key) {
+  std::vector<double> logs;
+  for (const double each : values(entry, key))
+    if (each > 0) logs.push_back(std::log(each));
+  if (logs.size() < 2) return;
+  const double middle = mean(logs);
+  for (const double each : logs) squares_ += (each - middle) * (each - middle);
+  free_ += static_cast<int>(logs.size()) - 1;
+}
+
+double Drift::sigma() const { return free_ > 0 ? std::sqrt(squares_ / free_) : 0; }
+
+}  // namespace ddl

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+
+#include "ddl/core/json.h"
+
+namespace ddl {
+
+// A machine that others share is not the same from one minute to the next. An entry of a profile that is measured again takes the earlier one's place, but remembers what that said under one key.
+
+/// Of `entry`, which takes the place of `earlier` (null where there was none): "history", the last nine [{measured, build, KEY: value}], its own the last. Only those of the same `build` are kept:
+/// another computes otherwise.
+void remember(Json& entry, const Json& earlier, const char* key, const std::string& build);
+
+/// The median over the history; the entry's own value where it has none.
+double usual(const Json& entry, const char* key);
+
+/// How far measurements of the same are apart, over many entries: the standard deviation of their logarithms.
+class Drift {
+ public:
+  void add(const Json& entry, const char* key);
+  /// 0 where nothing was measured twice.
+  double sigma() const;
+
+ private:
+  double squares_ = 0;
+  int free_ = 0;  ///< degrees of freedom
+};
+
+}  // namespace ddl
