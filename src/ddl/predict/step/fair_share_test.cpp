@@ -53,7 +53,7 @@ TEST(FairShare, WhatStandsForSeveralHasTheirShares) {
   const auto both = ends({{1, {{0, 3}}}, {1, {{0, 1}}}}, 1);
   EXPECT_NEAR(both[0], 4, 1e-9);
   EXPECT_NEAR(both[1], 4, 1e-9);
-  EXPECT_NEAR(ends({{1, {{0, 3}}}}, 1)[0], 3, 1e-9);
+  EXPECT_NEAR(ends({std::pair<double, std::vector<Demand>>{1, {{0, 3}}}}, 1)[0], 3, 1e-9);
 }
 
 TEST(FairShare, NeverGivesMoreThanThereIs) {
