@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ddl/core/error.h"
+#include "ddl/nn/operators/batch_norm.h"
 #include "ddl/nn/operators/operator.h"
 #include "ddl/nn/recompute_cuts.h"
 #include "ddl/nn/script.h"
@@ -110,6 +111,8 @@ void Network::adopt() {
       for (const auto& spec : layer.constants) own.constants.push_back(make(spec, 0));
     }
     if (!has(i) && !layer.frozen) statistics += static_cast<int>(layer.statistics.size());
+    own.tied = !layer.borrowed.empty();
+    for (const auto& [owner, number] : layer.borrowed) tensors_[static_cast<std::size_t>(owner)].tied = true;
     tensors_.push_back(std::move(own));
   }
 }
@@ -146,13 +149,29 @@ NetworkOutput Network::forward(const NetworkInput& input, bool training) {
 }
 
 void Network::forward_layers(std::size_t first, std::size_t last, std::vector<at::Tensor>& values, const NetworkInput& input, bool training) {
-  for (std::size_t i = first; i < last; ++i) {
-    const auto& layer = graph_.layers[i];
-    if (layer.auxiliary && !training) continue;
-    values[i] = forward_layer(i, values, input, training);
-    for (const int from : layer.inputs)
-      if (last_use_[static_cast<std::size_t>(from)] == i) values[static_cast<std::size_t>(from)].reset();
+  for (std::size_t i = first; i < last;) {
+    if (graph_.layers[i].auxiliary && !training)
+      ++i;
+    else
+      i = forward_next(i, last, values, input, training);
   }
+}
+
+std::size_t Network::forward_next(std::size_t layer, std::size_t last, std::vector<at::Tensor>& values, const NetworkInput& input, bool training) {
+  const auto& layers = graph_.layers;
+  const auto first_input = [&]() -> const at::Tensor& { return values[static_cast<std::size_t>(layers[layer].inputs[0])]; };
+  auto next = layer + 1;
+  if (training && replay_ == nullptr && layers[layer].kind == LayerKind::batch_norm2d && takes_batch_norm(layers[layer], first_input(), options_)) {
+    const auto chain = normalise_chain(layers, last_use_, layer, last, values);
+    next = layer + chain.layers;
+    values[next - 1] = normalise_and(chain, layers[layer], tensors_[layer], first_input());
+  } else {
+    values[layer] = forward_layer(layer, values, input, training);
+  }
+  for (auto done = layer; done < next; ++done)
+    for (const int from : layers[done].inputs)
+      if (last_use_[static_cast<std::size_t>(from)] == done) values[static_cast<std::size_t>(from)].reset();
+  return next;
 }
 
 at::Tensor Network::forward_layer(std::size_t number, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training,

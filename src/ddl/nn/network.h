@@ -64,6 +64,8 @@ class Network {
 
   /// Runs layers [first, last) on `values`, one of each layer of the graph; those that no later layer reads are dropped.
   void forward_layers(std::size_t first, std::size_t last, std::vector<at::Tensor>& values, const NetworkInput& input, bool training);
+  /// The same from `layer` on as far as layers are computed together, and before `last`: gives the one after them. Of those, only the last has a value.
+  std::size_t forward_next(std::size_t layer, std::size_t last, std::vector<at::Tensor>& values, const NetworkInput& input, bool training);
   /// One layer of `values`, which nothing is dropped from. With a `past`, what depends on the target is of one place alone, the one after
   /// those that are past (past.h).
   at::Tensor forward_layer(std::size_t layer, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training,
@@ -84,6 +86,7 @@ class Network {
   const std::vector<int>& parameter_numbers() const { return numbers_; }
   /// Computes with other tensors of the same shapes in the place of parameters(), which this then gives; none: as it is.
   void use(const std::vector<at::Tensor>& parameters);
+  Kernels kernels() const { return options_.kernels; }
   /// Of floating-point tensors.
   at::TensorOptions tensor_options() const { return at::TensorOptions(options_.type).device(options_.device); }
   /// Those that do not train, in the order of graph().frozen_specs().

@@ -1,5 +1,6 @@
 #include "ddl/nn/network.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include <ATen/Parallel.h>
@@ -326,10 +327,15 @@ TEST(Wait, OfAGradientOfWeightsIsForThatAlone) {
   auto net = make("null[ms=3,layers=2,weights=2]", {3, 8, 8, 10});
   const auto x = at::rand({4, 3, 8, 8});
   const auto logits = net.forward({x}, true).logits;
-  auto begin = now();
-  torch::autograd::grad({logits.sum()}, {net.parameters()[1]}, {}, true);  // a bias
-  EXPECT_LT(seconds(now() - begin), 5e-3);
-  begin = now();
+  // The shortest of several: a machine that others share may keep a thread waiting for longer than any layer of this.
+  double least = 1;
+  for (int i = 0; i < 10; ++i) {
+    const auto begin = now();
+    torch::autograd::grad({logits.sum()}, {net.parameters()[1]}, {}, true);  // a bias
+    least = std::min(least, seconds(now() - begin));
+  }
+  EXPECT_LT(least, 5e-3);
+  const auto begin = now();
   logits.sum().backward();
   EXPECT_GE(seconds(now() - begin), 2 * 6e-3);
   EXPECT_GT(largest(net.parameters()[0].grad()), 0);

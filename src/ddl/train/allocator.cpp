@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -22,10 +23,21 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kHugeBlock = std::size_t{4} << 20;
 constexpr unsigned kSmallestBits = 9;  // 512 bytes and less are one class
 
+constexpr std::size_t kSlab = std::size_t{8} << 20;
+constexpr std::size_t kSmallBlock = std::size_t{32} << 10;  ///< those under it lie together anyhow
+
+/// Memory of huge pages that blocks are cut from, one behind the other: most weights and values have less than a huge page's bytes, and a product of matrices goes through many pages at a time.
+struct Slab {
+  std::byte* memory = nullptr;
+  std::size_t used = 0;
+  std::size_t in_use = 0;  ///< blocks that somebody has
+};
+
 /// Lies in front of every block, and fills one cache line so that the data behind it stays aligned.
 struct alignas(kAlignment) Header {
   std::size_t size = 0;  ///< of the whole block
   std::uint32_t size_class = 0;
+  Slab* slab = nullptr;  ///< that it was cut from; null: it is a block of its own
 };
 
 /// Eight classes per doubling of what is asked for: at most an eighth of a block is waste, and of a power of two, as most values are, nothing. The
@@ -77,9 +89,16 @@ class CountingAllocator final : public c10::Allocator {
       if (number < free_.size() && !free_[number].empty()) {
         auto* header = free_[number].back();
         free_[number].pop_back();
+        if (header->slab != nullptr) ++header->slab->in_use;
         count(size);
         return header;
       }
+      if (cache_ && size >= kSmallBlock && size < kHugeBlock)
+        if (auto* const header = cut(size); header != nullptr) {
+          count(size);
+          header->size_class = number;
+          return header;
+        }
     }
     const bool huge = cache_ && size >= kHugeBlock;
     const std::size_t alignment = huge ? kHugePage : kAlignment;
@@ -102,6 +121,21 @@ class CountingAllocator final : public c10::Allocator {
     return new (block) Header{size, number};
   }
 
+  /// A block of the newest slab, or of a new one; null where there is no memory. Under the lock.
+  Header* cut(std::size_t size) {
+    if (slabs_.empty() || slabs_.back()->used + size > kSlab) {
+      auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kHugePage, kSlab));
+      if (memory == nullptr) return nullptr;
+      ::madvise(memory, kSlab, MADV_HUGEPAGE);
+      slabs_.push_back(std::make_unique<Slab>(Slab{memory}));
+    }
+    auto* const slab = slabs_.back().get();
+    auto* const header = new (slab->memory + slab->used) Header{size, 0, slab};
+    slab->used += size;
+    ++slab->in_use;
+    return header;
+  }
+
   /// Under the lock.
   void count(std::size_t size) {
     use_.current += static_cast<std::int64_t>(size);
@@ -110,17 +144,25 @@ class CountingAllocator final : public c10::Allocator {
 
   void drop_cache() {
     const std::lock_guard lock(mutex_);
-    for (auto& blocks : free_) {
-      for (auto* header : blocks) std::free(header);
-      blocks.clear();
-    }
+    for (auto& blocks : free_)
+      std::erase_if(blocks, [](Header* header) {
+        if (header->slab != nullptr) return header->slab->in_use == 0;
+        std::free(header);
+        return true;
+      });
+    std::erase_if(slabs_, [](const std::unique_ptr<Slab>& slab) {
+      if (slab->in_use > 0) return false;
+      std::free(slab->memory);
+      return true;
+    });
   }
 
   void give_back(Header* header) {
     {
       const std::lock_guard lock(mutex_);
       use_.current -= static_cast<std::int64_t>(header->size);
-      if (cache_) {
+      if (header->slab != nullptr) --header->slab->in_use;
+      if (cache_ || header->slab != nullptr) {
         if (free_.size() <= header->size_class) free_.resize(header->size_class + 1);
         free_[header->size_class].push_back(header);
         return;
@@ -133,6 +175,7 @@ class CountingAllocator final : public c10::Allocator {
   bool cache_ = false;
   AllocatorUse use_;
   std::vector<std::vector<Header*>> free_;
+  std::vector<std::unique_ptr<Slab>> slabs_;
 };
 
 /// LibTorch holds a plain pointer to it until the process ends, and frees tensors in static destructors.

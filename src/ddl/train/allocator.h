@@ -17,7 +17,7 @@ struct AllocatorUse {
 /// Why a cache: glibc gives large blocks back to the kernel when they are freed, and each training step then faults
 /// every page in again; that costs 10 to 50 % of a step (measured with ResNet-18 and a small CNN on Zen 5).
 /// Before it says that there is no memory left (std::bad_alloc) it gives back what it kept.
-/// Sizes are rounded up to eight steps per doubling; blocks of 4 MiB and more ask for huge pages.
+/// Sizes are rounded up to eight steps per doubling. Blocks of 4 MiB and more ask for huge pages; those from 32 KiB on are cut from memory that does.
 /// Threads: all of LibTorch's. There is one CPU allocator per process, hence free functions.
 void install_allocator(bool cache);
 

@@ -1,6 +1,7 @@
 #include "ddl/train/allocator.h"
 
 #include <cstdint>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -34,6 +35,20 @@ TEST(Allocator, ServesEverySize) {
     auto tensor = at::full({bytes}, 7, at::kByte);
     EXPECT_EQ(tensor.sum().item<std::int64_t>(), 7 * bytes);
   }
+}
+
+// Blocks that are cut from one memory lie apart, and go back to their size.
+TEST(Allocator, CutsBlocksThatDoNotOverlap) {
+  install_allocator(true);
+  const auto before = allocator_use();
+  for (int round = 0; round < 2; ++round) {
+    std::vector<at::Tensor> all;
+    for (int i = 0; i < 200; ++i) all.push_back(at::full({40'000 + 3'001 * i}, i, at::kByte));
+    for (int i = 0; i < 200; ++i) EXPECT_TRUE(all[static_cast<std::size_t>(i)].eq(i).all().item<bool>()) << i;
+    for (int i = 1; i < 200; i += 2) all[static_cast<std::size_t>(i)].reset();
+    for (int i = 0; i < 200; i += 2) EXPECT_TRUE(all[static_cast<std::size_t>(i)].eq(i).all().item<bool>()) << i;
+  }
+  EXPECT_EQ(allocator_use().current, before.current);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <c10/core/GradMode.h>
@@ -9,16 +10,26 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "ddl/core/error.h"
+#include "ddl/nn/gradient_place.h"
 #include "ddl/train/emulation/replay.h"
 #include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
 
-struct GradientBuckets::Hook : torch::autograd::PostAccumulateGradHook {
+struct GradientBuckets::Hook final : GradientPlace {
   GradientBuckets* owner;
   int parameter;
   Hook(GradientBuckets* o, int p) : owner(o), parameter(p) {}
-  void operator()(const torch::autograd::Variable& leaf) override { owner->take(parameter, leaf.mutable_grad()); }
+  /// There is no gradient where it was put in its place already.
+  void operator()(const torch::autograd::Variable& leaf) override {
+    if (auto& gradient = leaf.mutable_grad(); gradient.defined()) owner->take(parameter, gradient);
+  }
+  std::optional<Place> place() override {
+    const auto i = static_cast<std::size_t>(parameter);
+    if (!owner->waits_for(i) || owner->replay_ != nullptr || !owner->device_.is_host()) return {};
+    return Place{owner->views_[i], owner->filled_[i]};
+  }
+  void arrived() override { owner->arrived(parameter); }
 };
 
 GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport, Device& device, Replay* replay)
@@ -97,7 +108,7 @@ void GradientBuckets::begin_pass(bool last) { last_pass_ = last; }
 void GradientBuckets::take(int number, at::Tensor& gradient) {
   const auto i = static_cast<std::size_t>(number);
   // A hook that fires outside of a step (somebody else's backward) leaves the gradient where it is.
-  if (!ready_ || came_[i]) return;
+  if (!waits_for(i)) return;
   const auto begin = now();
   const c10::NoGradGuard guard;
   auto& view = views_[i];
@@ -111,9 +122,14 @@ void GradientBuckets::take(int number, at::Tensor& gradient) {
     view.copy_(gradient);
   }
   gradient.reset();
-  filled_[i] = true;
   // Replayed, it is part of the backward, which waits for it.
   if (copied_ && device_.is_host() && replay_ == nullptr) copied_(begin, now());
+  arrived(number);
+}
+
+void GradientBuckets::arrived(int number) {
+  const auto i = static_cast<std::size_t>(number);
+  filled_[i] = true;
   if (!last_pass_ || late_[static_cast<std::size_t>(bucket_of_[i])]) return;
   observed_.push_back(number);
   settle(number);

@@ -16,8 +16,9 @@ class Replay;
 
 /// Gradients in buckets that the transport reduces in place.
 ///
-/// Autograd gives each parameter a gradient of its own; as soon as it is complete (a post-accumulate hook says so) it is
-/// copied to its place in a bucket and dropped, so that at most a bucket's worth exists twice. Why a copy, and not
+/// Products on the host write the gradient of their weight to its place in a bucket, or add it there (nn/gradient_place.h). Of all else
+/// autograd gives each parameter a gradient of its own; as soon as it is complete (a post-accumulate hook says so) it is
+/// copied to its place and dropped, so that at most a bucket's worth exists twice. Why a copy, and not
 /// gradients that are views of the bucket: autograd would have to zero the view and add into it, three passes over
 /// memory instead of two.
 ///
@@ -75,6 +76,9 @@ class GradientBuckets {
 
  private:
   struct Hook;
+  /// Whether a gradient that comes now is for its place.
+  bool waits_for(std::size_t parameter) const { return ready_ && !came_[parameter]; }
+  void arrived(int parameter);
   void settle(int parameter);
   /// The gradients of a bucket, in the transport's memory and on the device, as vectors.
   struct Place {

@@ -12,13 +12,14 @@
 #include "ddl/core/statistics.h"
 #include "ddl/data/dataset.h"
 #include "ddl/nn/model.h"
-#include "ddl/nn/network.h"
+#include "ddl/nn/network_testing.h"
 #include "ddl/train/allocator.h"
+#include "ddl/train/objective.h"
 
 // Forward and backward of one network with `fast` kernels and with `torch`'s, a step of each in turn on one thread: processor time, so that neighbours on the machine count less than on a clock. Of each the
-// least and the median, since what is least was disturbed least.
+// least and the median, since what is least was disturbed least. A step is of several micro-batches, whose gradients are added up, and of no update.
 //
-// usage: kernels_bench MODEL DATASET BATCH [STEPS=20]
+// usage: kernels_bench MODEL DATASET BATCH [STEPS=20 [PASSES=1]]    samples of a micro-batch, and how many micro-batches a step has
 // prints: milliseconds of `fast`, of `torch`, and their ratio, for the least and for the median
 
 namespace ddl {
@@ -30,31 +31,31 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-double step(Network& network, const at::Tensor& images, const at::Tensor& labels) {
+double step(Network& network, const Samples& samples, int passes) {
   const auto begin = processor_seconds();
-  torch::autograd::backward({at::cross_entropy_loss(network.forward({images}, true).logits, labels)}, {});
+  for (int pass = 0; pass < passes; ++pass) torch::autograd::backward({loss_sum(network.forward(samples.input, true), samples.labels, 0, network.kernels())}, {});
   for (auto& parameter : network.parameters()) parameter.mutable_grad().reset();
   return (processor_seconds() - begin) * 1e3;
 }
 
-void compare(const std::string& model, const std::string& dataset, std::int64_t batch, int steps) {
+void compare(const std::string& model, const std::string& dataset, std::int64_t batch, int steps, int passes) {
   at::set_num_threads(1);
   install_allocator(true);
   const auto shape = dataset_shape(dataset, true);
   std::vector<Network> networks;
-  std::vector<at::Tensor> images;
+  std::vector<Samples> samples;
   for (const auto kernels : {Kernels::fast, Kernels::torch}) {
     NetworkOptions options;
     options.kernels = kernels;
     networks.emplace_back(make_model(parse_spec(model), shape), options);
-    images.push_back(at::randn({batch, shape.channels, shape.height, shape.width}).contiguous(networks.back().memory_format()));
+    samples.push_back(made_up_samples(batch, shape, at::kFloat));
+    if (auto& images = samples.back().input.images; images.defined()) images = images.contiguous(networks.back().memory_format());
   }
-  const auto labels = at::zeros({batch}, at::kLong);
   std::vector<double> milliseconds[2];
   for (int s = -2; s < steps; ++s)
     for (std::size_t k = 0; k < 2; ++k) {
       const auto which = s % 2 == 0 ? k : 1 - k;
-      const auto took = step(networks[which], images[which], labels);
+      const auto took = step(networks[which], samples[which], passes);
       if (s >= 0) milliseconds[which].push_back(took);
     }
   const auto least = [](const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); };
@@ -68,13 +69,13 @@ void compare(const std::string& model, const std::string& dataset, std::int64_t 
 }  // namespace ddl
 
 int main(int count, char** words) {
-  const int batch = count > 3 ? std::atoi(words[3]) : 0, steps = count > 4 ? std::atoi(words[4]) : 20;
-  if (count < 4 || count > 5 || batch < 1 || steps < 1) {
-    std::fprintf(stderr, "usage: kernels_bench MODEL DATASET BATCH [STEPS]\n");
+  const int batch = count > 3 ? std::atoi(words[3]) : 0, steps = count > 4 ? std::atoi(words[4]) : 20, passes = count > 5 ? std::atoi(words[5]) : 1;
+  if (count < 4 || count > 6 || batch < 1 || steps < 1 || passes < 1) {
+    std::fprintf(stderr, "usage: kernels_bench MODEL DATASET BATCH [STEPS [PASSES]]\n");
     return 2;
   }
   try {
-    ddl::compare(words[1], words[2], batch, steps);
+    ddl::compare(words[1], words[2], batch, steps, passes);
   } catch (const ddl::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -135,13 +135,13 @@ struct TrainingPasses::State {
     std::set<const torch::autograd::Node*> known;
     {
       const Autocast autocast(network.tensor_options().device().type(), job.precision);
-      for (std::size_t layer = 0; layer < values.size(); ++layer) {
-        values[layer] = network.forward_layer(layer, values, given.input, true);
-        for (const int from : graph.layers[layer].inputs)
-          if (network.last_use(static_cast<std::size_t>(from)) == layer) values[static_cast<std::size_t>(from)].reset();
+      // What layers take that are computed together counts with the first.
+      for (std::size_t layer = 0, after = 0; layer < values.size(); layer = after) {
+        after = network.forward_next(layer, values.size(), values, given.input, true);
+        const auto& value = values[after - 1];
         // Whoever hands on what it was given has made no operator.
-        if (values[layer].requires_grad()) {
-          const auto node = torch::autograd::impl::gradient_edge(values[layer]).function;
+        if (value.requires_grad()) {
+          const auto node = torch::autograd::impl::gradient_edge(value).function;
           if (known.insert(node.get()).second) node->add_pre_hook(std::make_unique<Mark>(marks, layer));
         }
         const auto end = moment();
@@ -150,7 +150,7 @@ struct TrainingPasses::State {
       }
     }
     const auto auxiliary = graph.auxiliary;
-    return loss_sum({values.back(), auxiliary < 0 ? at::Tensor() : values[static_cast<std::size_t>(auxiliary)]}, given.expected, job.label_smoothing);
+    return loss_sum({values.back(), auxiliary < 0 ? at::Tensor() : values[static_cast<std::size_t>(auxiliary)]}, given.expected, job.label_smoothing, network.kernels());
   }
 
   void update() {

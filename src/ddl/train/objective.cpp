@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ddl/nn/operators/cross_entropy.h"
+
 namespace ddl {
 namespace {
 
@@ -18,8 +20,10 @@ Rows rows_of(const at::Tensor& logits, const at::Tensor& expected) {
   return {wide.flatten(0, 1), expected.flatten(), SampleShape::kPadding};
 }
 
-at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& expected, double label_smoothing) {
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& expected, double label_smoothing, Kernels kernels) {
   const auto rows = rows_of(logits, expected);
+  if (kernels == Kernels::fast && rows.logits.is_cpu() && rows.logits.scalar_type() == at::kFloat && rows.logits.is_contiguous())
+    return fast_cross_entropy(rows.logits, rows.expected, rows.ignored, label_smoothing);
   return at::cross_entropy_loss(rows.logits, rows.expected, {}, at::Reduction::Sum, rows.ignored, label_smoothing);
 }
 
@@ -49,9 +53,9 @@ Example example(const Batch& batch, const SampleShape& shape, std::int64_t begin
   return made;
 }
 
-at::Tensor loss_sum(const NetworkOutput& output, const at::Tensor& expected, double label_smoothing) {
-  auto loss = cross_entropy_sum(output.logits, expected, label_smoothing);
-  if (output.auxiliary.defined()) loss = loss + kAuxiliaryWeight * cross_entropy_sum(output.auxiliary, expected, label_smoothing);
+at::Tensor loss_sum(const NetworkOutput& output, const at::Tensor& expected, double label_smoothing, Kernels kernels) {
+  auto loss = cross_entropy_sum(output.logits, expected, label_smoothing, kernels);
+  if (output.auxiliary.defined()) loss = loss + kAuxiliaryWeight * cross_entropy_sum(output.auxiliary, expected, label_smoothing, kernels);
   return loss;
 }
 

@@ -29,7 +29,7 @@ inline constexpr double kAuxiliaryWeight = 0.4;
 /// (Batch::global_weight) it is the mean. Logits of fewer bits than fp32 are converted first. An auxiliary head's is added.
 /// Label smoothing e: the right one of K classes is expected with 1 - e + e/K, each other with e/K.
 /// Source:  Szegedy et al., Rethinking the Inception Architecture, CVPR 2016, section 7.
-at::Tensor loss_sum(const NetworkOutput& output, const at::Tensor& expected, double label_smoothing);
+at::Tensor loss_sum(const NetworkOutput& output, const at::Tensor& expected, double label_smoothing, Kernels kernels = Kernels::torch);
 
 /// Counts over samples or words, so that those of several workers add up.
 struct Scores {

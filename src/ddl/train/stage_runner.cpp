@@ -168,7 +168,7 @@ void StageRunner::keep(int number, Flight& flight, const std::vector<at::Tensor>
 }
 
 at::Tensor StageRunner::loss_of(const NetworkOutput& output, const Flight& flight) {
-  return replay_ != nullptr ? replay_->loss(output, static_cast<std::int64_t>(flight.input.samples.size())) : loss_sum(output, flight.expected, recipe_.label_smoothing);
+  return replay_ != nullptr ? replay_->loss(output, static_cast<std::int64_t>(flight.input.samples.size())) : loss_sum(output, flight.expected, recipe_.label_smoothing, network_.kernels());
 }
 
 void StageRunner::forward(const Task& task, const Batch& batch, std::int64_t first, std::int64_t last) {

@@ -5,7 +5,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/random.h"
-#include "ddl/nn/dropout_kernel.h"
+#include "ddl/nn/kernels/dropout.h"
 #include "ddl/nn/operators/dropout.h"
 #include "ddl/nn/operators/operator.h"
 
@@ -43,7 +43,7 @@ void run(const at::Tensor& from, at::Tensor& to, const std::vector<std::int64_t>
   });
 }
 
-/// The finaliser of dropout_kernel.cpp on numbers of 32 bits that are held in 64: of products the low bits count alone, and those are
+/// The finaliser of kernels/dropout.cpp on numbers of 32 bits that are held in 64: of products the low bits count alone, and those are
 /// right although they overflow.
 at::Tensor mix(at::Tensor x) {
   constexpr std::int64_t kLow = 0xffffffff;

@@ -4,6 +4,7 @@
 
 #include "ddl/measure/clock.h"
 #include "ddl/nn/operators/operator.h"
+#include "ddl/nn/operators/product.h"
 
 namespace ddl {
 
@@ -68,7 +69,8 @@ at::Tensor linear(const OperatorContext& c) {
   const auto& own = c.own.parameters;
   auto weight = c.layer.borrowed.empty() ? own.front() : own.back();
   if (const double slow = c.layer.attributes.milliseconds; slow > 0 && c.training) weight = WaitBothWays::apply(weight, 0, slow);
-  return at::linear(c.inputs[0], weight, own.size() > 1 ? (c.layer.borrowed.empty() ? own.back() : own.front()) : at::Tensor());
+  const auto bias = own.size() > 1 ? (c.layer.borrowed.empty() ? own.back() : own.front()) : at::Tensor();
+  return takes_product(c.inputs[0], weight, c.options) ? multiply(c.inputs[0], weight, bias, !c.own.tied) : at::linear(c.inputs[0], weight, bias);
 }
 
 at::Tensor add(const OperatorContext& c) {

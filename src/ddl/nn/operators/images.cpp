@@ -1,9 +1,12 @@
 // Convolution, normalisation and pooling.
 #include <limits>
+#include <optional>
 
 #include <ATen/Parallel.h>
 
+#include "ddl/nn/operators/batch_norm.h"
 #include "ddl/nn/operators/operator.h"
+#include "ddl/nn/operators/product.h"
 
 namespace ddl {
 namespace {
@@ -26,34 +29,38 @@ Padded pad(const OperatorContext& c, double with) {
           {if_told(!height, before.height), if_told(!width, before.width)}};
 }
 
-/// ATen leaves a 1x1 convolution of few samples on one thread to a kernel that unfolds maps channels first (use_mkldnn() in its Convolution.cpp: fewer than 16), which copies
-/// maps that lie channels last on their way there and back. As these lie, they are the matrix of one product: decisions/028.
-bool is_product(const OperatorContext& c, const at::Tensor& maps) {
+/// How the window of a convolution slides, where that is one product of matrices for multiply(); nothing where oneDNN's convolution is as fast. Two sorts are not its: 1x1 convolutions of few samples on one
+/// thread, which ATen leaves to a kernel that copies maps that lie channels last on their way there and back (use_mkldnn() in its Convolution.cpp: fewer than 16); and others of few places, where most of the
+/// time goes into the weights, which oneDNN reorders in each pass, and their gradients back. decisions/028 and 033.
+std::optional<Windows> product_windows(const OperatorContext& c, const at::Tensor& maps, const std::array<std::int64_t, 2>& padding) {
   const auto& a = c.layer.attributes;
-  constexpr std::int64_t kManySamples = 16;
-  return c.options.kernels == Kernels::fast && a.kernel == Pair{1, 1} && a.stride == Pair{1, 1} && a.padding == Pair{0, 0} && a.groups == 1 && maps.device().is_cpu() &&
-         maps.size(0) < kManySamples && at::get_num_threads() == 1 && maps.is_contiguous(at::MemoryFormat::ChannelsLast);
-}
-
-/// [n, channels, height, width] channels last -> the same of other channels.
-at::Tensor multiply_pixels(const at::Tensor& maps, const at::Tensor& weight, const at::Tensor& bias) {
-  const auto n = maps.size(0), height = maps.size(2), width = maps.size(3), before = weight.size(1), after = weight.size(0);
-  const auto pixels = maps.permute({0, 2, 3, 1}).view({n * height * width, before});
-  return at::linear(pixels, weight.view({after, before}), bias).view({n, height, width, after}).permute({0, 3, 1, 2});
+  const auto& weight = c.own.parameters[0];
+  if (a.groups != 1 || at::get_num_threads() != 1 || !takes_product(maps, weight, c.options) || !maps.is_contiguous(at::MemoryFormat::ChannelsLast) ||
+      !weight.is_contiguous(at::MemoryFormat::ChannelsLast))
+    return {};
+  const auto places = [](std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t around) { return (size + 2 * around - kernel) / stride + 1; };
+  const Windows windows{maps.size(0), maps.size(2), maps.size(3), maps.size(1), a.kernel.height, a.kernel.width, a.stride.height, a.stride.width, padding[0], padding[1],
+                        places(maps.size(2), a.kernel.height, a.stride.height, padding[0]), places(maps.size(3), a.kernel.width, a.stride.width, padding[1])};
+  constexpr std::int64_t kManySamples = 16, kManyChannels = 64;
+  const bool pointwise = a.kernel == Pair{1, 1} && padding == std::array<std::int64_t, 2>{0, 0};
+  const bool is_product = pointwise ? windows.samples < kManySamples : windows.channels >= kManyChannels && windows.places() <= 2 * weight.size(0);
+  return is_product ? std::optional(windows) : std::nullopt;
 }
 
 }  // namespace
 
 at::Tensor convolve(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
+  const auto& weight = c.own.parameters[0];
+  const auto bias = c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor();
   const auto [maps, padding] = pad(c, 0);
-  if (is_product(c, maps)) return multiply_pixels(maps, c.own.parameters[0], c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor());
-  return at::conv2d(maps, c.own.parameters[0], c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor(), both(a.stride),
-                    padding, 1, a.groups);
+  if (const auto windows = product_windows(c, maps, padding)) return multiply(maps, weight, bias, !c.own.tied, windows);
+  return at::conv2d(maps, weight, bias, both(a.stride), padding, 1, a.groups);
 }
 
 at::Tensor normalise_batch(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
+  if (c.training && takes_batch_norm(c.layer, c.inputs[0], c.options)) return normalise_and({}, c.layer, c.own, c.inputs[0]);
   return at::batch_norm(c.inputs[0], c.own.parameters[0], c.own.parameters[1], c.own.statistics[0], c.own.statistics[1],
                         c.training && !c.layer.frozen, a.momentum, a.epsilon, false);
 }

@@ -16,6 +16,7 @@ struct LayerTensors {
   std::vector<at::Tensor> parameters = {};  ///< its own, then those that it borrows
   std::vector<at::Tensor> statistics = {};
   std::vector<at::Tensor> constants = {};
+  bool tied = false;                        ///< another layer uses its parameters too, or it another's
 };
 
 /// What a layer is computed from, for n samples.

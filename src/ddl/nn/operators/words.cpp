@@ -6,6 +6,7 @@
 
 #include "ddl/data/dataset.h"
 #include "ddl/nn/operators/operator.h"
+#include "ddl/nn/operators/product.h"
 
 namespace ddl {
 namespace {
@@ -35,6 +36,10 @@ at::Tensor visible(const OperatorContext& c) {
   if (in_pieces) return words.logical_and(seen_from(c));
   const auto length = c.inputs[0].size(1);
   return words.logical_and(at::ones({length, length}, words.options()).tril());
+}
+
+at::Tensor project_whole(const OperatorContext& c, const at::Tensor& from, const at::Tensor& weight, const at::Tensor& bias) {
+  return takes_product(from, weight, c.options) ? multiply(from, weight, bias, !c.own.tied) : at::linear(from, weight, bias);
 }
 
 }  // namespace
@@ -68,7 +73,7 @@ at::Tensor attend(const OperatorContext& c) {
   };
   at::Tensor queries, keys, values;
   if (itself) {
-    const auto parts = at::linear(c.inputs[0], weight, bias).chunk(3, -1);
+    const auto parts = project_whole(c, c.inputs[0], weight, bias).chunk(3, -1);
     queries = by_heads(parts[0], heads), keys = by_heads(parts[1], heads), values = by_heads(parts[2], heads);
     if (c.past) std::tie(keys, values) = c.past->extend(c.number, keys, values);
   } else {
@@ -85,7 +90,7 @@ at::Tensor attend(const OperatorContext& c) {
   // The newest place sees all that are past.
   const bool causal = c.layer.attributes.causal && !mask.defined() && !c.past;
   const auto mean = at::scaled_dot_product_attention(queries, keys, values, mask.defined() ? std::optional(mask) : std::nullopt, 0, causal);
-  return at::linear(mean.transpose(1, 2).flatten(2), c.own.parameters[2], c.own.parameters.size() > 3 ? c.own.parameters[3] : at::Tensor());
+  return project_whole(c, mean.transpose(1, 2).flatten(2), c.own.parameters[2], c.own.parameters.size() > 3 ? c.own.parameters[3] : at::Tensor());
 }
 
 at::Tensor run_lstm(const OperatorContext& c) {

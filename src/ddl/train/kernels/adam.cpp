@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "ddl/train/kernels/clones.h"
+#include "ddl/core/clones.h"
 #include "ddl/train/kernels/optimizer_kernels.h"
 
 namespace ddl {

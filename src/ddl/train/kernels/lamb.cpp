@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ddl/train/kernels/clones.h"
+#include "ddl/core/clones.h"
 #include "ddl/train/kernels/optimizer_kernels.h"
 
 namespace ddl {

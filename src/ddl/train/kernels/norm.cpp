@@ -1,4 +1,4 @@
-#include "ddl/train/kernels/clones.h"
+#include "ddl/core/clones.h"
 #include "ddl/train/kernels/optimizer_kernels.h"
 
 namespace ddl {

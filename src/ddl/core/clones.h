@@ -1,6 +1,6 @@
 #pragma once
 
-// What lies in this folder is compiled with -O3 -ffp-contract=off (CMakeLists.txt), once for each vector width, picked
+// Kernels are compiled with -O3 -ffp-contract=off (CMakeLists.txt of their layer), once for each vector width, picked
 // at run time. The same bits on every x86-64: nothing is contracted into fused multiply-adds, and sums have a fixed
 // number of partial sums whatever the width.
 #if defined(__x86_64__)

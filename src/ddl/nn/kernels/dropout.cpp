@@ -1,24 +1,19 @@
-#include "ddl/nn/dropout_kernel.h"
+#include "ddl/nn/kernels/dropout.h"
 
-// Compiled with -O3 (CMakeLists.txt).
-#if defined(__x86_64__)
-#define DDL_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define DDL_CLONES
-#endif
+#include "ddl/core/clones.h"
 
 namespace ddl {
 namespace {
 
 /// The finaliser of MurmurHash3 (Appleby 2011): 32-bit multiplications, which vector units have.
-[[gnu::always_inline]] inline std::uint32_t mix(std::uint32_t x) {
+DDL_INLINE std::uint32_t mix(std::uint32_t x) {
   x = (x ^ (x >> 16)) * 0x85ebca6bU;
   x = (x ^ (x >> 13)) * 0xc2b2ae35U;
   return x ^ (x >> 16);
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void drop(const T* in, T* out, std::uint32_t n, std::uint64_t key, std::uint32_t threshold, T factor, std::uint32_t first) {
+DDL_INLINE void drop(const T* in, T* out, std::uint32_t n, std::uint64_t key, std::uint32_t threshold, T factor, std::uint32_t first) {
   const auto low = static_cast<std::uint32_t>(key), high = static_cast<std::uint32_t>(key >> 32);
   for (std::uint32_t i = 0; i < n; ++i) out[i] = mix(mix((first + i) ^ low) + high) < threshold ? T{0} : in[i] * factor;
 }

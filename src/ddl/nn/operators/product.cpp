@@ -1,0 +1,143 @@
+#include "ddl/nn/operators/product.h"
+
+#include <utility>
+#include <vector>
+
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "ddl/nn/gradient_place.h"
+
+namespace ddl {
+namespace {
+
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+
+/// [out, …] as it lies in memory: rows of what an output is made of.
+at::Tensor rows_of(const at::Tensor& weight) {
+  return weight.dim() == 4 ? weight.permute({0, 2, 3, 1}).view({weight.size(0), -1}) : weight;
+}
+
+/// What a product reads of its input: a matrix with a row for each place.
+at::Tensor rows_of_input(const at::Tensor& input, const std::optional<Windows>& windows) {
+  if (!windows) return input.reshape({-1, input.size(-1)});
+  if (windows->seen() == windows->channels && windows->places() == windows->samples * windows->height * windows->width)
+    return input.permute({0, 2, 3, 1}).view({windows->places(), windows->channels});
+  auto seen = at::empty({windows->places(), windows->seen()}, input.options().memory_format(at::MemoryFormat::Contiguous));
+  unfold_windows(*windows, input.element_size(), input.const_data_ptr(), seen.data_ptr());
+  return seen;
+}
+
+at::Tensor input_of_rows(const at::Tensor& rows, const std::vector<std::int64_t>& sizes, const std::optional<Windows>& windows) {
+  if (!windows) return rows.view(sizes);
+  if (windows->seen() == windows->channels && windows->places() == windows->samples * windows->height * windows->width)
+    return rows.view({windows->samples, windows->height, windows->width, windows->channels}).permute({0, 3, 1, 2});
+  auto maps = at::empty(sizes, rows.options().memory_format(at::MemoryFormat::ChannelsLast));
+  if (rows.scalar_type() == at::kDouble)
+    fold_windows(*windows, rows.const_data_ptr<double>(), maps.data_ptr<double>());
+  else
+    fold_windows(*windows, rows.const_data_ptr<float>(), maps.data_ptr<float>());
+  return maps;
+}
+
+/// left right, as the gradient of a weight; undefined where it went its way already.
+at::Tensor gradient_of(const at::Tensor& weight, const at::Tensor& left, const at::Tensor& right, bool alone) {
+  // A pass that is asked for certain gradients returns them, and adds them to nothing.
+  const auto* const asked = torch::autograd::get_current_graph_task_exec_info();
+  if (weight.is_leaf() && asked != nullptr && asked->empty()) {
+    auto& hook = torch::autograd::impl::post_acc_grad_hooks(weight);
+    if (hook == nullptr) {
+      if (auto& sum = weight.mutable_grad(); sum.defined() && sum.strides() == weight.strides() && sum.scalar_type() == weight.scalar_type()) {
+        rows_of(sum).addmm_(left, right);
+        return {};
+      }
+    } else if (auto* const owner = alone ? dynamic_cast<GradientPlace*>(hook.get()) : nullptr; owner != nullptr) {
+      if (const auto place = owner->place(); place) {
+        auto rows = rows_of(place->gradient);
+        if (place->adds)
+          rows.addmm_(left, right);
+        else
+          at::mm_out(rows, left, right);
+        owner->arrived();
+        return {};
+      }
+    }
+  }
+  auto gradient = at::empty_like(weight, weight.options().requires_grad(false));
+  auto rows = rows_of(gradient);
+  at::mm_out(rows, left, right);
+  return gradient;
+}
+
+/// Edges: input, weight and bias.
+struct ProductNode final : torch::autograd::Node {
+  SavedVariable input, weight;
+  std::optional<Windows> windows;
+  bool alone = false;
+
+  /// split_backward.cpp knows products by their names.
+  std::string name() const override { return "ProductBackward"; }
+  void release_variables() override {
+    const std::lock_guard lock(mutex_);
+    input.reset_data();
+    weight.reset_data();
+  }
+
+  variable_list apply(variable_list&& gradients) override {
+    const std::lock_guard lock(mutex_);
+    variable_list found(3);
+    if (!gradients[0].defined()) return found;
+    const auto factor = weight.unpack(), from = input.unpack();
+    auto gradient = windows ? gradients[0].contiguous(at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1}) : gradients[0];
+    gradient = gradient.reshape({-1, factor.size(0)});
+    gradients.clear();
+    if (task_should_compute_output(0)) found[0] = input_of_rows(gradient.mm(rows_of(factor)), from.sizes().vec(), windows);
+    if (task_should_compute_output(2)) found[2] = gradient.sum(0);
+    if (task_should_compute_output(1)) found[1] = gradient_of(factor, gradient.t(), rows_of_input(from, windows), alone);
+    return found;
+  }
+};
+
+torch::autograd::Edge edge_of(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge(); }
+
+}  // namespace
+
+bool takes_product(const at::Tensor& input, const at::Tensor& weight, const NetworkOptions& options) {
+  const auto type = input.scalar_type();
+  return options.kernels == Kernels::fast && input.is_cpu() && (type == at::kFloat || type == at::kDouble) && type == weight.scalar_type() && input.numel() > 0 &&
+         !at::autocast::is_autocast_enabled(at::kCPU);
+}
+
+at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const std::optional<Windows>& windows) {
+  at::Tensor out;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto width = weight.size(0);
+    auto sizes = input.sizes().vec();
+    sizes.back() = width;
+    if (windows) sizes = {windows->samples, width, windows->places_high, windows->places_wide};
+    out = at::empty(sizes, input.options().requires_grad(false).memory_format(windows ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
+    auto rows = windows ? out.permute({0, 2, 3, 1}).view({-1, width}) : out.view({-1, width});
+    const auto read = rows_of_input(input, windows), by = rows_of(weight).t();
+    if (bias.defined())
+      at::addmm_out(rows, bias, read, by);
+    else
+      at::mm_out(rows, read, by);
+  }
+  if (!torch::autograd::compute_requires_grad(input, weight, bias)) return out;
+  auto node = c10::make_intrusive<ProductNode>();
+  for (const auto& from : {input, weight, bias}) node->add_next_edge(edge_of(from));
+  node->input = SavedVariable(input, false);
+  node->weight = SavedVariable(weight, false);
+  node->windows = windows;
+  node->alone = alone;
+  torch::autograd::set_history(out, node);
+  return out;
+}
+
+}  // namespace ddl

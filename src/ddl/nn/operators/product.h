@@ -1,0 +1,22 @@
+#pragma once
+
+#include <optional>
+
+#include <ATen/ATen.h>
+
+#include "ddl/nn/kernels/windows.h"
+#include "ddl/nn/operators/operator.h"
+
+namespace ddl {
+
+/// One product of matrices each for a value, the gradient of what it was computed from, and that of the weight: a linear layer, or a convolution of maps that lie channels last. As a node of autograd of its own it adds
+/// the gradient of a weight to what other passes left there (in the parameter's grad(), or in its GradientPlace) as it multiplies: no gradient is made, zeroed, read again or copied. decisions/033.
+///
+/// `input`: [..., features], or [n, channels, height, width] with `windows`. `weight`: [out, features], or [out, channels, kernel height, kernel width] channels last. `alone`: nobody else uses the weight.
+/// Numbers: of one pass ATen's of the same product; where it adds, a gradient is rounded once less.
+at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const std::optional<Windows>& windows = {});
+
+/// Whether tensors are for multiply(): on the processor, of one type. Under autocast they are ATen's, which casts them.
+bool takes_product(const at::Tensor& input, const at::Tensor& weight, const NetworkOptions& options);
+
+}  // namespace ddl
