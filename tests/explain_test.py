@@ -2,6 +2,7 @@
 
 usage: explain_test.py PATH-OF-DDLBENCH [unittest arguments]
 """
+import html
 import json
 import pathlib
 import subprocess
@@ -57,6 +58,12 @@ class Causes(Case):
         self.assertTrue(text.startswith("2 workers reach "), text)
         for word in ("Ledgers", "not explained", "straggler: ", f"Against run {one['id']}", "probe compute"):
             self.assertIn(word, text)
+        # The page says the same.
+        self.run_it("report", "-o", "page.html")
+        page = (self.folder / "page.html").read_text()
+        self.assertIn('<section id="why"', page)
+        self.assertIn(document["words"], html.unescape(page))
+        self.assertIn("lenet: why not faster", page)
         # Without the store's run of one worker it is told from the trace.
         alone = self.explained("two.json") if (self.folder / "two.json").write_text(json.dumps(two)) and (self.folder / "ddlbench.db").unlink() is None else None
         self.assertIsNone(alone["loss"]["one_worker"]["run"])

@@ -14,7 +14,7 @@ import unittest
 import probe_case
 
 BINARY = pathlib.Path(sys.argv[1]).resolve()
-PARTS = {"step_ms", "low", "high", "error_pct", "measured_ms", "engine", "machine", "ledger_ms", "memory_bytes", "reason"}
+PARTS = {"step_ms", "low", "high", "error_pct", "measured_ms", "engine", "machine", "ledger_ms", "memory_bytes", "links", "waited", "reason"}
 QUICK = "run --model mlp[hidden=64] --dataset fashion-mnist --synthetic --train-samples 256 --test-samples 16 --no-evaluate --batch 16 --store none".split()
 TWO_CORES = len(os.sched_getaffinity(0)) > 1
 
@@ -87,6 +87,46 @@ class Runs(Case):
         self.assertGreater(prediction["step_ms"], plain["step_ms"], "over shared memory nothing pays")
         self.assertGreater(prediction["memory_bytes"], plain["memory_bytes"], "what was not sent is kept")
 
+    @unittest.skipUnless(TWO_CORES, "two workers need two cores")
+    def test_bytes_of_links_are_those_that_a_run_counts(self):
+        self.calibrate()
+        for strategy, workers, *more in (("data", 2), ("data[bucket=100KiB,first-bucket=10KiB]", 3, "--collective", "ring"), ("sharded[level=2]", 2), ("local[every=4]", 2)):
+            words = ["--workers", workers, "--strategy", strategy, *more]
+            counted = []
+            for steps in (8, 24):
+                prediction, record = self.prediction("--steps", steps, *words)
+                self.assertIsNone(prediction["reason"])
+                counted.append([(rank["bytes_sent"], rank["bytes_received"]) for rank in record["ranks"]])
+            pairs = prediction["links"]["pairs"]
+            for rank, ((sent, received), (all_sent, all_received)) in enumerate(zip(*counted)):
+                self.assertEqual(sum(pair["bytes"] for pair in pairs if pair["from"] == rank), (all_sent - sent) / 16, (strategy, rank))
+                self.assertEqual(sum(pair["bytes"] for pair in pairs if pair["to"] == rank), (all_received - received) / 16, (strategy, rank))
+            links = prediction["links"]["links"]
+            self.assertEqual([link["link"] for link in links], ["inside host 0"])
+            self.assertEqual(links[0]["sent_bytes"], sum(pair["bytes"] for pair in pairs))
+            self.assertEqual(prediction["links"]["busiest"], links[0])
+            self.assertAlmostEqual(links[0]["full"], links[0]["busiest_bytes"] / links[0]["bytes_per_s"] / prediction["step_ms"] * 1e3, places=9)
+            predict = [word for word in QUICK[1:] if word not in ("--store", "none")]
+            point = self.document("predict", *predict, *words)["points"][0]
+            self.assertEqual(point["links"]["pairs"], pairs)
+            self.assertRegex(self.run_it("predict", *predict, *words).stderr, r"busiest link: inside host 0, .* a step the busier way, \d+ % full")
+
+    def test_a_profile_that_was_measured_beside_other_work_widens_intervals_and_says_so(self):
+        self.calibrate()
+        widths = []
+        for waited in (0, 0.3):
+            profile = json.loads(self.machine.read_text())
+            for entry in profile["compute"]:
+                entry["waited"] = waited
+            self.machine.write_text(json.dumps(profile))
+            prediction, _ = self.prediction("--steps", 6)
+            self.assertEqual(prediction["waited"], waited)
+            widths.append(prediction["high"] / prediction["low"])
+        self.assertGreater(widths[1], widths[0])
+        self.assertIn("others had the cores 30 % of the time", self.run_it(*QUICK, "--steps", 6).stderr)
+        predict = [word for word in QUICK[1:] if word not in ("--store", "none")]
+        self.assertIn("others had the cores 30 % of the time", self.run_it("predict", *predict).stderr)
+
     def test_a_study_keeps_them_and_its_page_has_them(self):
         self.calibrate()
         study = self.folder / "small.yaml"
@@ -103,6 +143,41 @@ class Runs(Case):
         self.assertGreater(known["step_ms"]["value"], 0)
         self.assertIn("probe compute --model lenet", unknown["reason"])
         self.assertNotIn("step_ms", unknown)
+
+
+class Storage(Case):
+    ASKED = "predict --model resnet50 --dataset imagenet --batch 256 --workers 4 --machine v100-16gb".split()
+
+    def test_slow_storage_is_a_wait_for_batches(self):
+        free = self.document(*self.ASKED)["points"][0]
+        slow = [self.document(*self.ASKED, "--storage-rate", "50MB/s", "--sample-bytes", "100kB", "--sample-time", "1ms", "--loader", 4, "--engine", engine)["points"][0] for engine in ("simulated", "closed")]
+        self.assertEqual(free["ledger_ms"]["load"], 0)
+        self.assertAlmostEqual(slow[0]["step_ms"]["value"], 256 * 100e3 / 50e6 * 1e3, delta=5)
+        self.assertAlmostEqual(slow[1]["step_ms"]["value"] / slow[0]["step_ms"]["value"], 1, delta=0.02)
+        self.assertAlmostEqual(slow[0]["ledger_ms"]["load"], slow[0]["step_ms"]["value"] - free["step_ms"]["value"], delta=0.02 * slow[0]["step_ms"]["value"])
+        self.assertIn("load", self.run_it(*self.ASKED, "--storage-rate", "50MB/s", "--sample-time", "1ms").stdout)
+
+    def test_what_is_not_known_is_named_with_its_probe(self):
+        self.assertIn("probe loader --dataset imagenet", self.run_it(*self.ASKED, "--storage-rate", "50MB/s", code=2).stderr)
+        self.assertIn("probe storage", self.run_it(*self.ASKED, "--storage-rate", "measured", "--sample-time", "1ms", code=2).stderr)
+        self.assertIn("made up", self.run_it(*self.ASKED, "--synthetic", "--storage-rate", "50MB/s", "--sample-time", "1ms", code=2).stderr)
+        self.assertIn("--storage-rate", self.run_it(*self.ASKED, "--storage-rate", "50 apples", code=2).stderr)
+        self.assertIn("--storage-rate", self.run_it(*self.ASKED, "--storage-shared", code=2).stderr)
+
+    def test_storage_and_loaders_are_measured_into_the_profile(self):
+        document = self.document("probe", "loader", "--dataset", "fashion-mnist", "--synthetic", "--batch", 16, "--budget", "20ms")
+        self.assertEqual((document["kind"], document["state"]), ("loader", "ok"))
+        self.assertGreater(document["loader"][0]["sample_us"], 0)
+        document = self.document("probe", "storage", "--data", self.folder, "--file", "16MiB", "--budget", "100ms", code=None)
+        if document["state"] == "failed":
+            self.assertIn("stays in memory", document["failed"][0]["reason"])
+        else:
+            self.assertGreater(document["storage"][0]["bytes_per_s"], 0)
+            self.assertEqual(json.loads(self.machine.read_text())["storage"], document["storage"])
+        self.assertEqual(len(json.loads(self.machine.read_text())["loader"]), 1)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["config"], "nothing is left of what was written")
+        self.assertIn("/no/such", self.run_it("probe", "storage", "--data", "/no/such", code=1).stderr)
+        self.assertIn("--data", self.run_it("probe", "storage", code=2).stderr)
 
 
 class Studies(Case):

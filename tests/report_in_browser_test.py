@@ -15,7 +15,7 @@ with tempfile.TemporaryDirectory(prefix="ddlbench-report-") as folder:
                      "matrix:\n  - [{workers: 1}, {workers: 2, transport: shm}, {workers: 2, transport: tcp}]\n")
     subprocess.run([binary, "sweep", study, "--report", "report.html"], cwd=folder, check=True)
     # Scaling, where the time goes, accuracy and loss: by name, so that a page without one of them does not pass.
-    wanted = ["throughput against workers", "where a step's time goes", "training loss", "test accuracy", "step times",
+    wanted = ["throughput against workers", "where a step's time goes", "why not faster", "training loss", "test accuracy", "step times",
               "a step, worker by worker"]
     sys.exit(subprocess.run([sys.executable, pathlib.Path(__file__).with_name("report_browser_test.py"), "--rows", "3",
                              pathlib.Path(folder) / "report.html", "--captions", *wanted]).returncode)

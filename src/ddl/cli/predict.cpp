@@ -3,6 +3,8 @@
 #include "ddl/cli/command.h"
 #include "ddl/cli/experiment_flags.h"
 #include "ddl/cli/predicted.h"
+#include "ddl/core/error.h"
+#include "ddl/core/units.h"
 #include "ddl/lab/config_values.h"
 #include "ddl/measure/clock.h"
 
@@ -13,6 +15,8 @@ struct Options {
   Output output;
   std::string file, machine, engine = "auto";
   int per_node = 0;  ///< 0: the profile's
+  std::string storage, sample_bytes, sample_time;
+  bool shared = false;
   std::unique_ptr<ExperimentFlags> flags;
 };
 
@@ -23,13 +27,34 @@ std::vector<std::string> groups_of_workers(const std::string& text) {
   return numbers ? words : std::vector<std::string>{text};
 }
 
+StoredSamples stored_samples(const Options& options) {
+  StoredSamples stored;
+  stored.asked = !options.storage.empty();
+  if (!stored.asked && (!options.sample_bytes.empty() || !options.sample_time.empty() || options.shared))
+    throw Error(Code::invalid_argument, "--sample-bytes, --sample-time and --storage-shared are of samples in storage; got no --storage-rate");
+  const auto of_flag = [](const char* flag, const auto& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      throw prefixed(flag, error);
+    }
+  };
+  of_flag("--storage-rate", [&] { stored.bytes_per_s = stored.asked ? storage_rate(options.storage) : 0; });
+  of_flag("--sample-bytes", [&] { stored.sample_bytes = options.sample_bytes.empty() ? 0 : static_cast<double>(parse_bytes(options.sample_bytes).value); });
+  of_flag("--sample-time", [&] {
+    if (!options.sample_time.empty()) stored.making = parse_seconds(options.sample_time).value;
+  });
+  stored.shared = options.shared;
+  return stored;
+}
+
 Engine engine_of(const std::string& word) { return word == "closed" ? Engine::closed : word == "simulated" ? Engine::simulated : Engine::automatic; }
 
 PredictedPoint predict_one(const Settings& settings, const std::string& workers, const Json& machine, const Options& options) {
   auto own = settings;
   const auto known = own.find("workers");
   own["workers"] = {workers, known == own.end() ? "--workers" : known->second.origin};
-  return predict_point(resolve(own), machine, engine_of(options.engine), options.per_node);
+  return predict_point(resolve(own), machine, engine_of(options.engine), options.per_node, stored_samples(options));
 }
 
 Exit act(const Options& options) {
@@ -54,12 +79,17 @@ Command add_predict(CLI::App& root) {
   auto options = std::make_shared<Options>();
   auto* app = add_command(root, "predict", "What an experiment would take on a machine, without running it.", options->output,
                           {"ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 1,2,4,8,16 --machine v100-16gb",
-                           "ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 8 --strategy pipeline[micro=16] --machine a100-80gb --precision bf16 --json"});
+                           "ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 8 --strategy pipeline[micro=16] --machine a100-80gb --precision bf16 --json",
+                           "ddlbench predict --model resnet50 --dataset imagenet --batch 256 --workers 1,8 --machine v100-16gb --storage-rate 200MB/s --sample-time 3ms --loader 4"});
   app->add_option("file", options->file, "Experiment in YAML, as `run` takes it.")->type_name("FILE");
   app->add_option("--machine", options->machine, "A profile: a name (ddlbench list machines), or a file; none: this machine's own, as probe measured it.");
   app->add_option("--engine", options->engine, "closed: the strategy's formula; simulated: event by event; auto: simulated unless the plan is too large for a second.")
       ->check(CLI::IsMember({"auto", "closed", "simulated"}))->capture_default_str();
   app->add_option("--devices-per-node", options->per_node, "Devices that share a node, where it is not the profile's number.")->check(CLI::PositiveNumber);
+  app->add_option("--storage-rate", options->storage, "Read samples from storage in each step, not from memory: bytes a second that it gives a node, as in 50MB/s; measured: what probe storage found.")->type_name("RATE");
+  app->add_option("--sample-bytes", options->sample_bytes, "What a sample takes in storage; as its data set is usually stored unless given.")->type_name("SIZE");
+  app->add_option("--sample-time", options->sample_time, "What a loader's thread takes to make a sample; as the profile says unless given.")->type_name("TIME");
+  app->add_flag("--storage-shared", options->shared, "All nodes have one storage together.");
   options->flags = std::make_unique<ExperimentFlags>(*app);
   return {app, [options] { return act(*options); }};
 }

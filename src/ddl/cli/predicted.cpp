@@ -20,6 +20,8 @@ Json point_json(const PredictedPoint& point) {
     return out;
   }
   add_prediction(out, point.found->step, point.experiment.job.batch, point.found->fits);
+  out["waited"] = point.found->waited;
+  out["links"] = links_json(point.found->links, point.found->step.seconds);
   return out;
 }
 
@@ -38,12 +40,12 @@ bool is_known(const PredictedPoint& point) { return point.found.has_value(); }
 
 }  // namespace
 
-PredictedPoint predict_point(Experiment experiment, const Json& machine, Engine engine, int per_node) {
+PredictedPoint predict_point(Experiment experiment, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
   PredictedPoint point{std::move(experiment), {}, ""};
   const auto& job = point.experiment.job;
   try {
     if (point.experiment.subject != "ddlbench") throw Error(Code::unsupported, fmt::format("[predict] only ddlbench's own steps are predicted; got {}, expected ddlbench", point.experiment.subject));
-    point.found = predict_job(job, make_model(job.model, dataset_shape(job.dataset, job.synthetic)), machine, engine, per_node);
+    point.found = predict_job(job, make_model(job.model, dataset_shape(job.dataset, job.synthetic)), machine, engine, per_node, stored);
   } catch (const Error& error) {
     point.reason = error.what();
   }
@@ -74,6 +76,11 @@ void say_predicted(const std::vector<PredictedPoint>& points, const Json& machin
     rows.back().insert(rows.back().end(), {to_string(Bytes{found.most.total()}) + (point.found->fits ? "" : ", more than there is"), where_it_goes(found.mean)});
   }
   if (rows.size() > 1) output.data(columns(rows));
+  for (const auto& point : points)
+    if (const auto words = point.found ? links_words(point.found->links, point.found->step.seconds) : ""; !words.empty()) output.say(fmt::format("{}: {}", named ? point.experiment.name : fmt::format("{} workers", point.workers()), words));
+  double waited = 0;
+  for (const auto& point : points) waited = std::max(waited, point.found ? point.found->waited : 0);
+  if (const auto words = waited_words(waited); !words.empty()) output.say(words);
   say_source(machine, output);
 }
 

@@ -20,7 +20,7 @@ struct PredictedPoint {
   int workers() const { return static_cast<int>(experiment.job.workers.size()); }
 };
 
-PredictedPoint predict_point(Experiment experiment, const Json& machine, Engine engine = Engine::automatic, int per_node = 0);
+PredictedPoint predict_point(Experiment experiment, const Json& machine, Engine engine = Engine::automatic, int per_node = 0, const StoredSamples& stored = {});
 
 /// `ddlbench.predict/1`. `machine`: a profile, called `asked` by the user; `engine`: as the user asked for it.
 Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machine, const std::string& asked, const std::string& engine, double seconds);

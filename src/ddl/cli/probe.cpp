@@ -12,6 +12,7 @@
 #include "ddl/core/units.h"
 #include "ddl/lab/probe_comm.h"
 #include "ddl/lab/probe_compute.h"
+#include "ddl/lab/probe_data.h"
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/signals.h"
 #include "ddl/predict/machine.h"
@@ -27,10 +28,11 @@ struct Options {
   std::string what = "comm";
   std::string transports, collectives, algorithms, ranks = "2", sizes = "1KiB,8KiB,64KiB,512KiB,4MiB,32MiB", memory = "own", machine, report, fabric;
   std::string budget, timeout = "60s";
+  std::string data, file = "256MiB";
   std::string models, datasets, batches = "1,8,32", precisions = "fp32", optimizers = "sgd,adam", compressions, kernels = "fast";
   std::vector<std::string> files;
   int threads = 1;
-  bool unchecked = false, keep = true;
+  bool unchecked = false, synthetic = false, keep = true;
 };
 
 std::vector<std::string> words(const std::string& text) { return text.empty() ? std::vector<std::string>{} : split_outside_brackets(text); }
@@ -142,6 +144,36 @@ ComputeProbe asked_to_compute(const Options& options) {
   return probe;
 }
 
+StorageProbe asked_of_storage(const Options& options) {
+  StorageProbe probe;
+  probe.folders = words(options.data);
+  if (probe.folders.empty()) throw Error(Code::invalid_argument, "--data: folders whose storage is read; got none");
+  probe.bytes = of_flag("--file", [&] { return parse_bytes(options.file).value; });
+  if (!options.budget.empty()) probe.budget = of_flag("--budget", [&] { return parse_seconds(options.budget); });
+  return probe;
+}
+
+LoaderProbe asked_of_loaders(const Options& options) {
+  LoaderProbe probe;
+  probe.datasets = words(options.datasets);
+  if (probe.datasets.empty()) throw Error(Code::invalid_argument, "--dataset: data sets whose samples are made; got none");
+  probe.folder = options.data;
+  probe.synthetic = options.synthetic;
+  of_flag("--batch", [&] {
+    for (const auto& word : words(options.batches)) probe.batch = parse_integer(word, 1, 1'000'000);
+  });
+  if (!options.budget.empty()) probe.budget = of_flag("--budget", [&] { return parse_seconds(options.budget); });
+  return probe;
+}
+
+void print_data(const Json& document, const Output& output) {
+  for (const auto& entry : document.value("storage", Json::array()))
+    output.data(fmt::format("{}: {}/s, {:.0f} us for a read of 4 KiB anywhere\n", entry["folder"].get<std::string>(), to_string(Bytes{static_cast<std::int64_t>(entry["bytes_per_s"].get<double>())}),
+                            entry["read_us"].get<double>()));
+  for (const auto& entry : document.value("loader", Json::array()))
+    output.data(fmt::format("{}{}: {:.3g} us for a sample, one thread\n", entry["dataset"].get<std::string>(), entry["synthetic"].get<bool>() ? ", made up" : "", entry["sample_us"].get<double>()));
+}
+
 std::string rate(const Json& bits) { return bits.is_null() ? "-" : fmt::format("{:.{}f}", bits.get<double>() / 8, bits.get<double>() < 80 ? 2 : 1); }
 std::string micros(const Json& value) { return value.is_null() ? "-" : fmt::format("{:.{}f}", value.get<double>(), value.get<double>() < 100 ? 2 : 0); }
 
@@ -199,7 +231,8 @@ void keep(const std::string& path, const Json& document) {
       throw Error(Code::invalid_argument, fmt::format("--machine: {} is of another machine; got {}, here is {}; give another file", path, machine["cpu"].dump(),
                                                       new_machine(document["environment"])["cpu"].dump()));
   }
-  document["kind"] == "compute" ? add_compute_to_machine(machine, document) : add_to_machine(machine, document);
+  if (document["kind"] == "storage" || document["kind"] == "loader") add_data_to_machine(machine, document);
+  else document["kind"] == "compute" ? add_compute_to_machine(machine, document) : add_to_machine(machine, document);
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   write_file(path, machine.dump(1) + "\n");
@@ -215,23 +248,30 @@ Settings told_of_trace(const Options& options, const CLI::App& app) {
 }
 
 Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
-  if (options.what != "comm" && options.what != "compute" && options.what != "import")
-    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm, compute or import", options.what));
+  if (options.what != "comm" && options.what != "compute" && options.what != "storage" && options.what != "loader" && options.what != "import")
+    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm, compute, storage, loader or import", options.what));
   if (options.what == "import") return import_traces(options.files, told_of_trace(options, app), options.machine, options.output);
   if (!options.files.empty()) throw Error(Code::invalid_argument, fmt::format("probe {}: it reads no file; got '{}', expected probe import", options.what, options.files.front()));
-  const bool computes = options.what == "compute";
+  const bool computes = options.what == "compute", of_data = options.what == "storage" || options.what == "loader";
   const auto& output = options.output;
   if (computes && launched != nullptr) throw Error(Code::unsupported, "probe: unsupported: compute is measured by processes of its own; got ranks of a launcher, expected ddlbench started plainly");
   if (computes && !options.report.empty()) throw Error(Code::unsupported, "--report: unsupported: a page is of comm; got compute");
+  if (of_data && launched != nullptr) throw Error(Code::unsupported, fmt::format("probe: unsupported: {} is measured by one process; got ranks of a launcher, expected ddlbench started plainly", options.what));
+  if (of_data && !options.report.empty()) throw Error(Code::unsupported, fmt::format("--report: unsupported: a page is of comm; got {}", options.what));
   const auto to_compute = computes ? asked_to_compute(options) : ComputeProbe{};
-  const auto probe = computes ? CommunicationProbe{} : asked(options);
+  const auto probe = computes || of_data ? CommunicationProbe{} : asked(options);
+  const auto to_read = options.what == "storage" ? asked_of_storage(options) : StorageProbe{};
+  const auto to_load = options.what == "loader" ? asked_of_loaders(options) : LoaderProbe{};
   const auto path = options.machine.empty() ? default_machine_path() : options.machine;
   const SignalsHeld held;
   Json document;
   {
     ProgressLine progress(output);
     progress.begin("", 1, 1);
-    document = computes ? probe_compute(to_compute, progress.events()) : probe_communication(probe, progress.events(), launched);
+    document = options.what == "storage"  ? probe_storage(to_read)
+               : options.what == "loader" ? probe_loader(to_load)
+               : computes                 ? probe_compute(to_compute, progress.events())
+                                          : probe_communication(probe, progress.events(), launched);
   }
   // What only the profile needs.
   const bool whole = document["state"] == "ok" || document["state"] == "partial";
@@ -244,12 +284,14 @@ Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
   if (!options.report.empty()) write_file(options.report, render_probe(document));
   if (output.json)
     output.document(document);
+  else if (of_data)
+    print_data(document, output);
   else if (computes)
     print_compute(document, output);
   else
     print_table(document, output);
-  if (!output.json && !computes) print_choices(document, output);
-  if (document.contains("machine")) output.say(fmt::format("written: {}{}", path, computes ? "" : " (runs here with --collective auto follow it)"));
+  if (!output.json && !computes && !of_data) print_choices(document, output);
+  if (document.contains("machine")) output.say(fmt::format("written: {}{}", path, computes || of_data ? "" : " (runs here with --collective auto follow it)"));
   if (!options.report.empty()) output.say("written: " + options.report);
   for (const auto& failed : document["failed"]) print_error(failed.contains("what") ? fmt::format("{}: {}", failed["what"].get<std::string>(), failed["reason"].get<std::string>()) : failed["reason"].get<std::string>());
   const auto state = document["state"].get<std::string>();
@@ -261,13 +303,15 @@ Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
 
 Command add_probe(CLI::App& root, AgentHub* launched) {
   auto options = std::make_shared<Options>();
-  auto* app = add_command(root, "probe", "Measure this machine: what collectives cost, and what networks, layer by layer.", options->output,
+  auto* app = add_command(root, "probe", "Measure this machine: what collectives cost, networks, layer by layer, storage and loaders.", options->output,
                           {"ddlbench probe comm --collective all-reduce", "ddlbench probe comm --transport tcp --collective all-reduce --sizes 64KiB,4MiB --machine none --json",
                            "ddlbench probe comm --transport mpi[implementation=openmpi] --algorithm native,ring --machine none",
                            "ddlbench probe comm --ranks 2,4 --collective broadcast,reduce --report comm.html",
                            "ddlbench probe compute --model lenet --batch 8,32 --budget 200ms",
+                           "ddlbench probe storage --data . --file 64MiB --budget 200ms",
+                           "ddlbench probe loader --dataset fashion-mnist --synthetic --batch 64 --budget 200ms",
                            "ddlbench probe compute --model mlp,lenet --batch 16 --precision fp32,bf16 --optimizer adam --budget 100ms --machine none --json"});
-  app->add_option("what", options->what, "What to measure: comm, or compute; import: to read compute from execution traces.")->type_name("comm|compute|import")->capture_default_str();
+  app->add_option("what", options->what, "What to measure: comm, compute, storage or loader; import: to read compute from execution traces.")->type_name("comm|compute|storage|loader|import")->capture_default_str();
   app->add_option("files", options->files, "import: execution traces in MLCommons' Chakra format, one a rank.")->type_name("FILE");
   app->add_option("--transport", options->transports, "Transports, by commas, mpi too; all that need no library unless given.")->type_name("LIST");
   app->add_option("--collective", options->collectives, "Collectives, by commas; all unless given.")->type_name("LIST");
@@ -275,19 +319,22 @@ Command add_probe(CLI::App& root, AgentHub* launched) {
   app->add_option("--ranks", options->ranks, "Numbers of ranks, by commas.")->type_name("LIST")->capture_default_str();
   app->add_option("--sizes", options->sizes, "Bytes of each rank's buffer, by commas.")->type_name("LIST")->capture_default_str();
   app->add_option("--memory", options->memory, "Buffers: own (the transport's) or outside (the heap's).")->type_name("own|outside")->capture_default_str();
-  app->add_option("--budget", options->budget, "Time for each measurement: 100ms of comm, 1s of compute unless given.")->type_name("TIME");
+  app->add_option("--budget", options->budget, "Time for each measurement: 100ms of comm, 1s of compute and loader, 2s of storage unless given.")->type_name("TIME");
   app->add_option("--timeout", options->timeout, "Time after which a collective is given up.")->type_name("TIME")->capture_default_str();
   app->add_option("--machine", options->machine, "Machine profile to add to; none: write none. By default this machine's own.")->type_name("FILE");
   app->add_option("--fabric", options->fabric, "Test network of several hosts on this machine, for tcp and Open MPI; takes root. As in hosts=4,bandwidth=1Gbps,latency=100us.")->type_name("FABRIC");
   app->add_option("--report", options->report, "Also write a page with plots of fit over measurement.")->type_name("FILE");
   app->add_option("--model", options->models, "compute: networks, by commas; a few small ones unless given.")->type_name("LIST");
-  app->add_option("--dataset", options->datasets, "compute: data sets whose samples, made up, the networks are given, by commas. Each network takes the first that is for it.")->type_name("LIST");
-  app->add_option("--batch", options->batches, "compute: samples of a step, by commas.")->type_name("LIST")->capture_default_str();
+  app->add_option("--dataset", options->datasets, "compute: data sets whose samples, made up, the networks are given, by commas. Each network takes the first that is for it. loader: data sets whose samples are made.")->type_name("LIST");
+  app->add_option("--batch", options->batches, "compute: samples of a step, by commas. loader: of a batch, the last of them.")->type_name("LIST")->capture_default_str();
   app->add_option("--precision", options->precisions, "compute: number formats, by commas.")->type_name("LIST")->capture_default_str();
   app->add_option("--optimizer", options->optimizers, "compute: optimizers, by commas; networks are trained with the first.")->type_name("LIST")->capture_default_str();
   app->add_option("--compression", options->compressions, "compute: compressions of gradients, by commas, as in top-k[ratio=0.1]. All, as they are usually, unless given.")->type_name("LIST");
   app->add_option("--kernels", options->kernels, "compute: fast, or torch.")->type_name("fast|torch")->capture_default_str();
   app->add_option("--threads", options->threads, "compute: threads of a worker.")->type_name("N")->capture_default_str();
+  app->add_option("--data", options->data, "storage: folders, by commas, in each of which a file is written, read and removed. loader: the folder of the data set.")->type_name("FOLDER");
+  app->add_option("--file", options->file, "storage: bytes of that file.")->type_name("SIZE")->capture_default_str();
+  app->add_flag("--synthetic", options->synthetic, "loader: samples that are made up.");
   app->add_flag("--no-check", options->unchecked, "Do not compare results with what they must be.");
   return {app, [options, launched, app] { return act(*options, launched, *app); }};
 }

@@ -1,6 +1,7 @@
 #include "ddl/report/report.h"
 
 #include "ddl/cli/command.h"
+#include "ddl/cli/explained.h"
 #include "ddl/cli/recorder.h"
 #include "ddl/core/error.h"
 
@@ -14,8 +15,7 @@ struct Options {
   bool unequal_batch = false;
 };
 
-std::vector<Json> chosen(const Options& options) {
-  const auto store = open_existing(options.store);
+std::vector<Json> chosen(const Options& options, const Store& store) {
   std::vector<Json> records;
   for (const auto& id : options.runs) records.push_back(store.get(id));
   if (options.runs.empty())
@@ -30,8 +30,10 @@ std::vector<Json> chosen(const Options& options) {
 Exit act(const Options& options) {
   if (options.output.json && options.file == "-")
     throw Error(Code::invalid_argument, "--output: standard output cannot hold a page and be one JSON document; got -, expected a file");
-  const auto records = chosen(options);
-  const auto page = render_report(records, options.unequal_batch ? Batches::together : Batches::apart);
+  const auto store = open_existing(options.store);
+  const auto records = chosen(options, store);
+  const auto why = explained(records, &store);
+  const auto page = render_report(records, options.unequal_batch ? Batches::together : Batches::apart, why.documents, why.note);
   if (options.file == "-") {
     options.output.data(page);
     return Exit::ok;

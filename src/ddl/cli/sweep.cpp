@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ddl/cli/command.h"
+#include "ddl/cli/explained.h"
 #include "ddl/cli/experiment_flags.h"
 #include "ddl/cli/plan.h"
 #include "ddl/cli/predicted.h"
@@ -102,7 +103,8 @@ Exit run_study(const std::string& name, const std::string& digest, const RunPlan
 
   if (!report.file.empty()) {
     try {
-      write_file(report.file, render_report(records, report.batches));
+      const auto why = explained(records, recorder.store());
+      write_file(report.file, render_report(records, report.batches, why.documents, why.note));
       output.say("report: " + report.file);
     } catch (const Error& error) {
       print_error(error.what());

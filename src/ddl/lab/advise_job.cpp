@@ -228,7 +228,7 @@ class Adviser {
     std::size_t tasks = 0;
     for (const auto& role : plan.roles) tasks += role.tasks.size() * static_cast<std::size_t>(costs.by_worker ? role.count : 1);
     const bool small = tasks * 3 <= kFewTasks && !plan.asynchronous();
-    const auto priced = [&](Engine engine) { return predict_step({plan, part, job.strategy, job.batch, *costs.source, sigma, engine, costs.by_worker}); };
+    const auto priced = [&](Engine engine) { return predict_step({plan, part, job.strategy, job.batch, *costs.source, sigma, engine, costs.by_worker, loading_of(job, input_.machine)}); };
     point.step = priced(simulate ? Engine::automatic : small ? Engine::simulated : Engine::closed);
     point.step.trace.clear();
     point.memory_bytes = costs.memory_bytes;

@@ -103,18 +103,26 @@ Plan planned_job(const Job& job, const ModelGraph& graph) {
   return plan;
 }
 
-JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node) {
+JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
   JobPrediction out;
   out.plan = planned_job(job, graph);
   const auto part = graph_of(out.plan, graph, 0);
   const auto costs = job_costs(job, out.plan, part, machine, per_node);
-  out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, costs.sigma, engine, costs.by_worker});
+  out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, costs.sigma, engine, costs.by_worker, loading_of(job, machine, stored, per_node)});
   if (is_measured(machine) && out.step.mean.wall > 0) {
     const double exposed = (out.step.mean[Cause::communication] + out.step.mean[Cause::wait]) / out.step.mean.wall;
     std::tie(out.step.low, out.step.high) = interval_of(out.step.seconds, std::hypot(costs.sigma, kRunToRun, kExposed * exposed));
   }
+  if (const auto real = std::find_if(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return !worker.emulated(); }); costs.measured != nullptr && real != job.workers.end())
+    out.waited = costs.measured->waited(static_cast<int>(real - job.workers.begin()));
+  out.links = job_links(job, out.plan, machine, per_node);
   out.fits = static_cast<double>(out.step.most.total()) <= costs.memory_bytes;
   return out;
+}
+
+std::string waited_words(double waited) {
+  if (waited <= kBesideOthers) return "";
+  return fmt::format("the profile was measured while others had the cores {:.0f} % of the time: the interval is wider for it; measure again when nothing else runs", 100 * waited);
 }
 
 std::string_view name(Engine engine) { return engine == Engine::closed ? "closed" : engine == Engine::simulated ? "simulated" : "auto"; }

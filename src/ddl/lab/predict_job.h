@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "ddl/core/json.h"
+#include "ddl/lab/predict_links.h"
+#include "ddl/lab/stored_samples.h"
 #include "ddl/nn/graph.h"
 #include "ddl/plan/plan.h"
 #include "ddl/predict/machine.h"
@@ -41,9 +43,16 @@ struct JobPrediction {
   Plan plan;
   StepPrediction step;
   bool fits = true;  ///< what a worker is planned to hold, in what there is for it
+  JobLinks links;    ///< what a step moves
+  double waited = 0; ///< share of the time in which others had the cores while the profile was measured; the interval is the wider for it
 };
 /// Errors: of the plan; not_found for what was not measured, naming the term and the probe; invalid_argument where workers outnumber the samples of a batch.
-JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine = Engine::automatic, int per_node = 0);
+JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine = Engine::automatic, int per_node = 0, const StoredSamples& stored = {});
+
+/// Above that a profile was measured beside other work: what it says is told with a word on it.
+inline constexpr double kBesideOthers = 0.02;
+/// "the profile was measured while others had the cores 12 % of the time: the interval is wider for it; …"; empty where it was not.
+std::string waited_words(double waited);
 
 /// "closed" or "simulated"; "auto".
 std::string_view name(Engine engine);

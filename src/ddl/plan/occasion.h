@@ -15,6 +15,9 @@ constexpr bool is_due(const Plan& plan, const Task& task, std::int64_t step, boo
   return (step - task.first_step) % task.every == 0;
 }
 
+/// In how many of all steps of a long run it is done.
+constexpr double share_of_steps(const Task& task) { return task.first_step == kNone || task.until_step != kNone ? 0 : 1.0 / (task.every > 1 ? task.every : 1); }
+
 /// Whether workers follow gradients of their own in that step.
 constexpr bool is_local(const Plan& plan, std::int64_t step) { return plan.local_from != kNone && step >= plan.local_from; }
 

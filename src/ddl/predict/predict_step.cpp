@@ -39,7 +39,7 @@ int batches_to_simulate(const Plan& plan) {
 void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
   const int batches = batches_to_simulate(input.plan);
   const auto plan = unroll(input.plan, batches);
-  const auto costs = step_costs(plan, input.graph, input.batch * batches, roles_as_actors(plan), input.source, compression_of(input.strategy));
+  const auto costs = step_costs(plan, input.graph, input.batch * batches, roles_as_actors(plan), input.source, input.loading, compression_of(input.strategy));
   auto run = simulate_steps(plan, costs, 1);
   std::size_t a_step = 0;
   for (const auto& task : input.plan.roles[0].tasks) a_step += task.kind == TaskKind::update;
@@ -55,8 +55,7 @@ void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
 }
 
 void simulate(const PredictionInput& input, StepPrediction& out) {
-  const auto costs = step_costs(input.plan, input.graph, input.batch, input.by_worker ? workers_as_actors(input.plan) : roles_as_actors(input.plan), input.source,
-                                compression_of(input.strategy));
+  const auto costs = step_costs(input.plan, input.graph, input.batch, input.by_worker ? workers_as_actors(input.plan) : roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy));
   const auto range = steps_to_simulate(input.plan, costs.jitter);
   auto run = simulate_steps(input.plan, costs, range.steps, range.first);
   out.seconds = run.step_seconds;
@@ -84,7 +83,7 @@ StepPrediction predict_step(const PredictionInput& input) {
     out.engine = tasks_of(input.plan, steps, input.by_worker && !asynchronous) <= kMostTasks ? Engine::simulated : Engine::closed;
   }
   if (out.engine == Engine::closed) {
-    const auto priced = price_plan(input.plan, input.strategy, step_costs(input.plan, input.graph, input.batch, roles_as_actors(input.plan), input.source, compression_of(input.strategy)));
+    const auto priced = price_plan(input.plan, input.strategy, step_costs(input.plan, input.graph, input.batch, roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy)));
     out.seconds = priced.seconds;
     out.roles = priced.workers;
   } else if (input.plan.asynchronous()) {

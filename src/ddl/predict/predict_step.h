@@ -27,6 +27,7 @@ struct PredictionInput {
   double sigma = 0;          ///< of the logarithm of measured over predicted
   Engine engine = Engine::automatic;
   bool by_worker = false;    ///< of the simulator: workers that share cores or memory slow each other down, and one cannot stand for the others
+  Loading loading = {};
 };
 
 struct StepPrediction {

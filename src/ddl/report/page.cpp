@@ -64,8 +64,10 @@ std::string page_html(const std::string& header, const std::vector<PagePart>& pa
   return out;
 }
 
-std::string render_report(const std::vector<Json>& records, Batches batches) {
+std::string render_report(const std::vector<Json>& records, Batches batches, const std::vector<Json>& explanations, const std::string& explanations_note) {
   PageContent content;
+  content.explanations = explanations;
+  content.explanations_note = explanations_note;
   content.views = view_runs(records);
   compare(content.views, batches);
   content.groups = group_runs(content.views, batches);
@@ -75,6 +77,7 @@ std::string render_report(const std::vector<Json>& records, Batches batches) {
       {{"results", "Results"}, results_html(content)},
       {{"scaling", "Scaling"}, scaling_html(content, plots)},
       {{"time", "Time"}, time_html(content, plots)},
+      {{"why", "Why not faster"}, why_html(content, plots)},
       {{"prediction", "Prediction"}, prediction_html(content, plots)},
       {{"timeline", "Timeline"}, timeline_html(content, plots)},
       {{"staleness", "Staleness"}, staleness_html(content)},

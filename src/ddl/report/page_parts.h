@@ -13,6 +13,8 @@ namespace ddl {
 struct PageContent {
   std::vector<RunView> views;
   std::vector<Group> groups;   ///< of the views
+  std::vector<Json> explanations;  ///< ddlbench.explain/1, of some of them
+  std::string explanations_note;   ///< why not of all
 };
 
 /// Plots that a part put on the page: the id of their place, and what to draw there.
@@ -31,6 +33,8 @@ std::string results_html(const PageContent& content);
 std::string scaling_html(const PageContent& content, Specifications& plots);
 std::string time_html(const PageContent& content, Specifications& plots);
 std::string prediction_html(const PageContent& content, Specifications& plots);
+/// What speed-ups are lost to, where explain was asked.
+std::string why_html(const PageContent& content, Specifications& plots);
 std::string timeline_html(const PageContent& content, Specifications& plots);
 std::string staleness_html(const PageContent& content);
 std::string learning_html(const PageContent& content, Specifications& plots);

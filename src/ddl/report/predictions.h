@@ -12,6 +12,7 @@ struct PredictionView {
   double step = 0, low = 0, high = 0;
   double measured = 0;
   double error_pct = 0;  ///< above 0: predicted slower than it was
+  double waited = 0;     ///< share of the time in which others had the cores while the profile was measured
 };
 
 /// Absent where nothing was predicted, or nothing measured.

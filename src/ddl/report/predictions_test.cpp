@@ -31,6 +31,14 @@ TEST(Predictions, StandBesideWhatWasMeasured) {
   EXPECT_NE(render_table(records).find("-4.0 %"), std::string::npos);
 }
 
+TEST(Predictions, SayThatTheProfileWasMeasuredBesideOtherWork) {
+  auto record = predicted_record();
+  record["prediction"]["waited"] = 0.01;
+  EXPECT_EQ(render_predictions({record}).find("others had the cores"), std::string::npos);
+  record["prediction"]["waited"] = 0.12;
+  EXPECT_NE(render_predictions({record}).find("others had the cores 12 % of the time"), std::string::npos);
+}
+
 TEST(Predictions, HaveAPlotAndASectionWhereThereIsOne) {
   const std::vector<Json> records{predicted_record(), refused_record()};
   const auto views = view_runs(records);

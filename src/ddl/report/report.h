@@ -14,7 +14,8 @@ enum class Batches { apart, together };
 /// One offline HTML page over run records (docs/record.md), newest study first: the table, the scaling plot, the
 /// ledger as stacked bars per worker, loss and accuracy curves, step times, the environment, every record for download.
 /// It makes no network request: Vega-Lite is embedded.
-std::string render_report(const std::vector<Json>& records, Batches batches = Batches::apart);
+/// `explanations`: what explain says of some of the runs (ddlbench.explain/1), and a note on those that it was not asked of.
+std::string render_report(const std::vector<Json>& records, Batches batches = Batches::apart, const std::vector<Json>& explanations = {}, const std::string& explanations_note = "");
 
 /// The same table as plain text for a terminal: a row per record, fixed columns: case, workers, samples/s with
 /// interval, speed-up and efficiency (against the one-worker record of the same model, data set and global batch),

@@ -12,7 +12,7 @@ PricedStep price_asynchronous(int micro_batches, const std::vector<WorkerTerms>&
     // What a worker does of a batch; and the way from it to the last and back, on which as many micro-batches are as there are workers.
     trip += own.pass() + (s + 1 < workers.size() ? own.send_forward + own.send_backward : 0);
     const double busy = own.load + m * own.pass() + exposed(own) + own.update + own.harness;
-    seconds = std::max({seconds, busy, own.loader, m * trip / static_cast<double>(workers.size() - s)});
+    seconds = std::max({seconds, busy, m * trip / static_cast<double>(workers.size() - s)});
   }
   return price_with_bubbles(seconds, micro_batches, workers);
 }

@@ -8,15 +8,13 @@
 
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
+#include "ddl/plan/occasion.h"
 #include "ddl/predict/step/jitter.h"
 
 namespace ddl {
 namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
-/// How often a task is done, by step.
-double share_of_steps(const Task& task) { return task.first_step == kNone || task.until_step != kNone ? 0 : 1.0 / std::max(1, task.every); }
 
 /// Exchanges within a role, and the averages after them, in the order in which they are done; those of one key follow each other in the same steps.
 struct Exchanges {
@@ -63,6 +61,19 @@ double averaging_of(const Exchanges& exchanges, const std::vector<double>& updat
     sum += averaging_seconds(updates, rounds) / std::max(1, std::get<1>(when));
   }
   return sum;
+}
+
+/// No step is shorter than what a worker's loader takes for a batch, nor than what all loaders want of something that they share.
+double source_seconds(const StepCosts& costs, std::size_t actor) {
+  double most = costs.loader[actor].seconds;
+  for (const auto& demand : costs.loader[actor].demands) {
+    double all = 0;
+    for (const auto& loader : costs.loader)
+      for (const auto& other : loader.demands)
+        if (other.resource == demand.resource) all += loader.seconds * other.share;
+    most = std::max(most, all);
+  }
+  return most;
 }
 
 /// What a role's tasks of one bucket come to; averages of parameters count as much as they are done.
@@ -121,7 +132,7 @@ WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) 
   for (const auto& [order, term] : buckets) terms.buckets.push_back(term);
   if (!exchanges.order.empty()) terms.averaging = averaging_of(exchanges, updates);
   terms.harness = costs.harness[at(number)];
-  terms.loader = costs.loader[at(number)].seconds;
+  terms.loader = source_seconds(costs, at(number));
   return terms;
 }
 
@@ -169,7 +180,7 @@ UnitTerms unit_terms_of(const Plan& plan, const Spec& strategy, const StepCosts&
     }
   }
   terms.harness = costs.harness[0];
-  terms.loader = costs.loader[0].seconds;
+  terms.loader = source_seconds(costs, 0);
   return terms;
 }
 

@@ -84,6 +84,31 @@ TEST_P(ClosedForm, AgreesWithTheSimulator) {
   }
 }
 
+/// Loaders that read one storage, which alone gives each of them a batch in 90 s, longer than any of these steps.
+TEST_P(ClosedForm, AgreesWithTheSimulatorOnASlowSource) {
+  const auto& one = GetParam();
+  const auto model = parse_spec(one.model), strategy = parse_spec(one.strategy);
+  const auto graph = builtin_models().at(model.name).make(model, one.shape);
+  StrategyInput input{graph, one.workers, 96, 4, strategy};
+  input.micro_batches = one.accumulate;
+  const auto plan = builtin_strategies().at(strategy.name).make(input);
+  auto costs = balanced_costs(plan);
+  const int storage = costs.resource("storage of place 0");
+  for (auto& loader : costs.loader) loader = {90, {{storage, 1}}};
+  const auto range = steps_to_simulate(plan);
+  const auto simulated = simulate_steps(plan, costs, range.steps + 2, range.first);
+  const auto priced = price_plan(plan, strategy, costs);
+  const double source = 90.0 * static_cast<double>(plan.roles.size());
+  EXPECT_NEAR(simulated.step_seconds, source, 0.02 * source);
+  EXPECT_NEAR(priced.seconds / simulated.step_seconds, 1, 0.02) << simulated.step_seconds;
+  for (const auto& ledger : priced.workers) {
+    double sum = 0;
+    for (const double part : ledger.seconds) sum += part;
+    EXPECT_NEAR(sum, ledger.wall, 1e-9 * ledger.wall);
+    EXPECT_GT(ledger[Cause::load], 0.1 * source);
+  }
+}
+
 /// Steps of which each worker draws its own times, spread evenly: the closed form's mean is the simulator's.
 TEST_P(ClosedForm, AgreesWithTheSimulatorUnderJitter) {
   const auto& one = GetParam();

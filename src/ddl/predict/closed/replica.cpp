@@ -53,8 +53,15 @@ PricedStep price_after_passes(double passes, int micro_batches, const std::vecto
 
 PricedStep price_with_bubbles(double seconds, int micro_batches, const std::vector<WorkerTerms>& workers) {
   PricedStep out{seconds, {}};
+  for (const auto& own : workers) out.seconds = std::max(out.seconds, own.loader);
   for (const auto& own : workers) {
-    auto ledger = price_replica(own, micro_batches).workers[0];
+    auto fed = own;
+    fed.loader = 0;
+    auto ledger = price_replica(fed, micro_batches).workers[0];
+    // Who has no slow loader stands still for those who have.
+    const double late = std::max(0.0, own.loader - std::max(seconds, ledger.wall));
+    ledger[Cause::load] += late;
+    ledger.wall += late;
     ledger[Cause::bubble] = std::max(0.0, out.seconds - ledger.wall);
     ledger.wall = std::max(out.seconds, ledger.wall);
     out.workers.push_back(ledger);

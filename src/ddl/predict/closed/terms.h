@@ -96,7 +96,7 @@ PricedStep price_asynchronous(int micro_batches, const std::vector<WorkerTerms>&
 /// What of a worker's buckets, and their updates, is not over when its backward is.
 double exposed(const WorkerTerms& terms);
 
-/// A step of so many seconds: what a worker's own terms leave of it is its bubble.
+/// A step of so many seconds, or longer where a loader is slower: what a worker's own terms leave of it is its bubble.
 PricedStep price_with_bubbles(double seconds, int micro_batches, const std::vector<WorkerTerms>& workers);
 
 /// A step of workers in the order of their stages whose passes take so long: the first worker's backward is the last, the others have what comes before it for what they do after theirs. The rest of the step is bubbles.

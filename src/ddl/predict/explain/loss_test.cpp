@@ -112,6 +112,20 @@ TEST(Loss, AStarvedLoaderSetsThePaceWhateverElseIsAway) {
   EXPECT_EQ(loss.parts.front().cause, LossCause::loader);
 }
 
+// One storage that gives a batch in 3 ms: of two workers each has one every 6 ms. A free loader gains that, and nothing else does.
+TEST(Loss, StorageThatWorkersShareIsTheLoadersDoing) {
+  const auto plan = plan_of("data[overlap=off]", 2);
+  auto costs = costs_of(plan, [](int, const Task& task) { return task.kind == TaskKind::collective ? 1e-4 : passes(task); });
+  const int storage = costs.resource("storage of place 0");
+  costs.loader.assign(2, {3e-3, {{storage, 1}}});
+  const auto loss = report(plan, costs);
+  EXPECT_NEAR(loss.measured, 6e-3, 1e-6);
+  const double work = 3e-3 + 1e-4 * static_cast<double>(plan.roles[0].buckets.size());
+  EXPECT_NEAR(gain(loss, LossCause::loader), 6e-3 - work, 0.02 * 6e-3);
+  EXPECT_EQ(loss.parts.front().cause, LossCause::loader);
+  expect_sums(loss, "storage");
+}
+
 // (m + p - 1)(f + b), of which (p - 1)(f + b) are the bubble.
 TEST(Loss, ABubbleCostsWhatIsPublished) {
   const auto plan = plan_of("pipeline[schedule=1f1b,micro=6]", 3);

@@ -25,6 +25,9 @@ constexpr double kNormal95 = 1.645;
 /// Operations a value, read or made, below which a layer takes what its values take to move.
 constexpr double kPointwise = 4;
 
+/// What of the time that others had the cores may be in a measurement, as a standard deviation: on the wall all of it; of a core's own time what they did to caches and memory. Judgement.
+constexpr double kOnTheWall = 1, kOnTheCore = 0.5;
+
 /// Whether an entry says this under a key.
 template <typename Value>
 bool says(const Json& entry, const char* key, const Value& value) {
@@ -62,6 +65,10 @@ const MeasuredMachine::Compute& MeasuredMachine::compute(int worker) const {
 MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
   Compute made;
   std::vector<double> own, all;
+  struct Beside {
+    double waited = 0, disturbed = 0;
+  };
+  std::vector<Beside> own_beside, all_beside;
   Drift drift;
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
   try {
@@ -75,6 +82,10 @@ MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
       if (same) made.own.add(entry, factor);
       all.push_back(entry.at("correction"));
       if (same) own.push_back(all.back());
+      // Older profiles, and those of traces, do not say it.
+      const double waited = entry.value("waited", Json()).is_number() ? entry["waited"].get<double>() : 0;
+      all_beside.push_back({waited, waited * (says(entry, "clock", "core") ? kOnTheCore : kOnTheWall)});
+      if (same) own_beside.push_back(all_beside.back());
       const auto& step = entry.at("step");
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
       const double bytes = entry.value("parameter_bytes", 0.0);
@@ -89,6 +100,11 @@ MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
                                              threads, setup_.precision, setup_.kernels, network_words("NETWORK"), threads, setup_.precision, setup_.kernels));
   const auto& known = own.empty() ? all : own;
   made.correction = median(known);
+  const auto& beside = own.empty() ? all_beside : own_beside;
+  for (const auto& each : beside) {
+    made.waited += each.waited / static_cast<double>(beside.size());
+    made.disturbed += each.disturbed / static_cast<double>(beside.size());
+  }
   double squares = 0;
   for (const double each : known) squares += std::pow(each / made.correction - 1, 2);
   made.spread = std::sqrt(squares / static_cast<double>(known.size()));
@@ -119,7 +135,7 @@ LayerEstimate MeasuredMachine::estimate(int worker, const Word& word, const std:
   found->cost.forward *= known.correction;
   found->cost.backward_input *= known.correction;
   found->cost.backward_weight *= known.correction;
-  found->uncertainty = std::hypot(found->uncertainty, known.spread);
+  found->uncertainty = std::hypot(found->uncertainty, known.spread, known.disturbed);
   return *found;
 }
 
@@ -147,6 +163,8 @@ LayerEstimate MeasuredMachine::estimate_loss(int worker, const ModelGraph& graph
 LayerCost MeasuredMachine::layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const { return estimate(worker, graph, number, samples).cost; }
 
 LayerCost MeasuredMachine::loss(int worker, const ModelGraph& graph, std::int64_t samples) const { return estimate_loss(worker, graph, samples).cost; }
+
+double MeasuredMachine::waited(int worker) const { return compute(worker).waited; }
 
 double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const {
   double seconds = 0, off = 0;
@@ -205,13 +223,16 @@ double MeasuredMachine::harness(int) const {
 }
 
 TaskCost MeasuredMachine::loader(int worker, std::int64_t samples, StepCosts& resources) const {
-  const auto& loaders = compute(worker).loaders;
   if (samples == 0) return {};
+  const int cores = resources.resource(fmt::format("cores of host {}", setup_.workers.at(at(worker)).host));
+  // What was measured of such samples before what was measured beside a network, of made-up ones.
+  for (const auto& entry : entries(profile_, "loader"))
+    if (says(entry, "dataset", setup_.dataset) && says(entry, "synthetic", setup_.made_up)) return {entry.at("sample_us").get<double>() * 1e-6 * static_cast<double>(samples), {{cores, std::min(1.0, 1.0 / cores_)}}};
+  const auto& loaders = compute(worker).loaders;
   if (loaders.empty())
-    throw Error(Code::not_found, fmt::format("[measured] what making a batch of {} takes was not measured; run ddlbench probe compute --model {}", setup_.dataset, network_words("NETWORK")));
+    throw Error(Code::not_found, fmt::format("[measured] what making a batch of {} takes was not measured; run ddlbench probe loader --dataset {}, or probe compute --model {}", setup_.dataset, setup_.dataset, network_words("NETWORK")));
   std::map<std::int64_t, double> points;
   for (const auto& [batch, seconds] : loaders) points[batch] = median(seconds);
-  const int cores = resources.resource(fmt::format("cores of host {}", setup_.workers.at(at(worker)).host));
   return {along(ascending(std::move(points)), static_cast<double>(samples)).value, {{cores, std::min(1.0, 1.0 / cores_)}}};
 }
 

@@ -23,6 +23,7 @@ struct MeasuredSetup {
   std::vector<MeasuredWorker> workers{MeasuredWorker{}};  ///< by number; all hosts are like the profile's machine
   std::string network;            ///< as users write it, for messages; what was measured of the same network counts before others
   std::string dataset;            ///< whose batches are loaded
+  bool made_up = true;            ///< its samples are; else they are real
   std::string precision = "fp32";
   std::string kernels = "fast";
   std::string optimizer = "sgd";
@@ -58,6 +59,8 @@ class MeasuredMachine final : public CostSource {
   /// What layer() is made of, corrections included.
   LayerEstimate estimate(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const;
   LayerEstimate estimate_loss(int worker, const ModelGraph& graph, std::int64_t samples) const;
+  /// The share of the time in which others had the cores while what such a worker computes was measured, on the mean over what counts: of the network itself, else of all.
+  double waited(int worker) const;
   /// Relative, of what all layers and the loss take: as if all were off the same way; and as far as the machine was found to drift.
   double uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const;
 
@@ -67,6 +70,8 @@ class MeasuredMachine final : public CostSource {
     LayerTable own, all;              ///< of the network itself, and of any
     double correction = 1;            ///< what sums have to be multiplied with
     double spread = 0;                ///< of that, relative
+    double waited = 0;                ///< while that was measured
+    double disturbed = 0;             ///< by what that may have made of it, relative
     double drift = 0;                 ///< what measurements of the same were apart, of logarithms
     std::vector<double> loads;        ///< s, of each network and batch
     std::vector<double> updates;      ///< s a byte of parameters, of the network itself by the optimizer that is asked for

@@ -277,6 +277,34 @@ TEST(MeasuredMachine, JitterIsOfTheNetworkItselfAndOfTheBodyOfItsDistribution) {
   EXPECT_EQ(jitter("mlp", 1).sigma, 0);
 }
 
+// Of what others had on the wall's clock all may be in what was measured, of a core's own half.
+TEST(MeasuredMachine, IsLessCertainOfWhatWasMeasuredBesideOthers) {
+  const auto graph = make_model("lenet");
+  const auto of = [&](double waited, const char* clock) {
+    auto entry = entry_of("lenet", 8);
+    entry["waited"] = waited;
+    entry["clock"] = clock;
+    return MeasuredMachine(profile_of({entry, entry_of("mlp", 8)}), {.network = "lenet"});
+  };
+  EXPECT_NEAR(of(0, "core").uncertainty(0, graph, 8), 0.01, 1e-6) << "the spread over places alone";
+  EXPECT_NEAR(of(0.2, "core").uncertainty(0, graph, 8), std::hypot(0.01, 0.1), 1e-6);
+  EXPECT_NEAR(of(0.2, "wall").uncertainty(0, graph, 8), std::hypot(0.01, 0.2), 1e-6);
+  EXPECT_DOUBLE_EQ(of(0.2, "core").waited(0), 0.2);
+  EXPECT_EQ(MeasuredMachine(profile_of({entry_of("lenet", 8)}), {.network = "lenet"}).waited(0), 0) << "an older profile";
+}
+
+TEST(MeasuredMachine, SamplesOfALoaderBeforeBatchesBesideANetwork) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  const auto of = [&](bool made_up) {
+    StepCosts costs;
+    return MeasuredMachine(profile, {.network = "mlp", .dataset = "mnist", .made_up = made_up}).loader(0, 16, costs).seconds;
+  };
+  EXPECT_NEAR(of(true), 160e-6, 1e-9);
+  add_entry(profile, "loader", {"dataset", "synthetic"}, {{"dataset", "mnist"}, {"synthetic", false}, {"sample_us", 3.0}});
+  EXPECT_NEAR(of(false), 48e-6, 1e-9);
+  EXPECT_NEAR(of(true), 160e-6, 1e-9) << "those that are made up are others";
+}
+
 double step_of(const Json& profile, int workers, std::int64_t batch) {
   const auto graph = make_model("mlp");
   const StrategyInput input{graph, workers, batch, 4, parse_spec(workers == 1 ? "single" : "data")};

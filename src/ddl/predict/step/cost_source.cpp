@@ -4,9 +4,11 @@
 #include <map>
 #include <set>
 
+#include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/peers.h"
 #include "ddl/predict/step/compressed.h"
+#include "ddl/strategy/stages.h"
 
 namespace ddl {
 namespace {
@@ -42,8 +44,8 @@ TaskCost then(TaskCost first, const TaskCost& second) {
 
 class Writer {
  public:
-  Writer(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const CostSource& source, const std::string& compression, StepCosts& out)
-      : plan_(plan), graph_(graph), source_(source), compression_(compression), out_(out), local_(part(batch, plan.shares())), owners_(owners(graph)), specs_(graph.parameter_specs()) {}
+  Writer(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const CostSource& source, const Loading& loading, const std::string& compression, StepCosts& out)
+      : plan_(plan), graph_(graph), source_(source), loading_(loading), compression_(compression), out_(out), local_(part(batch, plan.shares())), owners_(owners(graph)), specs_(graph.parameter_specs()) {}
 
   void write(const Actor& actor) {
     const auto& role = plan_.roles[at(actor.role)];
@@ -54,8 +56,7 @@ class Writer {
     auto& own = out_.tasks.emplace_back();
     for (const auto& task : role.tasks) own.push_back(cost(actor, role, task));
     out_.harness.push_back(source_.harness(actor.worker));
-    const bool loads = std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::load; });
-    out_.loader.push_back(loads ? source_.loader(actor.worker, local_, out_) : TaskCost{});
+    out_.loader.push_back(reads(role) && loading_.threads > 0 ? batches(actor) : TaskCost{});
   }
 
   /// A bucket's event comes when backward, from the last layer of its stage to the first, is through with the layer that comes first of those whose parameters it has.
@@ -107,7 +108,7 @@ class Writer {
   TaskCost cost(const Actor& actor, const Role& role, const Task& task) {
     const int worker = actor.worker;
     switch (task.kind) {
-      case TaskKind::load: return {source_.load(worker, local_)};
+      case TaskKind::load: return load(actor, role);
       case TaskKind::forward: return computed(worker, known(worker, task.stage).forward);
       case TaskKind::backward: return computed(worker, known(worker, task.stage).backward() + again(worker, task) + gathered(worker, role, task.stage));
       case TaskKind::backward_input: return computed(worker, known(worker, task.stage).backward_input + again(worker, task));
@@ -133,6 +134,48 @@ class Writer {
     sum.seconds += source_.copy(worker, bucket.gathered);
     for (const auto& part : bucket.parts) sum = then(std::move(sum), source_.collective(part.goal, part.bytes, among, out_));
     return sum;
+  }
+
+  /// One batch after the other, from all threads of a loader together: what one of them takes, so many times as often. Of storage or cores that may be more than there is.
+  TaskCost batches(const Actor& actor) const {
+    const auto samples = static_cast<double>(local_);
+    auto made = source_.loader(actor.worker, local_, out_);
+    if (loading_.making) made.seconds = *loading_.making * samples;
+    const double read = loading_.bytes_per_s > 0 ? samples * loading_.sample_bytes / loading_.bytes_per_s : 0;
+    const double alone = made.seconds + read + (read > 0 ? samples * loading_.read_seconds : 0), threads = std::max(1, loading_.threads);
+    if (alone <= 0) return {};
+    TaskCost cost{alone / threads};
+    for (const auto& demand : made.demands) cost.demands.push_back({demand.resource, demand.share * threads * made.seconds / alone});
+    if (read > 0) cost.demands.push_back({out_.resource(fmt::format("storage of place {}", place_of(actor.worker))), threads * read / alone * fellows(actor)});
+    std::erase_if(cost.demands, [](const Demand& demand) { return demand.share <= 0; });
+    return cost;
+  }
+
+  /// Who has neither the first layers nor the last, or is given samples by another, takes none from its loader.
+  bool reads(const Role& role) const {
+    const bool loads = std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::load; });
+    const bool given = std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::receive && task.cargo == Cargo::inputs; });
+    return loads && !given && std::any_of(role.stages.begin(), role.stages.end(), [&](int stage) { return needs_batch(graph_, plan_.stages, stage); });
+  }
+
+  int place_of(int worker) const { return loading_.places.empty() ? 0 : loading_.places.at(at(worker)); }
+
+  /// Of those that an actor stands for, how many read from the storage of the first.
+  int fellows(const Actor& actor) const {
+    int count = 0;
+    for (int worker = actor.worker; worker < actor.worker + std::max(1, actor.count); ++worker) count += place_of(worker) == place_of(actor.worker);
+    return count;
+  }
+
+  TaskCost load(const Actor& actor, const Role& role) const {
+    const double taking = source_.load(actor.worker, local_);
+    if (loading_.threads > 0 || !reads(role)) return {taking};
+    auto cost = batches(actor);
+    const double made = cost.seconds;
+    cost.seconds += taking;
+    if (cost.seconds > 0)
+      for (auto& demand : cost.demands) demand.share *= made / cost.seconds;
+    return cost;
   }
 
   TaskCost computed(int worker, double seconds) { return {seconds, source_.computing(worker, out_)}; }
@@ -191,6 +234,7 @@ class Writer {
   const Plan& plan_;
   const ModelGraph& graph_;
   const CostSource& source_;
+  const Loading& loading_;
   const std::string& compression_;
   StepCosts& out_;
   std::int64_t local_ = 0, micro_ = 0;
@@ -205,11 +249,12 @@ class Writer {
 
 }  // namespace
 
-StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source, const std::string& compression) {
+StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source, const Loading& loading,
+                     const std::string& compression) {
   StepCosts out;
   out.actors = actors;
   out.jitter = source.jitter(plan.workers());
-  Writer writer(plan, graph, batch, source, compression, out);
+  Writer writer(plan, graph, batch, source, loading, compression, out);
   for (const auto& actor : actors) writer.write(actor);
   for (const auto& role : plan.roles) out.ready.push_back(writer.ready(role));
   return out;

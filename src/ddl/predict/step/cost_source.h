@@ -5,6 +5,7 @@
 
 #include "ddl/nn/graph.h"
 #include "ddl/plan/plan.h"
+#include "ddl/predict/step/loading.h"
 #include "ddl/predict/step/step_costs.h"
 
 namespace ddl {
@@ -47,6 +48,7 @@ class CostSource {
 
 /// Costs of every task of a plan of that network, `graph` being what one worker holds of it (a part, where it is split), for a global batch of so many samples. `compression`: what gradients are
 /// compressed by (compressed.h); empty: nothing.
-StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source, const std::string& compression = "");
+StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source, const Loading& loading = {},
+                     const std::string& compression = "");
 
 }  // namespace ddl

@@ -21,11 +21,11 @@ std::size_t FairShare::start(double seconds, const std::vector<Demand>& demands,
   work.demands = demands;
   work.under_way = true;
   for (const auto& demand : demands) {
-    invariant(demand.share > 0 && demand.share <= 1, "a demand is a share of a resource");
+    invariant(demand.share > 0, "a demand is a share of a resource");
     users_.at(static_cast<std::size_t>(demand.resource)).push_back(number);
   }
   // Most has what it wants to itself, and nobody's rate changes.
-  const bool alone = std::all_of(demands.begin(), demands.end(), [&](const Demand& demand) { return users_[static_cast<std::size_t>(demand.resource)].size() == 1; });
+  const bool alone = std::all_of(demands.begin(), demands.end(), [&](const Demand& demand) { return demand.share <= 1 && users_[static_cast<std::size_t>(demand.resource)].size() == 1; });
   if (alone)
     push_end(number);
   else

@@ -9,7 +9,7 @@
 
 namespace ddl {
 
-/// What of a shared resource (a link, the cores of a host, a memory bus) some work takes while nothing slows it: a share of the whole, above 0 and at most 1.
+/// What of a shared resource (a link, the cores of a host, a memory bus) some work takes while nothing slows it: a share of the whole, above 0; above 1 where it could use more than there is.
 struct Demand {
   int resource = 0;
   double share = 1;

@@ -48,6 +48,14 @@ TEST(FairShare, ALongPathHasWhatItsScarcestLinkGives) {
 }
 
 // Whatever comes and goes, no resource gives more than it has, and all work is done.
+// Three workers of one role and one of another, who read one storage: what stands for three has three quarters of it, and both are through at once.
+TEST(FairShare, WhatStandsForSeveralHasTheirShares) {
+  const auto both = ends({{1, {{0, 3}}}, {1, {{0, 1}}}}, 1);
+  EXPECT_NEAR(both[0], 4, 1e-9);
+  EXPECT_NEAR(both[1], 4, 1e-9);
+  EXPECT_NEAR(ends({std::pair<double, std::vector<Demand>>{1, {{0, 3}}}}, 1)[0], 3, 1e-9);
+}
+
 TEST(FairShare, NeverGivesMoreThanThereIs) {
   std::mt19937 random(7);
   for (int turn = 0; turn < 50; ++turn) {

@@ -22,6 +22,7 @@ MeasuredSetup setup_of(const Job& job) {
   setup.workers.clear();
   setup.network = to_string(job.model);
   setup.dataset = job.dataset;
+  setup.made_up = job.synthetic;
   setup.precision = job.precision;
   setup.kernels = job.kernels;
   setup.optimizer = job.optimizer.name;
