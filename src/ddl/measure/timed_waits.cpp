@@ -1,6 +1,5 @@
 #include "ddl/measure/timed_waits.h"
 
-#include <sched.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -22,11 +21,11 @@ void sleep_until(Nanoseconds time) {
 
 }  // namespace
 
-WaitClock sleeping_clock(Nanoseconds margin, bool shares_core) {
-  const auto wait = [margin, shares_core](Nanoseconds due) {
+WaitClock sleeping_clock(Nanoseconds margin) {
+  const auto wait = [margin](Nanoseconds due) {
     if (due - margin > now()) sleep_until(due - margin);
-    while (now() < due)
-      if (shares_core) ::sched_yield();
+    while (now() < due) {
+    }
   };
   return {[] { return now(); }, wait, margin};
 }

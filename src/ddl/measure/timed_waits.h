@@ -15,9 +15,8 @@ struct WaitClock {
   Nanoseconds margin = 0;                           ///< how long it spins at the end of a wait: a shorter one is no sleep at all
 };
 
-/// Sleeps by the absolute clock until `margin` before, and spins the rest: a sleeping thread is woken late. `shares_core`: who else is ready to run has the core between two looks. Of many workers
-/// to a core the spinning of each is the lateness of others.
-WaitClock sleeping_clock(Nanoseconds margin, bool shares_core = false);
+/// Sleeps by the absolute clock until `margin` before, and spins the rest: a sleeping thread is woken late.
+WaitClock sleeping_clock(Nanoseconds margin);
 /// How late a sleeping thread of this process is woken here and now, in 19 of 20 cases; at most 200 us. From then on the kernel does not put the calling thread's wake-ups off to bundle them
 /// (timer slack, 50 us by default). Takes about 5 ms.
 Nanoseconds wake_up_margin();

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <exception>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include <ATen/Parallel.h>
@@ -32,7 +31,6 @@
 #include "ddl/train/parameter_shards.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
-#include "ddl/transport/cores.h"
 
 namespace ddl {
 namespace {
@@ -112,12 +110,6 @@ class Worker {
   HostShare host_;
 };
 
-/// Of hosts alike, each with its part of the workers.
-bool shares_core(const Job& job) {
-  const auto hosts = std::set<int>(job.hosts.begin(), job.hosts.end()).size();
-  return job.workers.size() > std::max<std::size_t>(1, hosts) * static_cast<std::size_t>(available_cores());
-}
-
 std::string option_of(const Job& job, const std::string& name, const std::string& otherwise) {
   const auto found = job.strategy.options.find(name);
   return found == job.strategy.options.end() ? otherwise : found->second;
@@ -163,7 +155,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       optimizer_(optimizer_of(job, rank, !updates(plan_.role_of(rank)) ? std::vector<at::Tensor>{} : shards_ ? shards_->own() : network_.parameters())),
       margin_(worker_of(job, rank).emulated() ? wake_up_margin() : 0),
       costs_(worker_of(job, rank).emulated() ? emulated_costs(job, rank) : nullptr),
-      replay_(costs_ ? std::make_unique<Replay>(network_, plan_, costs_, rank, worker_of(job, rank).slow, job.precision, sleeping_clock(margin_, shares_core(job))) : nullptr),
+      replay_(costs_ ? std::make_unique<Replay>(network_, plan_, costs_, rank, worker_of(job, rank).slow, job.precision, sleeping_clock(margin_)) : nullptr),
       executor_(network_, *optimizer_, *device_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
                 {collective_of(job), option_of(job, "compress", "none"), job.seed, job.collective_timeout}, shards_.get()),
       sampler_(data.train->size(), job.batch, plan_.shares(), job.shuffle, job.seed, weights_of(*data.train)),
@@ -175,7 +167,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
     if (!costs_) return make_optimizer(job_.optimizer, std::move(parameters), {job_.momentum, job_.weight_decay});
     const auto bytes = std::max<std::int64_t>(1, bytes_of(parameters));
     const double takes = worker_of(job_, rank_).slow * costs_->update(rank_, bytes) / static_cast<double>(bytes);
-    return std::make_unique<ReplayedOptimizer>(std::move(parameters), takes, sleeping_clock(margin_, shares_core(job_)));
+    return std::make_unique<ReplayedOptimizer>(std::move(parameters), takes, sleeping_clock(margin_));
   });
   executor_.adopt(plan_);
   executor_.ends_with(last_step_ - 1);
