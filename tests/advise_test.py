@@ -110,7 +110,7 @@ class Here(Case):
 
     def test_transports_threads_and_compressions_that_were_measured_are_looked_at(self):
         self.probe()
-        told = self.advice(*TINY[:-2], "--budget", "12s", "--workers", "2", "--allow-lossy")
+        told = self.advice(*TINY[:-2], "--budget", "60s", "--workers", "2", "--allow-lossy")
         self.assertEqual({point["differs"] for point in told["points"]}, {None, "lossy"})
         self.assertLessEqual({"tcp", "inproc"}, {point["keys"].get("transport") for point in told["points"]})
         for point in told["points"]:

@@ -98,9 +98,11 @@ class Runs(Case):
                 self.assertIsNone(prediction["reason"])
                 counted.append([(rank["bytes_sent"], rank["bytes_received"]) for rank in record["ranks"]])
             pairs = prediction["links"]["pairs"]
+            self.assertEqual(sum(pair["bytes"] for pair in pairs), sum(all_sent - sent for (sent, _), (all_sent, _) in zip(*counted)) / 16, strategy)
             for rank, ((sent, received), (all_sent, all_received)) in enumerate(zip(*counted)):
-                self.assertEqual(sum(pair["bytes"] for pair in pairs if pair["from"] == rank), (all_sent - sent) / 16, (strategy, rank))
-                self.assertEqual(sum(pair["bytes"] for pair in pairs if pair["to"] == rank), (all_received - received) / 16, (strategy, rank))
+                # Of what three do not divide some ranks have an element more; of which buckets depends on the order in which backward was through, which a run takes from its first step.
+                self.assertAlmostEqual(sum(pair["bytes"] for pair in pairs if pair["from"] == rank), (all_sent - sent) / 16, delta=64, msg=(strategy, rank))
+                self.assertAlmostEqual(sum(pair["bytes"] for pair in pairs if pair["to"] == rank), (all_received - received) / 16, delta=64, msg=(strategy, rank))
             links = prediction["links"]["links"]
             self.assertEqual([link["link"] for link in links], ["inside host 0"])
             self.assertEqual(links[0]["sent_bytes"], sum(pair["bytes"] for pair in pairs))

@@ -112,7 +112,7 @@ class Probing(Case):
             done = self.run_it("probe", "comm", *words, code=2)
             self.assertEqual(done.stdout, "")
             self.assertIn(said, done.stderr)
-        self.run_it("probe", "storage", code=6)
+        self.assertIn("--data: folders", self.run_it("probe", "storage", code=2).stderr)
 
     def start(self, *arguments, settle=1):
         process = subprocess.Popen([BINARY, "probe", "comm", "--json", *arguments], cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
