@@ -231,9 +231,11 @@ def main():
     runs, failed = {name: [] for name in cases}, {}
     if chosen.again:
         earlier = json.loads((ROOT / "build/bench/predictions.json").read_text())
-        runs = {row["name"]: row["runs"] for row in earlier["rows"] if row["name"] in cases}
+        rows = {row["name"]: row for row in earlier["rows"] if row["name"] in cases}
+        runs, steps = ({name: row[what] for name, row in rows.items()} for what in ("runs", "steps"))
         cases = {name: cases[name] for name in runs}
-    steps = {name: steps_for(one, profile, chosen.seconds) for name, one in cases.items()}
+    else:
+        steps = {name: steps_for(one, profile, chosen.seconds) for name, one in cases.items()}
     for number in range(0 if chosen.again else chosen.rounds):
         begun = time.monotonic()
         for name in list(cases) if number % 2 == 0 else reversed(list(cases)):

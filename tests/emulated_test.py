@@ -145,14 +145,16 @@ class Emulated(Case):
         done = run("probe", "comm", "--transport", "shm", "--ranks", "2,4", "--sizes", "1KiB,256KiB", "--collective", "all-reduce,point-to-point", cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(machine.exists())
-        arguments = ["--strategy", "data", "--workers", "emulated:k80[slow=40]:4", *JOB]
+        # Computing is nearly all of the step, and the fastest step is asked for: what other tests take of these cores, wires feel first.
+        arguments = ["--strategy", "data", "--workers", "emulated:k80[slow=200]:4", *JOB]
         done = run("predict", *arguments, "--json", cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
         point = json.loads(done.stdout)["points"][0]
         record = self.record(*arguments)
         self.check(record, 4)
-        error = point["step_ms"]["value"] / record["step_ms"]["median"] - 1
-        print(f"predicted {point['step_ms']['value']:.2f} ms, measured {record['step_ms']['median']:.2f} ms: {100 * error:+.1f} %", file=sys.stderr)
+        measured = min(record["step_ms"]["samples"][record["samples"]["warmup_steps"]:])
+        error = point["step_ms"]["value"] / measured - 1
+        print(f"predicted {point['step_ms']['value']:.2f} ms, measured {measured:.2f} ms at best: {100 * error:+.1f} %", file=sys.stderr)
         self.assertLess(abs(error), 0.25)
 
 

@@ -6,6 +6,7 @@
 #include "ddl/cli/advise_verify.h"
 #include "ddl/cli/command.h"
 #include "ddl/cli/experiment_flags.h"
+#include "ddl/cli/of_flag.h"
 #include "ddl/cli/predicted.h"
 #include "ddl/cli/prediction_json.h"
 #include "ddl/core/error.h"
@@ -148,13 +149,11 @@ Exit act(const Options& options) {
   } catch (const Error& error) {
     throw prefixed(origin_of(experiment, "strategy"), error);
   }
-  Seconds budget;
-  try {
-    budget = parse_seconds(options.budget);
-    if (budget.value <= 0) throw Error(Code::invalid_argument, fmt::format("no time; got '{}', expected more than 0", options.budget));
-  } catch (const Error& error) {
-    throw prefixed("--budget", error);
-  }
+  const auto budget = of_flag("--budget", [&] {
+    const auto time = parse_seconds(options.budget);
+    if (time.value <= 0) throw Error(Code::invalid_argument, fmt::format("no time; got '{}', expected more than 0", options.budget));
+    return time;
+  });
   const auto machine = machine_called(options.machine);
   if (options.verify > 0) require_own_machine(machine);
   const auto& job = experiment.job;

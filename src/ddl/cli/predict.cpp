@@ -2,10 +2,10 @@
 
 #include "ddl/cli/command.h"
 #include "ddl/cli/experiment_flags.h"
+#include "ddl/cli/of_flag.h"
 #include "ddl/cli/predicted.h"
 #include "ddl/core/error.h"
 #include "ddl/core/units.h"
-#include "ddl/lab/config_values.h"
 #include "ddl/measure/clock.h"
 
 namespace ddl {
@@ -32,13 +32,6 @@ StoredSamples stored_samples(const Options& options) {
   stored.asked = !options.storage.empty();
   if (!stored.asked && (!options.sample_bytes.empty() || !options.sample_time.empty() || options.shared))
     throw Error(Code::invalid_argument, "--sample-bytes, --sample-time and --storage-shared are of samples in storage; got no --storage-rate");
-  const auto of_flag = [](const char* flag, const auto& body) {
-    try {
-      body();
-    } catch (const Error& error) {
-      throw prefixed(flag, error);
-    }
-  };
   of_flag("--storage-rate", [&] { stored.bytes_per_s = stored.asked ? storage_rate(options.storage) : 0; });
   of_flag("--sample-bytes", [&] { stored.sample_bytes = options.sample_bytes.empty() ? 0 : static_cast<double>(parse_bytes(options.sample_bytes).value); });
   of_flag("--sample-time", [&] {

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "ddl/cli/command.h"
+#include "ddl/cli/of_flag.h"
 #include "ddl/cli/probe_import.h"
 #include "ddl/cli/progress.h"
 #include "ddl/collective/algorithms.h"
@@ -13,7 +14,6 @@
 #include "ddl/lab/probe_comm.h"
 #include "ddl/lab/probe_compute.h"
 #include "ddl/lab/probe_data.h"
-#include "ddl/lab/config_values.h"
 #include "ddl/lab/signals.h"
 #include "ddl/predict/machine.h"
 #include "ddl/report/report.h"
@@ -36,16 +36,6 @@ struct Options {
 };
 
 std::vector<std::string> words(const std::string& text) { return text.empty() ? std::vector<std::string>{} : split_outside_brackets(text); }
-
-/// An error of `body` is one of the flag.
-template <typename Body>
-auto of_flag(const char* flag, const Body& body) {
-  try {
-    return body();
-  } catch (const Error& error) {
-    throw prefixed(flag, error);
-  }
-}
 
 std::vector<int> rank_counts(const std::string& text) {
   std::vector<int> counts;

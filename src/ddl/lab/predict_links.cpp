@@ -21,13 +21,6 @@ constexpr std::size_t kMostListed = 1024;
 /// A message that is long enough for its rate to be the link's.
 constexpr std::int64_t kLong = std::int64_t{4} << 20;
 
-bool by_datasheet(const Json& machine) { return !is_measured(machine) && machine.contains("device"); }
-
-bool shares_memory(const Job& job) {
-  const auto transport = parse_spec(job.transport).name;
-  return transport == "shm" || transport == "inproc";
-}
-
 /// As the executor asks for them, and its communicators answer.
 std::string algorithm_of(const Job& job, const Task& task, int ranks) {
   const auto asked = collective_of(job);
@@ -36,7 +29,7 @@ std::string algorithm_of(const Job& job, const Task& task, int ranks) {
   if (task.goal == Goal::all_reduce && !of_numbers) word = asked;
   // An algorithm may be one of all-reduce alone.
   else if ((task.goal == Goal::reduce_scatter || task.goal == Goal::all_gather) && task.layer == kNone && (asked == "ring" || asked == "direct")) word = asked;
-  return word == "auto" ? automatic_algorithm(job, task.goal, static_cast<std::size_t>(task.bytes), ranks, shares_memory(job)) : word;
+  return word == "auto" ? automatic_algorithm(job, task.goal, static_cast<std::size_t>(task.bytes), ranks, shares_memory(job.transport)) : word;
 }
 
 LinkRates rates_of_datasheet(const Job& job, const Json& machine, int per_node) {
@@ -71,7 +64,7 @@ LinkRates rates_of_hosts(const Job& job, const Json& machine, int per_node) {
 JobLinks job_links(const Job& job, const Plan& plan, const Json& machine, int per_node) {
   JobLinks out;
   if (plan.workers() < 2) return out;
-  const bool library = by_datasheet(machine);
+  const bool library = is_datasheet(machine);
   const auto rates = library ? rates_of_datasheet(job, machine, per_node) : rates_of_hosts(job, machine, per_node);
   CollectiveWays ways;
   auto own = job;

@@ -18,6 +18,7 @@
 #include "ddl/nn/operators/dropout.h"
 #include "ddl/nn/graph_builder.h"
 #include "ddl/nn/network_testing.h"
+#include "ddl/nn/one_thread_testing.h"
 
 namespace ddl {
 namespace {
@@ -47,15 +48,6 @@ TEST(Network, BothKernelsComputeTheSame) {
           << name << " " << fast.parameter_names()[i];
   }
 }
-
-/// One thread, which is what a worker has, as long as it lives.
-struct OneThread {
-  int before = at::get_num_threads();
-  OneThread() { at::set_num_threads(1); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-  ~OneThread() { at::set_num_threads(before); }
-};
 
 TEST(Network, PointwiseConvolutionsOfFewSamplesAreProductsWithTheSameGradients) {
   const OneThread one;

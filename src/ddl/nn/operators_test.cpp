@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
@@ -14,6 +13,7 @@
 #include "ddl/nn/gradient_place.h"
 #include "ddl/nn/graph_builder.h"
 #include "ddl/nn/network.h"
+#include "ddl/nn/one_thread_testing.h"
 #include "ddl/nn/operators/batch_norm.h"
 #include "ddl/nn/operators/product.h"
 
@@ -30,15 +30,6 @@ std::vector<at::Tensor> copies(const std::vector<at::Tensor>& from) {
   for (const auto& each : from) to.push_back(each.detach().clone().requires_grad_(each.requires_grad()));
   return to;
 }
-
-/// One thread, which is what a worker has, as long as it lives.
-struct OneThread {
-  int before = at::get_num_threads();
-  OneThread() { at::set_num_threads(1); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-  ~OneThread() { at::set_num_threads(before); }
-};
 
 struct Normalised {
   bool adds;

@@ -115,6 +115,8 @@ std::string best_algorithm(const Json& machine, const std::string& transport, in
 
 bool is_measured(const Json& machine) { return machine.contains("compute") && !machine["compute"].empty(); }
 
+bool is_datasheet(const Json& machine) { return !is_measured(machine) && machine.contains("device"); }
+
 bool same_machine(const Json& machine, const Json& environment) {
   const auto here = new_machine(environment);
   return machine.value("cpu", Json()) == here["cpu"];

@@ -57,6 +57,8 @@ std::string best_algorithm(const Json& machine, const std::string& transport, in
 
 /// Whether layers were measured on it; else it is a datasheet's, or only its communication was measured.
 bool is_measured(const Json& machine);
+/// Whether it says what a device does by its datasheet alone.
+bool is_datasheet(const Json& machine);
 
 /// Whether it was measured on a machine like this one: same processor, as many cores.
 bool same_machine(const Json& machine, const Json& environment);

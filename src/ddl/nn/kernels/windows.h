@@ -13,6 +13,7 @@ struct Windows {
 
   std::int64_t places() const { return samples * places_high * places_wide; }
   std::int64_t seen() const { return kernel_height * kernel_width * channels; }  ///< elements, from one place
+  bool are_pixels() const { return seen() == channels && places() == samples * height * width; }  ///< each sees one pixel, in order
 };
 
 /// What is seen from each place, [places, kernel height, kernel width, channels], 0 where there is padding. Of elements of any type.

@@ -13,6 +13,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/kernels/batch_norm.h"
 
 namespace ddl {
@@ -136,8 +137,6 @@ at::Tensor scales_of(const Layer& layer, const LayerTensors& own, const at::Tens
   }
   return scales;
 }
-
-torch::autograd::Edge edge_of(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge(); }
 
 }  // namespace
 

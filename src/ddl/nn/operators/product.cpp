@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/gradient_place.h"
 
 namespace ddl {
@@ -26,8 +27,7 @@ at::Tensor rows_of(const at::Tensor& weight) {
 /// What a product reads of its input: a matrix with a row for each place.
 at::Tensor rows_of_input(const at::Tensor& input, const std::optional<Windows>& windows) {
   if (!windows) return input.reshape({-1, input.size(-1)});
-  if (windows->seen() == windows->channels && windows->places() == windows->samples * windows->height * windows->width)
-    return input.permute({0, 2, 3, 1}).view({windows->places(), windows->channels});
+  if (windows->are_pixels()) return input.permute({0, 2, 3, 1}).view({windows->places(), windows->channels});
   auto seen = at::empty({windows->places(), windows->seen()}, input.options().memory_format(at::MemoryFormat::Contiguous));
   unfold_windows(*windows, input.element_size(), input.const_data_ptr(), seen.data_ptr());
   return seen;
@@ -35,8 +35,7 @@ at::Tensor rows_of_input(const at::Tensor& input, const std::optional<Windows>& 
 
 at::Tensor input_of_rows(const at::Tensor& rows, const std::vector<std::int64_t>& sizes, const std::optional<Windows>& windows) {
   if (!windows) return rows.view(sizes);
-  if (windows->seen() == windows->channels && windows->places() == windows->samples * windows->height * windows->width)
-    return rows.view({windows->samples, windows->height, windows->width, windows->channels}).permute({0, 3, 1, 2});
+  if (windows->are_pixels()) return rows.view({windows->samples, windows->height, windows->width, windows->channels}).permute({0, 3, 1, 2});
   auto maps = at::empty(sizes, rows.options().memory_format(at::MemoryFormat::ChannelsLast));
   if (rows.scalar_type() == at::kDouble)
     fold_windows(*windows, rows.const_data_ptr<double>(), maps.data_ptr<double>());
@@ -102,8 +101,6 @@ struct ProductNode final : torch::autograd::Node {
     return found;
   }
 };
-
-torch::autograd::Edge edge_of(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge(); }
 
 }  // namespace
 

@@ -61,15 +61,26 @@ StepCosts balanced_costs(const Plan& plan) {
   return costs;
 }
 
-class ClosedForm : public testing::TestWithParam<Case> {};
-
-TEST_P(ClosedForm, AgreesWithTheSimulator) {
-  const auto& one = GetParam();
+Plan planned(const Case& one) {
   const auto model = parse_spec(one.model), strategy = parse_spec(one.strategy);
   const auto graph = builtin_models().at(model.name).make(model, one.shape);
   StrategyInput input{graph, one.workers, 96, 4, strategy};
   input.micro_batches = one.accumulate;
-  const auto plan = builtin_strategies().at(strategy.name).make(input);
+  return builtin_strategies().at(strategy.name).make(input);
+}
+
+/// The causes of a step are all of it.
+void expect_whole(const Ledger& ledger) {
+  double sum = 0;
+  for (const double part : ledger.seconds) sum += part;
+  EXPECT_NEAR(sum, ledger.wall, 1e-9 * ledger.wall);
+}
+
+class ClosedForm : public testing::TestWithParam<Case> {};
+
+TEST_P(ClosedForm, AgreesWithTheSimulator) {
+  const auto strategy = parse_spec(GetParam().strategy);
+  const auto plan = planned(GetParam());
   const auto costs = balanced_costs(plan);
   const auto range = steps_to_simulate(plan);
   const auto simulated = simulate_steps(plan, costs, range.steps + 2, range.first);
@@ -77,21 +88,15 @@ TEST_P(ClosedForm, AgreesWithTheSimulator) {
   EXPECT_NEAR(priced.seconds / simulated.step_seconds, 1, 0.02) << simulated.step_seconds << " " << priced.seconds;
   ASSERT_EQ(priced.workers.size(), plan.roles.size());
   for (const auto& ledger : priced.workers) {
-    double sum = 0;
-    for (const double part : ledger.seconds) sum += part;
-    EXPECT_NEAR(sum, ledger.wall, 1e-9 * ledger.wall);
+    expect_whole(ledger);
     EXPECT_NEAR(ledger.wall, priced.seconds, 0.02 * priced.seconds);
   }
 }
 
 /// Loaders that read one storage, which alone gives each of them a batch in 90 s, longer than any of these steps.
 TEST_P(ClosedForm, AgreesWithTheSimulatorOnASlowSource) {
-  const auto& one = GetParam();
-  const auto model = parse_spec(one.model), strategy = parse_spec(one.strategy);
-  const auto graph = builtin_models().at(model.name).make(model, one.shape);
-  StrategyInput input{graph, one.workers, 96, 4, strategy};
-  input.micro_batches = one.accumulate;
-  const auto plan = builtin_strategies().at(strategy.name).make(input);
+  const auto strategy = parse_spec(GetParam().strategy);
+  const auto plan = planned(GetParam());
   auto costs = balanced_costs(plan);
   const int storage = costs.resource("storage of place 0");
   for (auto& loader : costs.loader) loader = {90, {{storage, 1}}};
@@ -102,9 +107,7 @@ TEST_P(ClosedForm, AgreesWithTheSimulatorOnASlowSource) {
   EXPECT_NEAR(simulated.step_seconds, source, 0.02 * source);
   EXPECT_NEAR(priced.seconds / simulated.step_seconds, 1, 0.02) << simulated.step_seconds;
   for (const auto& ledger : priced.workers) {
-    double sum = 0;
-    for (const double part : ledger.seconds) sum += part;
-    EXPECT_NEAR(sum, ledger.wall, 1e-9 * ledger.wall);
+    expect_whole(ledger);
     EXPECT_GT(ledger[Cause::load], 0.1 * source);
   }
 }
@@ -132,9 +135,7 @@ TEST_P(ClosedForm, AgreesWithTheSimulatorUnderJitter) {
     EXPECT_GT(simulated.step_seconds, even * (1 + 0.1 * sigma));
   }
   for (const auto& ledger : priced.workers) {
-    double sum = 0;
-    for (const double part : ledger.seconds) sum += part;
-    EXPECT_NEAR(sum, ledger.wall, 1e-9 * ledger.wall);
+    expect_whole(ledger);
   }
   costs.jitter.correlation = 1;
   EXPECT_DOUBLE_EQ(price_plan(plan, strategy, costs).seconds, even);

@@ -52,6 +52,8 @@ MeasuredMachine::MeasuredMachine(Json profile, MeasuredSetup setup) : profile_(s
 
 int MeasuredMachine::threads_of(int worker) const { return setup_.workers.at(at(worker)).threads; }
 
+int MeasuredMachine::cores_of(int host, StepCosts& resources) { return resources.resource(fmt::format("cores of host {}", host)); }
+
 std::string MeasuredMachine::network_words(const std::string& otherwise) const {
   return (setup_.network.empty() ? otherwise : setup_.network) + (setup_.dataset.empty() ? "" : " --dataset " + setup_.dataset);
 }
@@ -210,7 +212,7 @@ TaskCost MeasuredMachine::compressing(int worker, const std::string& compression
   if (found.empty())
     throw Error(Code::not_found, fmt::format("[measured] what compressing gradients by {} takes was not measured; run ddlbench probe compute --compression {}", compression, compression));
   // One thread does it, beside those that compute.
-  const int cores = resources.resource(fmt::format("cores of host {}", setup_.workers.at(at(worker)).host));
+  const int cores = cores_of(setup_.workers.at(at(worker)).host, resources);
   return {along(ascending(std::move(found.begin()->second)), static_cast<double>(bytes)).value, {{cores, std::min(1.0, 1.0 / cores_)}}};
 }
 
@@ -224,7 +226,7 @@ double MeasuredMachine::harness(int) const {
 
 TaskCost MeasuredMachine::loader(int worker, std::int64_t samples, StepCosts& resources) const {
   if (samples == 0) return {};
-  const int cores = resources.resource(fmt::format("cores of host {}", setup_.workers.at(at(worker)).host));
+  const int cores = cores_of(setup_.workers.at(at(worker)).host, resources);
   // What was measured of such samples before what was measured beside a network, of made-up ones.
   for (const auto& entry : entries(profile_, "loader"))
     if (says(entry, "dataset", setup_.dataset) && says(entry, "synthetic", setup_.made_up)) return {entry.at("sample_us").get<double>() * 1e-6 * static_cast<double>(samples), {{cores, std::min(1.0, 1.0 / cores_)}}};
@@ -263,7 +265,7 @@ Jitter MeasuredMachine::jitter(int workers) const {
 std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources) const {
   const auto& own = setup_.workers.at(at(worker));
   const auto beside = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& other) { return other.computes && other.host == own.host; });
-  std::vector<Demand> demands{{resources.resource(fmt::format("cores of host {}", own.host)), std::min(1.0, static_cast<double>(own.threads) / cores_)}};
+  std::vector<Demand> demands{{cores_of(own.host, resources), std::min(1.0, static_cast<double>(own.threads) / cores_)}};
   // Of all networks, unless the own one was measured; of the number of workers that is nearest.
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
   std::map<std::int64_t, std::vector<double>> same, all;

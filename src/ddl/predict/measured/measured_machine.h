@@ -91,6 +91,7 @@ class MeasuredMachine final : public CostSource {
   TaskCost wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const;
   std::string network_words(const std::string& otherwise) const;
   int threads_of(int worker) const;
+  static int cores_of(int host, StepCosts& resources);
 
   Json profile_;
   MeasuredSetup setup_;

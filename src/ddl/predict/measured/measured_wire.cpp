@@ -56,10 +56,14 @@ UnitCosts over_wire(UnitCosts costs, const WireSetup& setup) {
 
 }  // namespace
 
+bool shares_memory(const std::string& transport) {
+  const auto name = parse_spec(transport).name;
+  return name == "shm" || name == "inproc";
+}
+
 double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, int ranks, UnitCosts (*as)(const UnitCosts&)) {
-  const auto transport = parse_spec(setup.transport).name;
   const auto& part = nearest_part(profile, setup.transport, ranks, goal);
-  const bool shared = transport == "shm" || transport == "inproc";
+  const bool shared = shares_memory(setup.transport);
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(0, bytes));
   std::string algorithm = goal == Goal::all_reduce && setup.collective != "auto" ? setup.collective : best_algorithm(profile, setup.transport, ranks, goal, size);
   if (algorithm.empty()) algorithm = std::string(default_algorithm(goal, size, ranks, shared));
@@ -89,7 +93,7 @@ TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, const std::vector<
   for (const int worker : workers) hosts.insert(setup_.workers.at(static_cast<std::size_t>(worker)).host);
   const double share = measured_share(profile_, setup_.transport, threads_of(workers.front()), cores_, ranks) / ranks;
   if (share > 0)
-    for (const int host : hosts) cost.demands.push_back({resources.resource(fmt::format("cores of host {}", host)), share});
+    for (const int host : hosts) cost.demands.push_back({cores_of(host, resources), share});
   return cost;
 }
 

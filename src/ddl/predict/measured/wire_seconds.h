@@ -17,6 +17,9 @@ struct WireSetup {
   double bytes_per_s = 0, latency = 0;
 };
 
+/// Whether ranks over it read each other's memory.
+bool shares_memory(const std::string& transport);
+
 inline UnitCosts as_measured(const UnitCosts& costs) { return costs; }
 /// What is left of them where bytes cost nothing.
 inline UnitCosts latency_alone(const UnitCosts& costs) { return {costs.alpha, costs.overhead}; }

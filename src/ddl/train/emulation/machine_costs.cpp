@@ -51,13 +51,13 @@ std::string collective_of(const Job& job) {
 Json emulated_profile(const std::string& device) {
   invariant(device.starts_with(kKind), "the profile of an emulated device");
   auto profile = find_machine(device.substr(kKind.size()));
-  if (!is_measured(profile) && !profile.contains("device"))
+  if (!is_measured(profile) && !is_datasheet(profile))
     throw Error(Code::not_found, fmt::format("[emulated] the profile says nothing of what layers take; got {}, expected a datasheet's (ddlbench list machines), or one that ddlbench probe compute wrote", device));
   return profile;
 }
 
 std::unique_ptr<CostSource> costs_on(const Json& machine, const Job& job, int per_node) {
-  if (!is_measured(machine) && machine.contains("device")) return by_datasheet(machine, job, per_node);
+  if (is_datasheet(machine)) return by_datasheet(machine, job, per_node);
   auto setup = setup_of(job);
   for (std::size_t w = 0; w < job.workers.size(); ++w) {
     const auto& worker = job.workers[w];

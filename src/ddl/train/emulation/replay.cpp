@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/split/split.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/strategy/stages.h"
@@ -30,8 +31,6 @@ std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& sizes, at:
   for (std::size_t d = sizes.size(); d-- > 0; step *= std::max<std::int64_t>(1, sizes[d])) strides[d] = step;
   return strides;
 }
-
-torch::autograd::Edge edge_of(const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge(); }
 
 }  // namespace
 
