@@ -80,9 +80,14 @@ void judge_baseline(Validation& out) {
 
 /// torchgpipe's benchmarks print what all devices together had (benchmarks/*-memory/main.py); and a peak that no one device of its kind has room for is of all of them, too.
 double memory_as_measured(const Estimate& estimate, const MeasuredRow& row) {
-  const double room = term_or(find_machine(row.device), "device.memory_bytes", 0);
+  const double context = row.memory_counts == "tensors" ? estimate.memory_context_bytes : 0, room = term_or(find_machine(row.device), "device.memory_bytes", 0);
+  if (row.memory_stage > 0) {
+    const auto stages = static_cast<int>(estimate.memory_of_stages.size());
+    if (row.memory_stage > stages) throw Error(Code::invalid_argument, fmt::format("memory_stage; got {}, expected at most {}, of which memory is predicted", row.memory_stage, stages));
+    return estimate.memory_of_stages[static_cast<std::size_t>(row.memory_stage - 1)] - context;
+  }
   const bool of_all = row.stack.starts_with("torchgpipe") || (room > 0 && row.measured_memory_bytes > room);
-  return of_all && estimate.memory_of_all_bytes > 0 ? estimate.memory_of_all_bytes : estimate.memory_bytes;
+  return of_all && estimate.memory_of_all_bytes > 0 ? estimate.memory_of_all_bytes - context * row.devices : estimate.memory_bytes - context;
 }
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
