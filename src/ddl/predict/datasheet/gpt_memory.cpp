@@ -16,10 +16,10 @@ class GptMemory {
   GptMemory(const GptStep& step, const GptKept& kept, double recomputes, bool flash)
       : w_(step), kept_(kept), full_(step.recompute == GptStep::Recompute::full ? recomputes : 0), flash_(flash), rows_(step.micro_batch * step.sequence), wide_(step.value_bytes > 2) {}
 
-  std::vector<double> run() const {
-    std::vector<double> out;
+  std::vector<GptStageBytes> run() const {
+    std::vector<GptStageBytes> out;
     const auto blocks = blocks_of();
-    for (std::size_t stage = 0; stage < blocks.size(); ++stage) out.push_back(peak(static_cast<double>(stage), blocks[stage]));
+    for (std::size_t stage = 0; stage < blocks.size(); ++stage) out.push_back({tensors(static_cast<double>(stage), blocks[stage]), cached(static_cast<double>(stage), blocks[stage])});
     return out;
   }
 
@@ -55,10 +55,10 @@ class GptMemory {
 
   bool untied() const { return kept_.untied || w_.untied; }
 
-  /// Of one parameter: weight and gradient, 32-bit masters where weights have 16, two moments; and flat copies of gradients.
+  /// Of one parameter: weight and gradient, 32-bit masters where weights have 16, two moments.
   double state() const {
     const double own = wide_ ? 8 : 6, optimizer = wide_ ? 8 : 12;
-    return own + optimizer / (w_.shards_optimizer ? w_.data : 1) + kept_.gradient_copies * 4;
+    return own + optimizer / (w_.shards_optimizer ? w_.data : 1);
   }
 
   double value() const { return w_.value_bytes; }
@@ -83,7 +83,11 @@ class GptMemory {
     return std::min((2 * (p - stage - 1) + (v - 1) * p + 1) / v, micro_batches);
   }
 
-  double peak(double stage, double blocks) const {
+  double cached(double stage, double blocks) const {
+    return parameters(stage, blocks) * 4 * kept_.gradient_copies + (w_.tensor > 1 ? blocks * kept_.held_values * rows_ * w_.hidden * value() : 0);
+  }
+
+  double tensors(double stage, double blocks) const {
     const double hidden = rows_ * w_.hidden * value();
     double sum = parameters(stage, blocks) * state() + alive(stage) * blocks * layer() + full_ * whole_layer() + kept_.scores_made * scores() * value();
     sum += alive(stage) * kept_.edge_values * hidden * ((stage > 0 && kept_.edge_given ? 1 : 0) + (last(stage) ? 0 : 1));
@@ -119,10 +123,11 @@ GptKept gpt_kept(const Json& memory) {
   out.output_layer = memory.value("output_layer", true);
   out.untied = memory.value("untied", false);
   out.gradient_copies = number("gradient_copies");
+  out.held_values = number("held_values");
   out.context = number("context_bytes");
   return out;
 }
 
-std::vector<double> gpt_stage_bytes(const GptStep& step, const GptKept& kept, double recomputes, bool flash) { return GptMemory(step, kept, recomputes, flash).run(); }
+std::vector<GptStageBytes> gpt_stage_bytes(const GptStep& step, const GptKept& kept, double recomputes, bool flash) { return GptMemory(step, kept, recomputes, flash).run(); }
 
 }  // namespace ddl

@@ -20,15 +20,21 @@ struct GptKept {
   double logits = 2;                         ///< copies in 32 bits while the loss runs; one more in 16 bits where training has those
   bool output_layer = true;                  ///< otherwise the loss is of the last norm's output, as Sailor's GPT-Neo has it
   bool untied = false;                       ///< the output layer has weights of its own
-  double gradient_copies = 0;                ///< of all gradients, flat, that live on in the allocator's cache
+  double gradient_copies = 0;                ///< of all gradients, flat, once a step: too large for what activations leave, so that the allocator's cache has them beside those
+  double held_values = 0;                    ///< whole tensors of each of a stage's layers that wait for their all-reduce among tensor parallel workers: the host is ahead, and the cache cannot use them again
   double context = 2.5e9;                    ///< bytes of the driver, of kernels and communicators: no tensors
 };
 
 GptKept gpt_kept(const Json& memory);
 
-/// Bytes of tensors at the peak of each stage under 1F1B, first to last: weights, gradients and Adam's state; activations of the micro-batches in flight; the output layer's.
+struct GptStageBytes {
+  double tensors = 0;  ///< weights, gradients and Adam's state; activations of the micro-batches in flight; the output layer's
+  double cached = 0;   ///< what the allocator keeps beside them
+};
+
+/// The peak of a device of each stage under 1F1B, first to last, without GptKept::context.
 /// `recomputes`: share of full recomputation that is done (GptStack). Docs: docs/model.md, "Memory of a GPT".
 /// Errors: invalid_argument for `stages` that are not as many as the pipeline has, or do not add up to the layers, with or without embedding and output layer.
-std::vector<double> gpt_stage_bytes(const GptStep& step, const GptKept& kept, double recomputes, bool flash);
+std::vector<GptStageBytes> gpt_stage_bytes(const GptStep& step, const GptKept& kept, double recomputes, bool flash);
 
 }  // namespace ddl

@@ -54,7 +54,7 @@ struct GptSeconds {
   double tied = 0;          ///< the embedding's, of first and last stage
   double update = 0;
   double shape = 0;         ///< what a measured shape adds or takes away
-  std::vector<double> stage_bytes;  ///< peak of a device of each stage, tensors alone; GptKept::context comes on top
+  std::vector<GptStageBytes> stage_bytes;  ///< peak of a device of each stage; GptKept::context comes on top
   bool known_shape = false;
 };
 

@@ -93,8 +93,10 @@ Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
   out.sigma = sigma_of(step, row, gpu, stack, priced.known_shape);
   out.terms = {{"compute", priced.passes - priced.exchange - priced.send}, {"tensor exchange", priced.exchange}, {"messages", priced.send}, {"bubble", priced.fill}, {"stragglers", priced.stragglers},
                {"gradients", priced.gradients}, {"tied embedding", priced.tied}, {"update", priced.update}, {"measured shape", priced.shape}};
-  out.memory_context_bytes = stack.kept.context;
-  for (const double tensors : priced.stage_bytes) out.memory_of_stages.push_back(tensors + stack.kept.context);
+  for (const auto& [tensors, cached] : priced.stage_bytes) {
+    out.tensors_of_stages.push_back(tensors);
+    out.memory_of_stages.push_back(tensors + cached + stack.kept.context);
+  }
   out.memory_bytes = *std::max_element(out.memory_of_stages.begin(), out.memory_of_stages.end());
   out.memory_of_all_bytes = out.memory_bytes * row.devices;
   out.fits = out.memory_bytes <= gpu.memory;

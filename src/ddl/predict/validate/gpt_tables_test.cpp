@@ -86,11 +86,13 @@ TEST(GptTables, SailorsPeaks) {
   const auto found = validate(read_table(find_table("sailor-memory")));
   EXPECT_TRUE(found.skipped.empty());
   ASSERT_EQ(found.memory.size(), 26U);
-  EXPECT_LT(found.memory_mape, 7);
+  EXPECT_LT(found.memory_mape, 4);
   EXPECT_EQ(found.oom_rows, 26);
   EXPECT_EQ(found.oom_right, 26);
-  for (const auto& each : found.memory)
-    if (each.id != "GPT-NEO-N8-D2-P4-m4-b1024") EXPECT_NEAR(memory_error(each), 0, 12) << each.id;
+  for (const auto& each : found.memory) {
+    if (each.id == "GPT-NEO-N8-D2-P4-m4-b1024") continue;
+    EXPECT_NEAR(memory_error(each), 0, 8.5) << each.id;
+  }
 }
 
 // Megatron-LM's own peaks of PyTorch's tensors, without pipeline and of the last of four stages with interleaved chunks.
@@ -113,7 +115,7 @@ TEST(GptTables, WhatAPeakCounts) {
   EXPECT_DOUBLE_EQ(judged("device,1") - judged("tensors,1"), 2.5e9);
   EXPECT_DOUBLE_EQ(judged("device,") - judged("tensors,"), 2.5e9);
   EXPECT_LT(judged("device,3"), judged("device,2"));
-  for (const auto& [end, expected] : {std::pair("gpu,", "memory_counts; got 'gpu', expected device or tensors"), {"device,5", "memory_stage; got 5, expected at most 4"}, {"device,0", "memory_stage; got '0'"}}) {
+  for (const auto& [end, expected] : {std::pair("gpu,", "memory_counts; got 'gpu', expected device or tensors"), {"device,5", "memory_stage; got 5, expected at most pp, 4"}, {"device,0", "memory_stage; got '0'"}}) {
     try {
       judged(end);
       ADD_FAILURE() << end;
