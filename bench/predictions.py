@@ -102,12 +102,14 @@ def ddlbench(profile, *words):
 
 def calibrate_wires(profile):
     profile.unlink(missing_ok=True)
-    for transports, ranks, budget in ("shm,tcp,inproc", "2", "60ms"), ("shm,tcp", "8", "20ms"):
+    for transports, ranks, budget, memory in ("shm,tcp,inproc", "2", "60ms", "own"), ("shm,tcp", "8", "20ms", "own"), ("shm,tcp", "2", "60ms", "outside"):
         begun = time.monotonic()
-        done = ddlbench(profile, "probe", "comm", "--transport", transports, "--ranks", ranks, "--budget", budget, "--json")
+        # Of memory that is not the transport's, what layers exchange.
+        less = ["--collective", "all-reduce,all-gather,reduce-scatter,point-to-point"] if memory == "outside" else []
+        done = ddlbench(profile, "probe", "comm", "--transport", transports, "--ranks", ranks, "--budget", budget, "--memory", memory, *less, "--json")
         if done.returncode != 0:
             sys.exit(f"probe comm ended with {done.returncode}: {done.stderr}")
-        print(f"  wires of {ranks} ranks measured in {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+        print(f"  wires of {ranks} ranks, memory {memory}, measured in {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
 
 
 def calibrate(profile, budget, pulse, tries):

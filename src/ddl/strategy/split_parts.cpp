@@ -59,6 +59,7 @@ StrategyInput of_part(const StrategyInput& input, const ModelGraph& part) {
   of.optimizer_tensors = input.optimizer_tensors;
   of.whole_gradient = input.whole_gradient;
   of.channels_last = input.channels_last;
+  of.own_kernels = input.own_kernels;
   of.parameter_norms = input.parameter_norms;
   of.recompute = input.recompute;
   of.whole_gradient_word = input.whole_gradient_word;

@@ -30,6 +30,8 @@ class EmulatedCosts final : public CostSource {
   std::vector<Demand> computing(int worker, StepCosts& resources) const override;
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->collective(goal, bytes, workers, resources); }
   TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override { return machine_->message(bytes, from, to, resources); }
+  TaskCost exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->exchange(goal, bytes, workers, resources); }
+  TaskCost activation(std::int64_t bytes, int from, int to, StepCosts& resources) const override { return machine_->activation(bytes, from, to, resources); }
   /// Gradients, which mean nothing, are compressed all the same.
   TaskCost compressing(int worker, const std::string& compression, std::int64_t bytes, int ranks, StepCosts& resources) const override {
     return machine_->compressing(worker, compression, bytes, ranks, resources);

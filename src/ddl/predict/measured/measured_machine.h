@@ -46,6 +46,8 @@ class MeasuredMachine final : public CostSource {
   LayerCost layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override;
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override;
   TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override;
+  TaskCost exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override;
+  TaskCost activation(std::int64_t bytes, int from, int to, StepCosts& resources) const override;
   TaskCost compressing(int worker, const std::string& compression, std::int64_t bytes, int ranks, StepCosts& resources) const override;
   double update(int worker, std::int64_t bytes) const override;
   double copy(int worker, std::int64_t bytes) const override;
@@ -89,7 +91,7 @@ class MeasuredMachine final : public CostSource {
   LayerEstimate estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples) const;
   /// Of a family that was not measured and computes next to nothing, as the parts that layers are cut into (adding a bias, moments): by its bytes at the speed of copies.
   LayerEstimate by_bytes(int worker, const LayerWork& work, double samples) const;
-  TaskCost wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const;
+  TaskCost wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const;
   std::string network_words(const std::string& otherwise) const;
   int threads_of(int worker) const;
   static int cores_of(int host, StepCosts& resources);
@@ -99,7 +101,7 @@ class MeasuredMachine final : public CostSource {
   int cores_ = 1;
   mutable std::map<int, Compute> computes_;                               ///< by threads
   mutable std::pair<const ModelGraph*, std::vector<Word>> words_{};
-  mutable std::map<std::pair<int, std::pair<std::int64_t, int>>, double> wires_;  ///< s, by goal, bytes and ranks
+  mutable std::map<std::pair<std::pair<int, bool>, std::pair<std::int64_t, int>>, double> wires_;  ///< s, by goal, whose memory, bytes and ranks
 };
 
 }  // namespace ddl

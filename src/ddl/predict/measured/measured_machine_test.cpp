@@ -63,6 +63,15 @@ Json profile_of(const std::vector<Json>& computes) {
   return profile;
 }
 
+/// Memory of the heap over shm: rounds that take four times as long a byte.
+CommunicationPart outside_part() {
+  CommunicationPart part{"shm", 2};
+  part.memory = "outside";
+  part.rounds.pieces = {{0, ~std::size_t{0}, {1e-6, 0, 4e-9}}};
+  part.best = Json::array();
+  return part;
+}
+
 std::string missing(const std::function<void()>& body) {
   try {
     body();
@@ -220,6 +229,26 @@ TEST(MeasuredMachine, TheNetworksOwnUpdateComesBeforeOthers) {
   entry["update_us"] = 2000.0;
   EXPECT_NEAR(MeasuredMachine(profile_of({entry}), {.network = "mlp"}).update(0, 500'000), 1e-3, 1e-12);
   EXPECT_NEAR(MeasuredMachine(profile_of({entry}), {.network = "lenet"}).update(0, 2 << 20), (2 << 20) * 1e-9, 1e-12);
+}
+
+TEST(MeasuredMachine, WhatLayersMakeTravelsAsMemoryOfTheHeapDoesAndIsCopied) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  const MeasuredSetup setup{.workers = {{}, {}}, .network = "mlp"};
+  constexpr std::int64_t kBytes = 1 << 20;
+  StepCosts costs;
+  const auto seconds = [&](bool layers) {
+    const MeasuredMachine machine(profile, setup);
+    return layers ? machine.exchange(Goal::all_gather, kBytes, {0, 1}, costs).seconds : machine.collective(Goal::all_gather, kBytes, {0, 1}, costs).seconds;
+  };
+  const double copied = 1.5 * kBytes / 1e10;
+  EXPECT_NEAR(seconds(true), seconds(false) + copied, 1e-9) << "memory of the heap was not measured";
+  const double message = MeasuredMachine(profile, setup).activation(kBytes, 0, 1, costs).seconds;
+  EXPECT_EQ(message, MeasuredMachine(profile, setup).message(kBytes, 0, 1, costs).seconds);
+  const double own = seconds(false);
+  add(profile, outside_part());
+  EXPECT_EQ(seconds(false), own);
+  EXPECT_NEAR(seconds(true), 1e-6 + 4e-9 * kBytes / 2 + copied, 2e-6);
+  EXPECT_NEAR(MeasuredMachine(profile, setup).activation(kBytes, 0, 1, costs).seconds, 1e-6 + 4e-9 * kBytes, 1e-5);
 }
 
 TEST(MeasuredMachine, UpdatesCopiesAndCollectivesAreAsMeasured) {

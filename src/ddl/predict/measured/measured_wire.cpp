@@ -18,9 +18,12 @@ namespace {
 
 constexpr std::size_t kElement = 4;
 
-/// The part of the profile that was measured with so many ranks, or with the number nearest to it.
-const Json& nearest_part(const Json& profile, const std::string& transport, int ranks, Goal goal) {
+/// The part of the profile that was measured with so many ranks, or with the number nearest to it; of memory of the heap with just as many.
+const Json& nearest_part(const Json& profile, const std::string& transport, int ranks, Goal goal, bool own_memory) {
   const Json* best = nullptr;
+  if (!own_memory)
+    for (const auto& part : entries(profile, "communication"))
+      if (part.at("transport") == transport && part.at("memory") == "outside" && part.at("ranks") == ranks) return part;
   const auto far = [&](const Json& part) { return std::abs(std::log2(static_cast<double>(part.at("ranks").get<int>()) / ranks)); };
   for (const auto& part : entries(profile, "communication"))
     if (part.at("transport") == transport && part.at("memory") == "own" && (best == nullptr || far(part) < far(*best))) best = &part;
@@ -62,7 +65,7 @@ bool shares_memory(const std::string& transport) {
 }
 
 double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, int ranks, UnitCosts (*as)(const UnitCosts&)) {
-  const auto& part = nearest_part(profile, setup.transport, ranks, goal);
+  const auto& part = nearest_part(profile, setup.transport, ranks, goal, setup.own_memory);
   const bool shared = shares_memory(setup.transport);
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(0, bytes));
   std::string algorithm = goal == Goal::all_reduce && setup.collective != "auto" ? setup.collective : best_algorithm(profile, setup.transport, ranks, goal, size);
@@ -82,11 +85,11 @@ double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std:
   return price(group_schedules(chosen.algorithm, shape, kElement), as(over_wire(rounds.at(size), setup))).seconds;
 }
 
-TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const {
+TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const {
   const auto ranks = static_cast<int>(workers.size());
   if (ranks < 2) return {};
-  const auto [place, unknown] = wires_.try_emplace({static_cast<int>(goal), {bytes, ranks}});
-  if (unknown) place->second = wire_seconds(profile_, {setup_.transport, setup_.collective, setup_.wire_bytes_per_s, setup_.wire_latency}, goal, bytes, ranks);
+  const auto [place, unknown] = wires_.try_emplace({{static_cast<int>(goal), own_memory}, {bytes, ranks}});
+  if (unknown) place->second = wire_seconds(profile_, {setup_.transport, setup_.collective, setup_.wire_bytes_per_s, setup_.wire_latency, own_memory}, goal, bytes, ranks);
   TaskCost cost{place->second};
   // All who take part say their share, and these add up.
   std::set<int> hosts;
@@ -97,8 +100,19 @@ TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, const std::vector<
   return cost;
 }
 
-TaskCost MeasuredMachine::collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return wire(goal, bytes, workers, resources); }
+TaskCost MeasuredMachine::collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return wire(goal, bytes, workers, true, resources); }
 
-TaskCost MeasuredMachine::message(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, {from, to}, resources); }
+TaskCost MeasuredMachine::message(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, {from, to}, true, resources); }
+
+TaskCost MeasuredMachine::exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const {
+  auto cost = wire(goal, bytes, workers, false, resources);
+  // A piece goes into a buffer with places for all, and what came out of it to where layers read it (train/part_move.cpp); a sum is computed in a buffer of its own at most.
+  const auto part = bytes / static_cast<std::int64_t>(std::max<std::size_t>(1, workers.size()));
+  const auto& memory = entries(profile_, "memory");
+  if (std::any_of(memory.begin(), memory.end(), [](const Json& entry) { return entry.value("what", "") == "copy"; })) cost.seconds += copy(workers.front(), goal == Goal::all_reduce ? bytes : bytes + part);
+  return cost;
+}
+
+TaskCost MeasuredMachine::activation(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, {from, to}, false, resources); }
 
 }  // namespace ddl

@@ -15,6 +15,8 @@ struct WireSetup {
   std::string collective = "auto";
   /// Of a test network between the ranks, which was not measured: what it lets through, and what each message takes more; 0: none.
   double bytes_per_s = 0, latency = 0;
+  /// Whether buffers lie in the transport's own memory, as buckets do; else in the heap, as what layers make does: then what was measured of such counts, if it was.
+  bool own_memory = true;
 };
 
 /// Whether ranks over it read each other's memory.

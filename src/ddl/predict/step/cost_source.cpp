@@ -117,6 +117,7 @@ class Writer {
 
   TaskCost collective(int worker, const Role& role, const Task& task) {
     const auto among = members(plan_.mesh, plan_.groups[at(task.group)], worker);
+    if (task.layer != kNone) return source_.exchange(task.goal, task.bytes, among, out_);
     if (compression_.empty() || task.cargo != Cargo::gradients || task.bucket == kNone || among.size() < 2) return source_.collective(task.goal, task.bytes, among, out_);
     const auto ranks = static_cast<int>(among.size());
     const auto [place, unknown] = compressed_.try_emplace({&role, task.bucket});
@@ -223,7 +224,9 @@ class Writer {
     const auto& other = plan_.roles[at(task.peer)];
     int peer = peer_of(plan_, actor.worker, task);
     if (peer == kNone) return {};
-    auto one = task.kind == TaskKind::send ? source_.message(task.bytes, actor.worker, peer, out_) : source_.message(task.bytes, peer, actor.worker, out_);
+    const auto from = task.kind == TaskKind::send ? actor.worker : peer, to = task.kind == TaskKind::send ? peer : actor.worker;
+    const bool of_layers = task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients;
+    auto one = of_layers ? source_.activation(task.bytes, from, to, out_) : source_.message(task.bytes, from, to, out_);
     // With each of several, all together, where one actor stands for them.
     const int several = actor.count > 1 || other.count == 1 ? 1 : other.count;
     if (role.count == 1 && several > 1 && out_.actors.size() == plan_.roles.size()) one.seconds *= several;

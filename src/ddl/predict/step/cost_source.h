@@ -28,6 +28,9 @@ class CostSource {
   /// A collective of `bytes`, the whole buffer, between these workers.
   virtual TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const = 0;
   virtual TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const = 0;
+  /// The same of what layers make: it lies in memory that is not the transport's, and is copied on its way.
+  virtual TaskCost exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return collective(goal, bytes, workers, resources); }
+  virtual TaskCost activation(std::int64_t bytes, int from, int to, StepCosts& resources) const { return message(bytes, from, to, resources); }
   /// What a rank itself does of an all-reduce of so many bytes of gradients under a compression, as users write it, between so many: all of it but its collectives.
   virtual TaskCost compressing(int worker, const std::string& compression, std::int64_t bytes, int ranks, StepCosts& resources) const = 0;
   /// The optimizer's step over so many bytes of parameters.
