@@ -157,7 +157,7 @@ class Training(Case):
         self.assertNotIn(other, digests)
 
     def test_it_learns_synthetic_data(self):
-        record = self.record("--synthetic", "--train-samples", 20000, "--test-samples", 1000, "--model", "lenet",
+        record = self.record("--synthetic", "--train-samples", 8000, "--test-samples", 1000, "--model", "lenet",
                              "--batch", 50, "--epochs", 3, "--workers", 2, "--learning-rate", 0.02)
         self.assertGreater(record["accuracy"]["top1"], 0.9)
         self.assertEqual(len(record["accuracy"]["epochs"]), 3)
