@@ -72,6 +72,11 @@ ZERO = 1e-5
 PYTORCH_KEEPS_MORE = {"mobilenetv2": 0.69}
 
 
+# PyTorch's own start of parameters takes seconds where there are tens of millions: all of them are given (repeat() sees to that).
+for start in ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_", "kaiming_normal_"):
+    setattr(torch.nn.init, start, lambda tensor, *_, **__: tensor)
+
+
 def read(path):
     tensors = {}
     with open(path, "rb") as file:

@@ -22,9 +22,11 @@ class Optimisation(Case):
     def test_every_optimizer_learns(self):
         rates = {"sgd": 0.05, "sgd[nesterov]": 0.03, "adam": 0.002, "adamw": 0.002, "lars[trust=0.02]": 0.3, "lamb": 0.01}
         for optimizer, rate in rates.items():
+            # Steps of plain gradients take longer to get there.
+            epochs = 4 if optimizer.startswith("sgd") else 2
             with self.subTest(optimizer):
                 record = self.record("--synthetic", "--train-samples", 6400, "--test-samples", 500, "--model", "lenet", "--batch", 64,
-                                     "--epochs", 4, "--workers", 2, "--optimizer", optimizer, "--learning-rate", rate)
+                                     "--epochs", epochs, "--workers", 2, "--optimizer", optimizer, "--learning-rate", rate)
                 self.assertEqual(record["state"], "ok", record["reason"])
                 self.assertEqual(record["config"]["optimizer"], "sgd[nesterov=on]" if "nesterov" in optimizer else optimizer)
                 self.assertGreater(record["accuracy"]["top1"], 0.7)

@@ -49,7 +49,8 @@ class Strategies(Case):
                 process = subprocess.Popen([BINARY, "run", "--json", "--quiet", "--synthetic", "--model", "lenet", "--dataset", "fashion-mnist", "--train-samples", "20000", "--test-samples", "16",
                                             "--batch", "48", "--epochs", "1000", "--no-evaluate", "--store", "none", "--workers", str(workers), "--strategy", form],
                                            cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-                time.sleep(4)
+                self.addCleanup(process.kill)
+                self.workers(process, workers)
                 process.send_signal(signal.SIGINT)
                 begin = time.monotonic()
                 out, _ = process.communicate(timeout=60)

@@ -16,38 +16,41 @@ from strategy_forms import FORMS
 PROGRAM = r"""
 import json, sys
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
-trace = Trace()
-trace.ParseFromString(open(sys.argv[1], "rb").read())
-assert trace.SerializeToString(), "empty"
-unknown = [packet for packet in trace.packet if not packet.HasField("track_descriptor") and not packet.HasField("track_event")]
-assert not unknown, f"{len(unknown)} packets are of no kind that the schema knows"
-tracks, slices, stacks, starts, ends = {}, [], {}, {}, {}
-for packet in trace.packet:
-    assert packet.trusted_packet_sequence_id == 1
-    if packet.HasField("track_descriptor"):
-        track = packet.track_descriptor
-        if track.HasField("thread"):
-            assert track.parent_uuid in tracks and track.thread.tid > 0
-            tracks[track.uuid] = [tracks[track.parent_uuid][0], track.thread.thread_name]
+def slices_of(path):
+    trace = Trace()
+    trace.ParseFromString(open(path, "rb").read())
+    assert trace.SerializeToString(), "empty"
+    unknown = [packet for packet in trace.packet if not packet.HasField("track_descriptor") and not packet.HasField("track_event")]
+    assert not unknown, f"{len(unknown)} packets are of no kind that the schema knows"
+    tracks, slices, stacks, starts, ends = {}, [], {}, {}, {}
+    for packet in trace.packet:
+        assert packet.trusted_packet_sequence_id == 1
+        if packet.HasField("track_descriptor"):
+            track = packet.track_descriptor
+            if track.HasField("thread"):
+                assert track.parent_uuid in tracks and track.thread.tid > 0
+                tracks[track.uuid] = [tracks[track.parent_uuid][0], track.thread.thread_name]
+            else:
+                assert track.process.pid > 0
+                tracks[track.uuid] = [track.process.process_name, ""]
+            continue
+        event = packet.track_event
+        stack = stacks.setdefault(event.track_uuid, [])
+        process, lane = tracks[event.track_uuid]
+        if event.type == TrackEvent.TYPE_SLICE_BEGIN:
+            notes = {note.name: note.int_value if note.HasField("int_value") else note.string_value for note in event.debug_annotations}
+            stack.append({"process": process, "lane": lane, "name": event.name, "category": list(event.categories), "begin": packet.timestamp, "notes": notes,
+                          "starts": list(event.flow_ids)})
         else:
-            assert track.process.pid > 0
-            tracks[track.uuid] = [track.process.process_name, ""]
-        continue
-    event = packet.track_event
-    stack = stacks.setdefault(event.track_uuid, [])
-    process, lane = tracks[event.track_uuid]
-    if event.type == TrackEvent.TYPE_SLICE_BEGIN:
-        notes = {note.name: note.int_value if note.HasField("int_value") else note.string_value for note in event.debug_annotations}
-        stack.append({"process": process, "lane": lane, "name": event.name, "category": list(event.categories), "begin": packet.timestamp, "notes": notes,
-                      "starts": list(event.flow_ids)})
-    else:
-        assert event.type == TrackEvent.TYPE_SLICE_END, event.type
-        done = stack.pop()
-        assert packet.timestamp >= done["begin"]
-        done.update(end=packet.timestamp, ends=list(event.terminating_flow_ids))
-        slices.append(done)
-assert not any(stacks.values()), "slices that do not end"
-print(json.dumps(slices))
+            assert event.type == TrackEvent.TYPE_SLICE_END, event.type
+            done = stack.pop()
+            assert packet.timestamp >= done["begin"]
+            done.update(end=packet.timestamp, ends=list(event.terminating_flow_ids))
+            slices.append(done)
+    assert not any(stacks.values()), "slices that do not end"
+    return slices
+for path in sys.argv[1:]:
+    print(json.dumps(slices_of(path)), flush=True)
 """
 # The messages of Chakra's et_def.proto that are written, by their field numbers there.
 CHAKRA = r"""
@@ -72,19 +75,22 @@ kind = lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName("
 def value(attr):
     told = [(field.name, number) for field, number in attr.ListFields() if field.name != "name"]
     return told[0][1] if told else 0
-ranks = {}
-for path in sorted(pathlib.Path(sys.argv[1]).glob("*.et")):
-    data, at, messages = path.read_bytes(), 0, []
-    while at < len(data):
-        size, at = _DecodeVarint(data, at)
-        made = kind("Node" if messages else "GlobalMetadata")()
-        made.ParseFromString(data[at:at + size])
-        messages.append(made)
-        at += size
-    about = {attr.name: value(attr) for attr in messages[0].attr}
-    ranks[about["rank"]] = {"about": about, "nodes": [{"id": n.id, "name": n.name, "type": n.type, "after": list(n.data_deps), "begin": n.start_time_micros, "took": n.duration_micros,
-                                                        **{attr.name: value(attr) for attr in n.attr}} for n in messages[1:]]}
-print(json.dumps(ranks))
+def ranks_of(folder):
+    ranks = {}
+    for path in sorted(pathlib.Path(folder).glob("*.et")):
+        data, at, messages = path.read_bytes(), 0, []
+        while at < len(data):
+            size, at = _DecodeVarint(data, at)
+            made = kind("Node" if messages else "GlobalMetadata")()
+            made.ParseFromString(data[at:at + size])
+            messages.append(made)
+            at += size
+        about = {attr.name: value(attr) for attr in messages[0].attr}
+        ranks[about["rank"]] = {"about": about, "nodes": [{"id": n.id, "name": n.name, "type": n.type, "after": list(n.data_deps), "begin": n.start_time_micros, "took": n.duration_micros,
+                                                            **{attr.name: value(attr) for attr in n.attr}} for n in messages[1:]]}
+    return ranks
+for folder in sys.argv[1:]:
+    print(json.dumps(ranks_of(folder)), flush=True)
 """
 # Some messages of these lie between two recorded steps, or are for some steps alone.
 SOMETIMES = ("schedule=pipedream", "local", "parameter-server", "in-process")
@@ -167,25 +173,26 @@ def check_chakra(record, ranks):
     return sum(len(file["nodes"]) for file in ranks.values())
 
 
-def try_form(binary, python, folder, strategy, workers):
-    """Returns what was found, in words."""
+def train(binary, folder, strategy, workers):
+    """Returns the record of a run, and what was written of it by form."""
     done = subprocess.run([binary, "run", "--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", "320", "--test-samples", "64", "--epochs", "1",
                            "--batch", "64", "--workers", str(workers), "--strategy", strategy, "--json"], cwd=folder, text=True, stdout=subprocess.PIPE, check=True)
     record = json.loads(done.stdout)
-    files = {form: pathlib.Path(folder, f"{record['id']}.{form}") for form in ("chrome", "perfetto")}
+    files = {form: pathlib.Path(folder, f"{record['id']}.{form}") for form in ("chrome", "perfetto", "chakra")}
     for form, file in files.items():
         subprocess.run([binary, "export", record["id"], "--format", form, "-o", file, "--quiet"], cwd=folder, check=True)
     if strategy == "single":  # it is no matter of strategies
         piped = subprocess.run([binary, "export", record["id"], "--format", "perfetto"], cwd=folder, stdout=subprocess.PIPE, check=True).stdout
         assert piped == files["perfetto"].read_bytes(), "through a pipe come the same bytes"
-    read = subprocess.run([python, "-c", PROGRAM, files["perfetto"]], text=True, stdout=subprocess.PIPE, check=True)
-    always = not any(word in strategy for word in SOMETIMES)
-    spans, sends = check(record, json.loads(files["chrome"].read_text()), json.loads(read.stdout), always)
-    graphs = pathlib.Path(folder, f"{record['id']}.chakra")
-    subprocess.run([binary, "export", record["id"], "--format", "chakra", "-o", graphs, "--quiet"], cwd=folder, check=True)
-    read = subprocess.run([python, "-c", CHAKRA, graphs], text=True, stdout=subprocess.PIPE, check=True)
-    nodes = check_chakra(record, json.loads(read.stdout))
-    return f"{strategy}: {spans} spans and {sends} messages in both forms, {nodes} nodes of a step in Chakra's"
+    return record, files
+
+
+def read(python, program, paths):
+    """What a program prints of each, one after the other: starting it takes longer than reading one."""
+    with subprocess.Popen([python, "-c", program, *paths], text=True, stdout=subprocess.PIPE) as running:
+        for path, line in zip(paths, running.stdout, strict=True):
+            yield json.loads(line)
+    assert running.returncode == 0
 
 
 def main():
@@ -193,8 +200,13 @@ def main():
     if not pathlib.Path(python).exists() or subprocess.run([python, "-c", "import perfetto.protos.perfetto.trace.perfetto_trace_pb2"], capture_output=True).returncode:
         sys.exit(f"trace_formats_test: perfetto and protobuf are not installed for {python}; run tools/setup.sh, which needs PyPI once")
     with tempfile.TemporaryDirectory(prefix="ddlbench-traces-") as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for words in pool.map(lambda form: try_form(binary, python, folder, *form), FORMS.items()):
-            print(words, flush=True)
+        trained = list(pool.map(lambda form: train(binary, folder, *form), FORMS.items()))
+        written = {form: [files[form] for _, files in trained] for form in ("perfetto", "chakra")}
+        for strategy, (record, files), perfetto, chakra in zip(FORMS, trained, read(python, PROGRAM, written["perfetto"]), read(python, CHAKRA, written["chakra"]), strict=True):
+            always = not any(word in strategy for word in SOMETIMES)
+            spans, sends = check(record, json.loads(files["chrome"].read_text()), perfetto, always)
+            nodes = check_chakra(record, chakra)
+            print(f"{strategy}: {spans} spans and {sends} messages in both forms, {nodes} nodes of a step in Chakra's", flush=True)
 
 
 main()

@@ -95,7 +95,8 @@ class Watched final : public Rendezvous {
   std::function<void(const std::vector<std::string>&)> look_;
 };
 
-/// Forks the ranks, strikes the victim once it is ready, and returns what the others said. `body` is every rank's; the
+/// Forks the ranks and strikes the victim once it is ready; end() waits for the others, and then there is what they said. Several
+/// may be struck before the first is waited for: who waits for a stopped one does nothing meanwhile. `body` is every rank's; the
 /// victim's must call die_here() or set `ready` and go on. A survivor that does not end by itself within `most` is
 /// killed, and its testimony stays empty.
 class Strike {
@@ -103,25 +104,32 @@ class Strike {
   using Body = std::function<void(ForkedTable::Seat&, Scene&, Testimony&)>;
 
   Strike(int victim, Fate fate, Seconds most, const Body& body)
-      : scene_(new (::mmap(nullptr, sizeof(Scene), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Scene) {
-    ForkedTable table;
-    std::vector<pid_t> children;
-    for (int rank = 0; rank < Scene::kRanks; ++rank) children.push_back(fork_rank([&, rank] { live(table, rank, body); }));
-    const pid_t doomed = children[static_cast<std::size_t>(victim)];
+      : scene_(new (::mmap(nullptr, sizeof(Scene), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Scene), victim_(victim) {
+    for (int rank = 0; rank < Scene::kRanks; ++rank) children_.push_back(fork_rank([&, rank] { live(table_, rank, body); }));
+    const pid_t doomed = children_[static_cast<std::size_t>(victim)];
     const Nanoseconds deadline = deadline_after({most.value + 10});  // to get ready: not what is measured
     while (!scene_->ready && now() < deadline) ::usleep(500);
     ::usleep(3'000);
     ::kill(doomed, fate == Fate::killed ? SIGKILL : SIGSTOP);
     scene_->struck = now();
-    const Nanoseconds end = deadline_after(most);
-    for (int rank = 0; rank < Scene::kRanks; ++rank)
-      if (rank != victim) reap(children[static_cast<std::size_t>(rank)], end);
-    ::kill(doomed, SIGKILL);
-    status_of(doomed);
+    end_ = deadline_after(most);
   }
-  ~Strike() { ::munmap(scene_, sizeof(Scene)); }
+  ~Strike() {
+    end();
+    ::munmap(scene_, sizeof(Scene));
+  }
   Strike(const Strike&) = delete;
   Strike& operator=(const Strike&) = delete;
+
+  void end() {
+    if (children_.empty()) return;
+    const pid_t doomed = children_[static_cast<std::size_t>(victim_)];
+    for (const pid_t child : children_)
+      if (child != doomed) reap(child, end_);
+    ::kill(doomed, SIGKILL);
+    status_of(doomed);
+    children_.clear();
+  }
 
   const Testimony& of(int rank) const { return scene_->survivors[rank]; }
   std::string place_of(int rank) const { return scene_->places[rank]; }
@@ -146,7 +154,11 @@ class Strike {
     }
   }
 
+  ForkedTable table_;
   Scene* scene_;
+  int victim_;
+  std::vector<pid_t> children_;  ///< by rank; none once they were waited for
+  Nanoseconds end_ = 0;          ///< when whoever is left is killed
 };
 
 }  // namespace ddl::testing

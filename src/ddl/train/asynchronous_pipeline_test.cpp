@@ -2,6 +2,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/train/objective.h"
+#include "ddl/nn/narrow_networks_testing.h"
 #include "ddl/train/trial_testing.h"
 
 // Asynchronous pipelines train with weights that are as old as they say, and no older: one worker that is given those weights, stage by stage,
@@ -16,7 +17,7 @@ std::vector<at::Tensor> delayed(const Trial& trial, const Plan& plan) {
   const auto held = data_for(trial.model, -1, 1);
   const Dataset& data = *held;
   const auto model = parse_spec(trial.model);
-  Network network(builtin_models().at(model.name).make(model, data.shape()), {trial.type, at::kCPU, trial.kernels, 7});
+  Network network((trial.network ? trial.network : builtin_models().at(model.name).make)(model, data.shape()), {trial.type, at::kCPU, trial.kernels, 7});
   const auto optimizer = make_optimizer(parse_spec(trial.optimizer), network.parameters(), {0.9, 0.01});
   const auto device = test_device("cpu");
   const Sampler sampler(data.size(), trial.batch, 1, true, 3, [&](std::int64_t index) { return data.weight(index); });
@@ -54,17 +55,16 @@ std::vector<at::Tensor> delayed(const Trial& trial, const Plan& plan) {
 
 Plan plan_of(const Trial& trial, int workers) {
   const auto model = parse_spec(trial.model);
-  const auto graph = builtin_models().at(model.name).make(model, data_for(trial.model, -1, 1)->shape());
+  const auto graph = (trial.network ? trial.network : builtin_models().at(model.name).make)(model, data_for(trial.model, -1, 1)->shape());
   const auto strategy = parse_spec(trial.strategy);
   return builtin_strategies().at(strategy.name).make({graph, workers, trial.batch, 8, strategy, {}});
 }
 
 TEST(AsynchronousPipeline, UsesWeightsAsOldAsItSays) {
-  for (const auto* model : {"lenet", "mlp", "resnet18"})
+  for (const auto* model : {"lenet", "mlp", "resnet"})
     for (const int workers : {1, 2, 3, 4}) {
       Trial trial{model, "pipeline[schedule=pipedream]", 6, 7};
-      if (trial.model == "resnet18") trial.batch = trial.steps = 3;
-      if (trial.model == "resnet18" && workers != 2) continue;  // slow in fp64, and there for its shortcuts and batch norm
+      if (trial.model == "resnet") trial.network = wide_resnet;  // there for its shortcuts and batch norm
       const auto plan = plan_of(trial, workers);
       for (int worker = 0; worker < workers; ++worker) EXPECT_EQ(plan.role_of(worker).staleness, workers - 1 - worker);
       EXPECT_LT(relative_error(whole(train(trial, workers), model), delayed(trial, plan)), 1e-12) << model << " " << workers;
@@ -105,7 +105,8 @@ TEST(AsynchronousPipeline, OfReplicatedStagesUsesWeightsAsOldAsItSays) {
 
 // Shortcuts across stages; each micro-batch is normalised alone, so that only what repeats is held, and that all replicas end alike (whole()).
 TEST(AsynchronousPipeline, OfReplicatedStagesRepeatsBitByBit) {
-  Trial trial{"resnet18", "pipeline[schedule=pipedream,replicas=2/1]", 4, 3, at::kFloat};
+  Trial trial{"resnet", "pipeline[schedule=pipedream,replicas=2/1]", 4, 3, at::kFloat};
+  trial.network = wide_resnet;
   EXPECT_TRUE(same_bits(whole(train(trial, 3), "first"), whole(train(trial, 3), "second")));
 }
 

@@ -38,15 +38,6 @@ Result run(const Trial& trial, const std::string& precision) {
   return result;
 }
 
-/// As small as the network takes it.
-Trial tiny_trial(const std::string& name) {
-  if (name == "transformer-big") return {"transformer-big[layers=1,hidden=64]", small_trial(name).shape};
-  auto trial = small_trial(name);
-  for (const auto* one : {"resnet18", "resnet50v2", "vgg11", "alexnet", "mobilenetv2", "captioner"})
-    if (name == one) trial.shape.height = trial.shape.width = 16;
-  return trial;
-}
-
 // Every network, of families one. bf16 has 8 bits, fp16 11: products deviate by 0.4 and 0.05 %, and batch norm of four samples magnifies that.
 TEST(Autocast, NetworksLearnTheSameInSixteenBits) {
   for (const auto* name : {"mlp", "lenet", "smallcnn", "resnet18", "resnet50v2", "vgg11", "alexnet", "mobilenetv2", "inceptionv3", "transformer",

@@ -1,6 +1,7 @@
 #include "ddl/train/deferred_statistics.h"
 
 #include "ddl/core/error.h"
+#include "ddl/nn/narrow_networks_testing.h"
 #include "ddl/nn/network_testing.h"
 #include "ddl/train/trial_testing.h"
 
@@ -26,7 +27,8 @@ const std::vector<std::string> kForms{"schedule=gpipe", "schedule=1f1b,recompute
 // At a rate of 0 the first batch norm is given, in every step, what it is given in the training of one worker. Batches of 6 from 11 samples: micro-batches are
 // of unequal sizes.
 TEST(DeferredStatistics, AreThoseOfTheWholeBatch) {
-  testing::Trial trial{"resnet18", "", 6, 2};
+  testing::Trial trial{"resnet", "", 6, 2};
+  trial.network = testing::wide_resnet;
   trial.rate = 0;
   const auto reference = testing::train_rank(trial, 0, 1, nullptr);
   for (const auto& form : kForms) {
@@ -42,7 +44,8 @@ TEST(DeferredStatistics, AreThoseOfTheWholeBatch) {
 
 // With one micro-batch it is what batch norm does by itself, in every layer, while the network learns.
 TEST(DeferredStatistics, OfOneMicroBatchAreBatchNormsOwn) {
-  testing::Trial trial{"resnet18", "", 4, 2};
+  testing::Trial trial{"resnet", "", 4, 2};
+  trial.network = testing::wide_resnet;
   const auto reference = testing::train_rank(trial, 0, 1, nullptr);
   for (const auto* form : {"schedule=gpipe,recompute=always", "schedule=zb-h1"}) {
     trial.strategy = fmt::format("pipeline[{},micro=1,batch-norm=deferred]", form);
@@ -55,7 +58,8 @@ TEST(DeferredStatistics, OfOneMicroBatchAreBatchNormsOwn) {
 
 // Normalisation is by micro-batch whatever becomes of the running statistics, and so are the gradients.
 TEST(DeferredStatistics, ChangeNothingElse) {
-  testing::Trial trial{"resnet18", "pipeline[micro=2]", 4, 2};
+  testing::Trial trial{"resnet", "pipeline[micro=2]", 4, 2};
+  trial.network = testing::wide_resnet;
   const auto each = testing::whole(testing::train(trial, 2), "micro");
   trial.strategy = "pipeline[micro=2,batch-norm=deferred]";
   EXPECT_TRUE(testing::same_bits(testing::whole(testing::train(trial, 2), "deferred"), each));

@@ -13,6 +13,7 @@
 #include "ddl/core/error.h"
 #include "ddl/measure/ledger.h"
 #include "ddl/nn/builtin.h"
+#include "ddl/nn/narrow_networks_testing.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/train/trial_testing.h"
 
@@ -73,12 +74,13 @@ TEST(StrategyConformance, Fp32StaysWithinItsRounding) {
 // Batch norm couples the samples of a batch. Under `data` each worker normalises with its own samples' statistics, so
 // that the reference is one worker that accumulates the gradients of the same slices.
 TEST(StrategyConformance, BatchNormUsesLocalStatistics) {
-  Trial trial{"resnet18", "data", 4, 2, at::kDouble, Kernels::fast};
+  Trial trial{"resnet", "data", 4, 2, at::kDouble, Kernels::fast};
+  trial.network = wide_resnet;
   constexpr int kRanks = 2;
   const auto outcomes = train(trial, kRanks);
 
   const Waves data;
-  Network network(builtin_models().at("resnet18").make({"resnet18", {}}, data.shape()), {at::kDouble, at::kCPU, Kernels::fast, 7});
+  Network network(wide_resnet({}, data.shape()), {at::kDouble, at::kCPU, Kernels::fast, 7});
   const auto optimizer = make_optimizer({"sgd", {}}, network.parameters(), {0.9, 0.01});
   const Sampler sampler(data.size(), trial.batch, kRanks, true, 3);
   for (std::int64_t step = 0; step < trial.steps; ++step) {
@@ -135,9 +137,10 @@ TEST(OptimizerConformance, EveryOneEqualsTheBigBatchInFp64) {
 }
 
 TEST(Recompute, LeavesTrainingAsItIsBitForBit) {
-  for (const auto* model : {"lenet", "resnet18", "transformer[hidden=32,heads=4,layers=1,dropout=0.1]"})
+  for (const auto* model : {"lenet", "resnet", "transformer[hidden=32,heads=4,layers=1,dropout=0.1]"})
     for (const int micro_batches : {1, 2}) {
       Trial trial{model, "data", 4, 2, at::kFloat, Kernels::fast, micro_batches};
+      if (trial.model == "resnet") trial.network = wide_resnet;
       const auto plain = train(trial, 2);
       trial.recompute = true;
       const auto again = train(trial, 2);

@@ -12,7 +12,7 @@
 namespace ddl {
 namespace {
 
-constexpr std::int64_t kSamples = 4;
+constexpr std::int64_t kSamples = 2;
 
 struct Result {
   std::vector<at::Tensor> gradients, statistics;

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "ddl/core/error.h"
+#include "ddl/nn/narrow_networks_testing.h"
 #include "ddl/train/trial_testing.h"
 
 // Stages of several workers each, which take micro-batches in turn, train as one worker does.
@@ -33,7 +34,8 @@ TEST(ReplicatedStages, EqualTheBigBatchInFp64) {
 }
 
 TEST(ReplicatedStages, EqualAccumulationOfTheSameMicroBatchesWithBatchNorm) {
-  Trial trial{"resnet18", "", 4, 2};
+  Trial trial{"resnet", "", 4, 2};
+  trial.network = wide_resnet;
   trial.accumulate = 4;
   const auto reference = train_rank(trial, 0, 1, nullptr);
   for (const auto& [form, ranks] : {std::pair<const char*, int>{"pipeline[replicas=2/1,micro=4]", 3}, {"pipeline[schedule=gpipe,replicas=1/2,micro=4,recompute=always]", 3}}) {

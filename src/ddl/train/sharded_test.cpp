@@ -2,6 +2,7 @@
 #include <set>
 
 #include "ddl/core/error.h"
+#include "ddl/nn/narrow_networks_testing.h"
 #include "ddl/train/trial_testing.h"
 
 // Workers that keep parts of optimizer, gradients and parameters train as one worker does. Memory that a worker gives back is filled with NaN here
@@ -21,7 +22,7 @@ const std::vector<std::string> kForms{"sharded[level=1]",
                                       "sharded[unit=1,prefetch=3]",
                                       "sharded[unit=2,reshard=off]",
                                       "sharded[unit=1,recompute=on]"};
-const std::vector<std::string> kModels{"lenet", "mlp", "transformer[hidden=16,heads=2,layers=1,dropout=0.1]", "gpt[hidden=16,heads=2,layers=2,seq=8,vocab=17,dropout=0.1]"};
+const std::vector<std::string> kModels{"lenet", "mlp[hidden=50]", "transformer[hidden=16,heads=2,layers=1,dropout=0.1]", "gpt[hidden=16,heads=2,layers=2,seq=8,vocab=17,dropout=0.1]"};
 
 // Batches of 6 from 11 samples: the last of each epoch has 5, so that shares are unequal, and with three micro-batches some are empty.
 TEST(Sharded, EqualsTheBigBatchInFp64) {
@@ -42,14 +43,15 @@ TEST(Sharded, EqualsTheBigBatchInFp64) {
 // Batch norm takes the statistics of the same local slices as `data` does. Shortcuts cross units; parameters lie channels last.
 TEST(Sharded, EqualsDataParallelismWithBatchNorm) {
   for (const int accumulate : {1, 2}) {
-    Trial trial{"resnet18", "data", 6, 2};
+    Trial trial{"resnet", "data", 6, 2};
+    trial.network = wide_resnet;
     trial.accumulate = accumulate;
     for (const int ranks : {2, 3}) {
       trial.strategy = "data";
       const auto reference = train(trial, ranks);
       double loss = 0;
       for (const auto& outcome : reference) loss += outcome.loss;
-      for (const auto* form : {"sharded[level=1]", "sharded[level=2,bucket=1MiB]", "sharded", "sharded[unit=1]", "sharded[unit=3,recompute=on]"}) {
+      for (const auto* form : {"sharded[level=1]", "sharded[level=2,bucket=100kB]", "sharded", "sharded[unit=1]", "sharded[unit=3,recompute=on]"}) {
         trial.strategy = form;
         const auto outcomes = train(trial, ranks);
         EXPECT_LT(relative_error(whole(outcomes, form), reference[0].parameters), 1e-12) << form << " " << ranks;
@@ -89,8 +91,9 @@ TEST(Sharded, EveryOptimizerUpdatesParts) {
 // Of two workers each sum has two terms, in either order the same: what updates parts must do to the bit what updates whole parameters does.
 TEST(Sharded, TwoWorkersHaveTheBitsOfDataParallelism) {
   for (const auto* optimizer : {"sgd", "adam", "adamw"})
-    for (const auto* model : {"resnet18", "gpt[hidden=16,heads=2,layers=2,seq=8,vocab=17,dropout=0.1]"}) {
+    for (const auto* model : {"resnet", "gpt[hidden=16,heads=2,layers=2,seq=8,vocab=17,dropout=0.1]"}) {
       Trial trial{model, "data", 6, 3, at::kFloat};
+      if (trial.model == "resnet") trial.network = wide_resnet;
       trial.optimizer = optimizer;
       const auto reference = train(trial, 2);
       for (const auto* form : {"sharded[level=1]", "sharded[level=2,bucket=10kB]", "sharded", "sharded[level=3,reshard=off]"}) {
@@ -134,7 +137,7 @@ struct Made {
 std::vector<Made> make(const std::string& form, int ranks) {
   return on_ranks(ranks, [&](Communicator& communicator) {
     const Waves data;
-    Made made{builtin_models().at("resnet18").make({"resnet18", {}}, data.shape()), {}};
+    Made made{wide_resnet({}, data.shape()), {}};
     StrategyInput input{made.graph, ranks, 12, 4, parse_spec(form)};
     input.optimizer_tensors = 2;
     made.plan = sharded(input);

@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "ddl/nn/narrow_networks_testing.h"
 #include "ddl/nn/network_testing.h"
 #include "ddl/strategy/pipeline/schedules.h"
 #include "ddl/strategy/pipeline_tasks/pipeline_plan.h"
@@ -225,7 +226,8 @@ TEST(SplitBackward, TrainsWithWhatIsRunAgainAndClipped) {
 
 // Batch norm normalises by micro-batch: the reference accumulates the gradients of the same ones. Shortcuts cross stages.
 TEST(SplitBackward, TrainsAsAccumulationWithBatchNorm) {
-  testing::Trial trial{"resnet18", "", 4, 2};
+  testing::Trial trial{"resnet", "", 4, 2};
+  trial.network = testing::wide_resnet;
   trial.accumulate = 2;
   const auto reference = train_rank(trial, 0, 1, nullptr);
   for (const auto& form : kForms)

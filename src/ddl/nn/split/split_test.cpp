@@ -11,6 +11,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/nn/graph_builder.h"
+#include "ddl/nn/narrow_networks_testing.h"
 #include "ddl/nn/split/split_testing.h"
 
 namespace ddl {
@@ -67,13 +68,14 @@ TEST(Split, InPiecesEqualsTheWholeNetwork) {
     expect_equal(kTransformer, kPairs, words, 3, 3, Run::in_pieces);
   }
   for (const auto* words : {"split=channels", "split=height"}) {
-    expect_equal("resnet18", kColours, words, 3, 2, Run::in_pieces);
-    expect_equal("mobilenetv2", kColours, words, 2, 2, Run::in_pieces);
+    expect_equal(testing::narrow_resnet({}, kColours), kColours, words, 3, 2, Run::in_pieces);
+    expect_equal(testing::narrow_mobilenet({}, kColours), kColours, words, 2, 2, Run::in_pieces);
   }
+  expect_equal("resnet18", kColours, "split=height", 2, 2, Run::in_pieces);
   expect_equal(kGpt, kText, "split=megatron/sequence", {2, 3}, 3, Run::in_pieces);
   expect_equal(kTransformer, kPairs, "split=sequence/heads+hidden", {2, 3}, 3, Run::in_pieces);
-  expect_equal("resnet18", kColours, "split=height/channels", {2, 3}, 2, Run::in_pieces);
-  expect_equal("resnet18", kColours, "split=channels/width", {2, 2}, 2, Run::in_pieces);
+  expect_equal(testing::wide_resnet({}, kColours), kColours, "split=height/channels", {2, 3}, 2, Run::in_pieces);
+  expect_equal(testing::wide_resnet({}, kColours), kColours, "split=channels/width", {2, 2}, 2, Run::in_pieces);
 }
 
 // Two axes, and three: of each tensor a dimension along every axis that has one of it; sizes that no axis divides.
@@ -98,7 +100,7 @@ TEST(Split, PartsOfPartsEqualTheWholeNetwork) {
     expect_equal(kGpt, kText, words, {2, 2}, 2);
   expect_equal(kTransformer, kPairs, "split=megatron/megatron", {2, 2}, 2);
   expect_equal(kGpt, kText, "split=megatron/megatron", {2, 3}, 2, Run::in_pieces);
-  expect_equal("resnet18", kColours, "split=height+channels/channels", {2, 2}, 2, Run::in_pieces);
+  expect_equal(testing::wide_resnet({}, kColours), kColours, "split=height+channels/channels", {2, 2}, 2, Run::in_pieces);
 }
 
 // Batch norm, groups and pools whose padding differs from part to part on both sides.

@@ -30,12 +30,17 @@ inline int residual_blocks(GraphBuilder& net, int x) {
   return x;
 }
 
-inline ModelGraph narrow_resnet(const Spec&, const SampleShape& images) {
+inline ModelGraph resnet_of(std::int64_t channels, const SampleShape& images) {
   auto net = for_scenes("resnet", images);
-  int x = net.relu("relu", conv_norm(net, "conv1", GraphBuilder::kInput, 8, {3, 1, 1}));
+  int x = net.relu("relu", conv_norm(net, "conv1", GraphBuilder::kInput, channels, {3, 1, 1}));
   x = residual_blocks(net, net.max_pool2d("maxpool", x, {3, 2, 1}));
   return classify(std::move(net), x, images.classes);
 }
+
+inline ModelGraph narrow_resnet(const Spec&, const SampleShape& images) { return resnet_of(8, images); }
+
+/// With convolutions just so wide that maps and weights lie channels last.
+inline ModelGraph wide_resnet(const Spec&, const SampleShape& images) { return resnet_of(32, images); }
 
 /// Batch norm before each convolution; short cuts that nothing changes.
 inline ModelGraph narrow_resnet_v2(const Spec&, const SampleShape& images) {
