@@ -27,7 +27,7 @@ StepRange range_of(const PredictionInput& input) { return steps_to_simulate(inpu
 
 /// Steps that go on into each other. Of workers that step apart each has its turns at the servers, so that one cannot stand for the others.
 void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
-  const auto costs = step_costs(input.plan, input.graph, input.batch, steps_apart(input.plan) ? workers_as_actors(input.plan) : roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy));
+  const auto costs = step_costs(input.plan, input.graph, input.batch, input.by_worker || steps_apart(input.plan) ? workers_as_actors(input.plan) : roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy));
   const auto run = simulate_steps(input.plan, costs, range_of(input).steps);
   out.seconds = run.step_seconds;
   out.roles.resize(input.plan.roles.size());
@@ -71,8 +71,7 @@ StepPrediction predict_step(const PredictionInput& input) {
   StepPrediction out;
   out.engine = input.engine;
   if (out.engine == Engine::automatic) {
-    const bool by_worker = steps_apart(input.plan) || (input.by_worker && !input.plan.asynchronous());
-    out.engine = tasks_of(input.plan, range_of(input).steps, by_worker) <= kMostTasks ? Engine::simulated : Engine::closed;
+    out.engine = tasks_of(input.plan, range_of(input).steps, input.by_worker || steps_apart(input.plan)) <= kMostTasks ? Engine::simulated : Engine::closed;
   }
   if (out.engine == Engine::closed) {
     const auto priced = price_plan(input.plan, input.strategy, step_costs(input.plan, input.graph, input.batch, roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy)));
