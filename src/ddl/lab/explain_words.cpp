@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -60,7 +61,8 @@ std::string reached(const RunExplanation& run) {
   if (lost.empty()) text += " Nothing worth naming is lost.";
   else text += " " + listed(lost) + ".";
   if (!won.empty()) text += " Against that is won " + listed(won) + ".";
-  text += fmt::format(" {:.2f}x is not explained.", loss.not_explained);
+  const bool nothing = std::abs(loss.not_explained) < 0.005;
+  text += fmt::format(" {:.2f}x is not explained.", nothing ? 0.0 : loss.not_explained);
   return text;
 }
 

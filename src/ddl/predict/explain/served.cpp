@@ -8,6 +8,9 @@
 namespace ddl {
 namespace {
 
+/// Who waits for a turn is woken within this.
+constexpr Nanoseconds kHandsOver = 50'000;
+
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 }  // namespace
@@ -39,6 +42,12 @@ Nanoseconds Served::busy(int server, Nanoseconds begin, Nanoseconds end) const {
   return sum;
 }
 
+bool Served::is_busy_until(int server, Nanoseconds time) const {
+  const auto& all = busy_[at(server)];
+  const auto after = std::lower_bound(all.begin(), all.end(), time, [](const Period& period, Nanoseconds begin) { return period.begin < begin; });
+  return after != all.begin() && std::prev(after)->end >= time - kHandsOver;
+}
+
 std::optional<Nanoseconds> Served::applied(int server, std::int64_t step) const {
   const auto found = applied_.find({server, step});
   return found == applied_.end() ? std::nullopt : std::optional(found->second);
@@ -46,7 +55,7 @@ std::optional<Nanoseconds> Served::applied(int server, std::int64_t step) const 
 
 ServerCosts server_costs(const Plan& plan, const Served& served, int worker, std::int64_t step, const Trace& spans) {
   const auto& role = plan.role_of(worker);
-  ServerCosts out{std::vector<double>(role.tasks.size(), std::numeric_limits<double>::quiet_NaN()), {}};
+  ServerCosts out{std::vector<double>(role.tasks.size(), std::numeric_limits<double>::quiet_NaN()), std::vector<bool>(role.tasks.size()), {}};
   std::vector<Nanoseconds> applied(at(plan.serving.servers));  // this worker's own push, by server
   for (const bool push : {true, false})
     for (const auto& span : spans) {
@@ -59,7 +68,12 @@ ServerCosts server_costs(const Plan& plan, const Served& served, int worker, std
       if (turn && push) {
         applied[at(server)] = turn->end;
         out.applications.emplace_back(server, seconds(turn->end - turn->begin));
-        took = turn->begin - span.begin - served.busy(server, span.begin, turn->begin) + std::max<Nanoseconds>(0, span.end - turn->end);
+        took = turn->begin - span.begin + std::max<Nanoseconds>(0, span.end - turn->end);
+        // A server that is free begins with what has come; else it may have come at any time since it began with another's.
+        if (const bool waited = served.is_busy_until(server, turn->begin); waited) {
+          out.waited[at(span.task)] = true;
+          took -= served.busy(server, span.begin, turn->begin);
+        }
       } else if (turn) {
         // Before it there may be the worker's own gradient, and steps of others that it may not be further ahead of.
         auto begin = std::max(span.begin, applied[at(server)]);

@@ -20,6 +20,8 @@ class Served {
   std::optional<Period> of(int server, std::int64_t step, std::uint32_t meeting) const;
   /// How much of [begin, end) a server was at work.
   Nanoseconds busy(int server, Nanoseconds begin, Nanoseconds end) const;
+  /// Whether it was at work until then, or as good as that: what begins then has waited for its turn.
+  bool is_busy_until(int server, Nanoseconds time) const;
   /// When the last of what all pushed in that step was applied; absent where the trace has none of it.
   std::optional<Nanoseconds> applied(int server, std::int64_t step) const;
 
@@ -31,7 +33,8 @@ class Served {
 
 /// What a worker's messages with servers took by themselves in a step, its turn apart that they waited for. Seconds.
 struct ServerCosts {
-  std::vector<double> tasks;                        ///< by task; NaN of what is no such message, or was not done
+  std::vector<double> tasks;                        ///< by task; NaN of what is no such message, or was not done, or of which the trace does not say
+  std::vector<bool> waited;                         ///< by task: it had to wait for its turn, and how long before that it was there is not known: it took this or more
   std::vector<std::pair<int, double>> applications;  ///< server, and what it took to apply what was pushed
 };
 /// `spans`: of that worker in that step.

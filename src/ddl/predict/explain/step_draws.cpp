@@ -90,6 +90,7 @@ class Reader {
       const auto costs = server_costs(plan_, *served_, worker, step_.number, own_[at(worker)]);
       for (std::size_t t = 0; t < costs.tasks.size(); ++t)
         if (!std::isnan(costs.tasks[t])) out.tasks[at(worker)][t] = costs.tasks[t];
+      out.waited.push_back(costs.waited);
       for (const auto& [server, took] : costs.applications) applications[server].push_back(took);
     }
     for (const auto& [server, took] : applications) {
@@ -178,6 +179,17 @@ double median_done(std::vector<double> values, double otherwise) {
   return values.empty() ? otherwise : median(values);
 }
 
+/// What waited for a turn says little of what it takes by itself, where steps in which it did not say more.
+void drop_those_that_waited(std::vector<StepDraw>& steps) {
+  constexpr std::size_t kEnough = 3;
+  for (std::size_t w = 0; w < steps.front().waited.size(); ++w)
+    for (std::size_t t = 0; t < steps.front().waited[w].size(); ++t) {
+      const auto known = std::count_if(steps.begin(), steps.end(), [&](const StepDraw& step) { return !step.waited[w][t] && !std::isnan(step.tasks[w][t]); });
+      for (auto& step : steps)
+        if (step.waited[w][t] && known >= static_cast<std::ptrdiff_t>(std::min(kEnough, steps.size()))) step.tasks[w][t] = kNotDone;
+    }
+}
+
 StepDraw medians_of(const std::vector<StepDraw>& steps) {
   StepDraw out = steps.front();
   const auto each = [&](const auto& number) {
@@ -261,6 +273,7 @@ StepDraws step_draws(const Plan& plan, const std::vector<TracedStep>& steps, boo
       }
     }
   }
+  drop_those_that_waited(out.steps);
   out.medians = medians_of(out.steps);
   for (std::size_t r = 0; r < plan.roles.size(); ++r) {
     auto& own = out.ready.emplace_back();

@@ -24,6 +24,7 @@ struct StepDraw {
   /// waited for its turn (served.h).
   std::vector<std::vector<double>> tasks;
   std::vector<std::vector<double>> handing;  ///< by worker and task: handing messages over once it was done, which computation stands still for
+  std::vector<std::vector<bool>> waited = {};  ///< by worker and task: of a message that waited for its turn at a server, and took this or more by itself (served.h); empty: of none
   std::vector<double> rest;                  ///< by worker: neither a task nor a wait for one: bookkeeping, and what no span accounts for
 };
 
