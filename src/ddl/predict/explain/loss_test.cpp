@@ -185,6 +185,21 @@ TEST(Loss, OneWorkerLosesNothing) {
   EXPECT_NEAR(loss.loss(), 0, 1e-6);
 }
 
+// Handing a message over keeps the stream, and nobody else: it is on its way by then.
+TEST(Loss, HandingOverKeepsWhoHandsOver) {
+  const auto plan = plan_of("pipeline[schedule=1f1b,micro=2]", 2);
+  const auto costs = [&](int worker) {
+    auto out = costs_of(plan, [](int, const Task& task) { return passes(task); });
+    for (std::size_t t = 0; t < out.tasks[static_cast<std::size_t>(worker)].size(); ++t)
+      if (plan.role_of(worker).tasks[t].kind == TaskKind::forward) out.tasks[static_cast<std::size_t>(worker)][t].handing = 0.5e-3;
+    return simulate_steps(plan, out, 3).step_seconds;
+  };
+  // Of (m + p - 1)(f + b) = 9 ms stage 0 waits for 2 before its first backward, and for 1 before its second: what it hands over meanwhile costs nothing.
+  EXPECT_NEAR(costs(0), 9e-3, 1e-9);
+  // The last stage never waits but for the first forward.
+  EXPECT_NEAR(costs(1), 10e-3, 1e-9);
+}
+
 TEST(Loss, WantsSteps) { EXPECT_THROW(step_draws(plan_of("data", 2), {}, true), Error); }
 
 LossReport report_of_many(const Plan& plan, const StepCosts& costs) {

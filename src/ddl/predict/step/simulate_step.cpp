@@ -225,6 +225,8 @@ class Simulation {
   };
   /// What goes to or comes from a server that answers each worker by itself.
   enum class AtServer : std::uint8_t { no, moves, has_its_turn };
+  /// What comes after a task, where it hands messages over before its stream goes on.
+  enum class Next : std::uint8_t { all, messages, others };
   /// Something under way: a task, the part of a backward until its next event, or a meeting.
   struct UnderWay {
     Place place{};
@@ -233,6 +235,7 @@ class Simulation {
     double begin = 0;
     AtServer at_server = AtServer::no;
     ServerTurns::Turn turn = {};
+    bool hands_over = false;
   };
   struct Server {
     ServerTurns turns;
@@ -347,7 +350,20 @@ class Simulation {
     }
     if (place.task == own.harness() || (place.task < own.tasks && role(place.actor).tasks[at(place.task)].stream == Stream::compute)) states_[at(place.actor)].free_since = now_;
     began_.erase(began);
-    over(place);
+    const auto& costs = costs_of(place.step);
+    const double handing = place.task < own.tasks && place.step >= before_ ? costs.tasks[at(place.actor)][at(place.task)].handing : 0;
+    if (handing <= 0) return over(place);
+    done_[node(place)] = now_;
+    open_next(place, Next::messages);
+    UnderWay what{place, kNone, 0, now_};
+    what.hands_over = true;
+    enter(shares_.start(handing, {}, now_), what);
+  }
+
+  void handed_over(const Place& place, double began) {
+    tell(place, Stream::compute, Cause::communication, began, now_, kNone, 0);
+    states_[at(place.actor)].free_since = now_;
+    go_on(place, Next::others);
   }
 
   void arrive(const Place& place, int number) {
@@ -430,6 +446,7 @@ class Simulation {
     const auto what = under_way_[number];
     shares_.finish(number, now_);
     if (what.meeting != kNone) return met(what.meeting, what.place.step);
+    if (what.hands_over) return handed_over(what.place, what.begin);
     if (what.at_server == AtServer::no) return piece_over(what.place, what.piece);
     const int server = role(what.place.actor).tasks[at(what.place.task)].peer;
     if (what.at_server == AtServer::moves) return ask(server, what.turn);
@@ -443,8 +460,21 @@ class Simulation {
 
   void over(const Place& place) {
     done_[node(place)] = now_;
+    go_on(place, Next::all);
+  }
+
+  void open_next(const Place& place, Next which) {
     const auto& own = graph(at(place.actor));
-    for (const int task : own.next[at(place.task)]) opened({place.actor, place.step, task});
+    const auto& tasks = role(place.actor).tasks;
+    for (const int task : own.next[at(place.task)]) {
+      const bool message = task < own.tasks && communicates(tasks[at(task)]);
+      if (which == Next::all || message == (which == Next::messages)) opened({place.actor, place.step, task});
+    }
+  }
+
+  void go_on(const Place& place, Next which) {
+    const auto& own = graph(at(place.actor));
+    open_next(place, which);
     if (place.step + 1 < steps_)
       for (const auto& [first, last] : own.queue_ends)
         if (last == place.task) opened({place.actor, place.step + 1, first});
