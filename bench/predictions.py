@@ -2,8 +2,9 @@
 
   calibrate   probe comm (two ranks and eight), once, and probe compute (networks by layers at three batches each, contention and jitter of two at once), before each round and after the last,
               into a profile of its own: a machine that others share drifts, and the profile keeps what each time said
-  run         every experiment in turn, A B … then … B A, a second or two each. A run during which a hypervisor gave more than a hundredth of the machine's time to others is run again, up to --tries times;
-              of those the least disturbed counts. That looks at the machine alone, not at what was predicted
+  run         every experiment in turn, A B … then … B A, a second or two each
+              What is measured while a hypervisor gave more than a hundredth of the machine's time to others, or while fixed work before or after took more than 6 % longer than at best (pulse.py), is measured again,
+              up to --tries times, layers and runs alike; of those the least disturbed counts. That looks at the machine alone, not at what was predicted
   predict     from that profile; no run of the experiments has a part in it
   report      error of the median over rounds; MAPE, bias, largest, Kendall tau, how many lie inside the interval; the same by group; and which part of the step is off where it is
 
@@ -21,6 +22,7 @@ import tempfile
 import time
 
 from common import BINARY, ROOT, machine, save
+from pulse import CALM, Pulse
 
 GPT = "gpt[hidden=128,layers=4,heads=4,dropout=0]"
 TRANSFORMER = "transformer[hidden=128,layers=2,heads=4,dropout=0]"
@@ -28,7 +30,7 @@ MLP = "mlp[hidden=1024,layers=4]"
 DATASETS = {"mlp": "fashion-mnist", "lenet": "fashion-mnist", "smallcnn": "cifar10", "resnet18": "cifar10", "mobilenetv2": "cifar10", "gpt": "language", "transformer": "translation"}
 # Networks, and batches at which their layers are measured. Experiments run at others, or in parts of these.
 CALIBRATED = [([MLP, "lenet"], "4,16,64"), (["smallcnn"], "4,16,64"), (["mobilenetv2", "resnet18"], "1,4,16"), ([GPT], "1,4,16"), ([TRANSFORMER], "1,4,16")]
-CALM = 0.01  # of the time that a hypervisor gave to others
+STOLEN = 0.01  # of the time that a hypervisor gave to others: as bad as a pulse that is not calm
 FABRIC = "hosts=2,bandwidth=1Gbps"
 SLOW_FABRIC = "hosts=2,bandwidth=1Gbps,latency=200us"
 
@@ -108,13 +110,17 @@ def calibrate_wires(profile):
         print(f"  wires of {ranks} ranks measured in {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
 
 
-def calibrate(profile, budget):
-    begun = time.monotonic()
+def calibrate(profile, budget, pulse, tries):
+    begun, worst = time.monotonic(), 0
     for models, batches in CALIBRATED:
-        done = ddlbench(profile, "probe", "compute", "--model", ",".join(models), "--dataset", DATASETS[models[0].split("[")[0]], "--batch", batches, "--budget", budget, "--json")
-        if done.returncode != 0:
-            sys.exit(f"probe compute ended with {done.returncode}: {done.stderr}")
-    print(f"  layers measured in {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+
+        def probe():
+            done = ddlbench(profile, "probe", "compute", "--model", ",".join(models), "--dataset", DATASETS[models[0].split("[")[0]], "--batch", batches, "--budget", budget, "--json")
+            if done.returncode != 0:
+                sys.exit(f"probe compute ended with {done.returncode}: {done.stderr}")
+
+        worst = max(worst, pulse.undisturbed(probe, tries, files=[profile])[1])
+    print(f"  layers measured in {time.monotonic() - begun:.0f} s, slowed by at most {worst:.1%}", file=sys.stderr, flush=True)
 
 
 def run(one, profile, steps):
@@ -126,22 +132,14 @@ def run(one, profile, steps):
     if record["state"] != "ok":
         return {"failed": record["reason"]}
     ledgers = [rank["ledger_ms"] for rank in record["ranks"]]
-    return {"measured_ms": record["prediction"].get("measured_ms"), "step_ms": {key: record["step_ms"][key] for key in ("median", "low", "high")},
+    return {"measured_ms": record["prediction"].get("measured_ms"), "before": {key: record["prediction"].get(key) for key in ("step_ms", "low", "high")}, "step_ms": {key: record["step_ms"][key] for key in ("median", "low", "high")},
             "ledger_ms": {cause: statistics.mean(ledger[cause] for ledger in ledgers) for cause in ledgers[0]}, "wall_ms": statistics.mean(rank["wall_ms"] for rank in record["ranks"]),
             "load": os.getloadavg()[0], "stolen": max((rank["cores"] or {}).get("stolen_share", 0) for rank in record["ranks"])}
 
 
-def least_disturbed(one, profile, steps, tries):
-    best = None
-    for _ in range(tries):
-        found = run(one, profile, steps)
-        if "failed" in found:
-            return found
-        if best is None or found["stolen"] < best["stolen"]:
-            best = found
-        if best["stolen"] <= CALM:
-            break
-    return best
+def least_disturbed(one, profile, steps, pulse, tries):
+    found, slowed = pulse.undisturbed(lambda: run(one, profile, steps), tries, lambda result: result.get("stolen", 0) * CALM / STOLEN)
+    return {**found, "slowed": slowed}
 
 
 def predict(one, profile):
@@ -165,6 +163,15 @@ def given(one, prediction, runs):
     return computed + told["bubble"] * factor + sum(ms for part, ms in told.items() if part not in (*parts, "bubble"))
 
 
+def before(runs):
+    """What each run predicted of itself before its first step, from what was measured until then, and with the cut between layers that it has: error, %, median of the runs, and how many of them lay inside."""
+    told = [each for each in runs if each["before"]["step_ms"]]
+    if not told:
+        return None, None
+    return (statistics.median(100 * (each["before"]["step_ms"] / each["measured_ms"] - 1) for each in told),
+            statistics.mean(each["before"]["low"] <= each["measured_ms"] <= each["before"]["high"] for each in told))
+
+
 def kendall(pairs):
     """Tau-b."""
     agree = ties_a = ties_b = total = 0
@@ -177,8 +184,10 @@ def kendall(pairs):
 
 def summary(rows):
     errors = [row["error_pct"] for row in rows]
+    told = [row for row in rows if row["before_pct"] is not None]
     return {"rows": len(rows), "given": statistics.mean(abs(row["given_pct"]) for row in rows), "median": statistics.median(map(abs, errors)), "mape": statistics.mean(map(abs, errors)), "max": max(map(abs, errors)), "bias": statistics.mean(errors),
-            "tau": kendall([(row["predicted_ms"], row["measured_ms"]) for row in rows]), "inside": sum(row["low"] <= row["measured_ms"] <= row["high"] for row in rows) / len(rows)}
+            "tau": kendall([(row["predicted_ms"], row["measured_ms"]) for row in rows]), "inside": sum(row["low"] <= row["measured_ms"] <= row["high"] for row in rows) / len(rows),
+            "before": statistics.mean(abs(row["before_pct"]) for row in told) if told else float("nan"), "before_inside": statistics.mean(row["before_inside"] for row in told) if told else float("nan")}
 
 
 def groups_of(rows):
@@ -195,13 +204,13 @@ def off(row):
 
 
 def show(rows, failed, loads):
-    print(f"\n{len(rows)} experiments; load average {min(loads):.1f} to {max(loads):.1f}\n\n| group | rows | MAPE | largest | bias | tau | inside | median | given its computing |\n|---|---|---|---|---|---|---|---|---|")
+    print(f"\n{len(rows)} experiments; load average {min(loads):.1f} to {max(loads):.1f}\n\n| group | rows | MAPE | largest | bias | tau | inside | median | predicted before each run | inside | given its computing |\n|---|---|---|---|---|---|---|---|---|---|---|")
     for name, group in [("all", rows), *groups_of(rows)]:
         told = summary(group)
-        print(f"| {name} | {told['rows']} | {told['mape']:.1f} % | {told['max']:.1f} % | {told['bias']:+.1f} % | {told['tau']:.3f} | {told['inside']:.0%} | {told['median']:.1f} % | {told['given']:.1f} % |")
-    print("\n| experiment | measured, ms | predicted | error | given its computing | stolen | parts off, ms |\n|---|---|---|---|---|---|---|")
+        print(f"| {name} | {told['rows']} | {told['mape']:.1f} % | {told['max']:.1f} % | {told['bias']:+.1f} % | {told['tau']:.3f} | {told['inside']:.0%} | {told['median']:.1f} % | {told['before']:.1f} % | {told['before_inside']:.0%} | {told['given']:.1f} % |")
+    print("\n| experiment | measured, ms | predicted | error | before | given its computing | stolen | slowed | parts off, ms |\n|---|---|---|---|---|---|---|---|---|")
     for row in sorted(rows, key=lambda row: -abs(row["error_pct"])):
-        print(f"| {row['name']} | {row['measured_ms']:.4g} | {row['predicted_ms']:.4g} ({row['low']:.4g} to {row['high']:.4g}) | {row['error_pct']:+.1f} % | {row['given_pct']:+.1f} % | {row['stolen']:.1%} | {off(row)} |")
+        print(f"| {row['name']} | {row['measured_ms']:.4g} | {row['predicted_ms']:.4g} ({row['low']:.4g} to {row['high']:.4g}) | {row['error_pct']:+.1f} % | {row['before_pct'] or float('nan'):+.1f} % | {row['given_pct']:+.1f} % | {row['stolen']:.1%} | {row['slowed']:.1%} | {off(row)} |")
     for name, why in failed.items():
         print(f"\n{name}: {why}")
 
@@ -214,7 +223,7 @@ def main():
     parser.add_argument("--only", default="", help="words, with commas between: experiments that have one of them in their name")
     parser.add_argument("--profile", type=pathlib.Path, default=ROOT / "build/bench/predictions_machine.json")
     parser.add_argument("--keep-profile", action="store_true", help="do not measure the machine again")
-    parser.add_argument("--tries", type=int, default=3)
+    parser.add_argument("--tries", type=int, default=4)
     parser.add_argument("--keep-wires", action="store_true", help="probe comm's part of the profile is there already")
     parser.add_argument("--again", action="store_true", help="no runs: predict what the last run of this script measured")
     chosen = parser.parse_args()
@@ -224,10 +233,11 @@ def main():
     if not cases:
         parser.error(f"--only: got {chosen.only}: no experiment has that in its name")
     measure = not chosen.again and not (chosen.keep_profile and profile.exists())
+    pulse = None if chosen.again else Pulse()
     if measure:
         if not (chosen.keep_wires and profile.exists()):
             calibrate_wires(profile)
-        calibrate(profile, chosen.budget)
+        calibrate(profile, chosen.budget, pulse, chosen.tries)
     runs, failed = {name: [] for name in cases}, {}
     if chosen.again:
         earlier = json.loads((ROOT / "build/bench/predictions.json").read_text())
@@ -241,16 +251,16 @@ def main():
         for name in list(cases) if number % 2 == 0 else reversed(list(cases)):
             if name in failed:
                 continue
-            found = least_disturbed(cases[name], profile, steps[name], chosen.tries)
+            found = least_disturbed(cases[name], profile, steps[name], pulse, chosen.tries)
             if "failed" in found or not found["measured_ms"]:
                 failed[name] = found.get("failed") or "nothing was measured"
                 print(f"  {name}: {failed[name]}", file=sys.stderr, flush=True)
                 continue
             runs[name].append(found)
-            print(f"  round {number + 1}/{chosen.rounds} {name}: {found['measured_ms']:.4g} ms, load {found['load']:.1f}, stolen {found['stolen']:.1%}", file=sys.stderr, flush=True)
+            print(f"  round {number + 1}/{chosen.rounds} {name}: {found['measured_ms']:.4g} ms, load {found['load']:.1f}, stolen {found['stolen']:.1%}, slowed by {found['slowed']:.1%}", file=sys.stderr, flush=True)
         print(f"  a round took {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
         if measure:
-            calibrate(profile, chosen.budget)
+            calibrate(profile, chosen.budget, pulse, chosen.tries)
     rows = []
     for name, one in cases.items():
         if not runs[name] or name in failed:
@@ -259,9 +269,9 @@ def main():
         if "step_ms" not in prediction:
             failed[name] = prediction.get("reason", "no prediction")
             continue
-        step = prediction["step_ms"]
+        step, (before_pct, before_inside) = prediction["step_ms"], before(runs[name])
         rows.append({**one, "name": name, "steps": steps[name], "measured_ms": measured, "predicted_ms": step["value"], "low": step["low"], "high": step["high"],
-                     "error_pct": 100 * (step["value"] / measured - 1), "stolen": min(each.get("stolen", 0) for each in runs[name]), "given_pct": 100 * (given(one, prediction, runs[name]) / measured - 1), "predicted_ledger_ms": prediction["ledger_ms"],
+                     "error_pct": 100 * (step["value"] / measured - 1), "before_pct": before_pct, "before_inside": before_inside, "stolen": min(each.get("stolen", 0) for each in runs[name]), "slowed": min(each.get("slowed", 0) for each in runs[name]), "given_pct": 100 * (given(one, prediction, runs[name]) / measured - 1), "predicted_ledger_ms": prediction["ledger_ms"],
                      "ledger_ms": {cause: statistics.median(each["ledger_ms"][cause] for each in runs[name]) for cause in runs[name][0]["ledger_ms"]}, "runs": runs[name]})
     if not rows:
         sys.exit("nothing was predicted and measured: " + "; ".join(f"{name}: {why}" for name, why in failed.items()))

@@ -182,6 +182,34 @@ class Storage(Case):
         self.assertIn("--data", self.run_it("probe", "storage", code=2).stderr)
 
 
+class Published(Case):
+    def test_peaks_of_memory_that_others_published(self):
+        document = self.document("validate", "sailor-memory")
+        memory = document["summary"]["memory"]
+        self.assertEqual((memory["rows"], memory["oom_rows"], memory["oom_right"]), (26, 26, 26))
+        self.assertLess(memory["mape"], 4)
+        self.assertEqual(document["skipped"], [])
+        megatron = self.document("validate", "megatron-memory")
+        memory = megatron["summary"]["memory"]
+        self.assertLess(memory["mape"], 5)
+        self.assertEqual((memory["rows"], memory["oom_rows"], memory["oom_right"]), (8, 9, 9))
+        told = self.run_it("validate", "megatron-memory").stdout
+        self.assertIn("memory: 8 rows", told)
+        self.assertNotIn("FLOPs / constant", told, "rows of memory alone have no time")
+
+    def test_a_row_whose_stages_do_not_add_up_is_told(self):
+        table = self.folder / "rows.csv"
+        table.write_text("model,hidden,layers,heads,seq,device,devices,stack,dp,tp,pp,stages,micro_batch,global_batch,measured_memory_bytes,memory_counts\n"
+                         "gpt,2560,32,20,2048,gh200,16,sailor-gpt-neo,4,4,1,26,4,128,1e9,device\n"
+                         "gpt,2560,32,20,2048,gh200,16,sailor-gpt-neo,4,4,1,34,4,128,1e9,all\n"
+                         "gpt,2560,32,20,2048,gh200,16,sailor-gpt-neo,4,4,1,34,4,128,1e9,device\n")
+        done = self.run_it("validate", table, code=4)
+        self.assertIn(":2: skipped: [predict] gpt: stages; got 26 layers in all, expected 32, or 34", done.stderr)
+        self.assertIn(":3: skipped:", done.stderr)
+        self.assertIn("memory_counts; got 'all', expected device or tensors", done.stderr)
+        self.assertIn("memory: 1 rows", done.stdout)
+
+
 class Studies(Case):
     def test_a_study_is_predicted_on_a_machine_that_is_not_here(self):
         document = self.document("sweep", "first", "--predict-only", "--machine", "v100-16gb")

@@ -32,6 +32,22 @@ class Case(probe_case.Case):
         return json.loads(done.stdout) if code == 0 else done.stderr
 
 
+class MemoryAlone(Case):
+    command = [BINARY, "probe", "memory"]
+
+    def test_is_measured_and_kept_beside_the_rest(self):
+        document = self.document(*TINY)
+        self.assertEqual((document["kind"], document["state"], document["compute"]), ("memory", "ok", []))
+        self.assertEqual({(entry["what"], entry["threads"]) for entry in document["memory"]}, {("copy", 1), ("triad", 1), ("triad", len(os.sched_getaffinity(0)))})
+        for entry in document["memory"]:
+            self.assertGreater(entry["bytes_per_s"], 1e8)
+        profile = self.profile()
+        self.assertEqual(profile["memory"], document["memory"])
+        if len(os.sched_getaffinity(0)) > 1:
+            self.assertEqual({(entry["what"], entry["load"]) for entry in profile["contention"]}, {("workers", "compute"), ("workers", "memory")})
+        self.assertIn("--model: is of networks", self.run_it("--model", "lenet", code=2).stderr)
+
+
 class Measuring(Case):
     def test_everything_is_measured_and_a_step_is_the_sum_of_its_layers(self):
         document = self.document("--model", "lenet,gpt[hidden=32,layers=1,heads=2]", "--batch", "2,8", *TINY)

@@ -194,6 +194,21 @@ void print_choices(const Json& document, const Output& output) {
   }
 }
 
+void say_contention(const Json& document, const Output& output) {
+  for (const auto& entry : document["contention"])
+    output.say(fmt::format("{} of {} workers{}: {:.2f} times as long{}", entry.value("load", entry.value("network", std::string())), entry["workers"].get<int>(),
+                           entry.contains("transport") ? fmt::format(" beside an all-reduce over {}", entry["transport"].get<std::string>()) : "", entry["slowdown"].get<double>(),
+                           entry.contains("collective_slowdown") ? fmt::format(", the all-reduce {:.2f}", entry["collective_slowdown"].get<double>()) : ""));
+}
+
+void print_memory(const Json& document, const Output& output) {
+  std::vector<std::vector<std::string>> rows{{"what", "threads", "bytes", "GB/s"}};
+  for (const auto& entry : document["memory"])
+    rows.push_back({entry["what"], fmt::format("{}", entry["threads"].get<int>()), to_string(Bytes{entry["bytes"].get<std::int64_t>()}), fmt::format("{:.2f}", entry["bytes_per_s"].get<double>() * 1e-9)});
+  output.data(columns(rows));
+  say_contention(document, output);
+}
+
 void print_compute(const Json& document, const Output& output) {
   const auto number = [](const Json& value) { return fmt::format("{:.3f}", value.get<double>()); };
   std::vector<std::vector<std::string>> rows{{"network", "data set", "batch", "precision", "step ms", "forward", "backward", "update", "layers forward", "layers backward", "correction"}};
@@ -206,10 +221,7 @@ void print_compute(const Json& document, const Output& output) {
   double waited = 0;
   for (const auto& entry : document["compute"]) waited = std::max(waited, entry["waited"].get<double>());
   if (waited > 0.02) output.say(fmt::format("others had the processor up to {:.0f} % of the time: measure again when nothing else runs", 100 * waited));
-  for (const auto& entry : document["contention"])
-    output.say(fmt::format("{} of {} workers{}: {:.2f} times as long{}", entry.value("load", entry.value("network", std::string())), entry["workers"].get<int>(),
-                           entry.contains("transport") ? fmt::format(" beside an all-reduce over {}", entry["transport"].get<std::string>()) : "", entry["slowdown"].get<double>(),
-                           entry.contains("collective_slowdown") ? fmt::format(", the all-reduce {:.2f}", entry["collective_slowdown"].get<double>()) : ""));
+  say_contention(document, output);
 }
 
 /// Adds to what is known of this machine; a profile of another machine, or one that cannot be read, is not written over.
@@ -222,7 +234,7 @@ void keep(const std::string& path, const Json& document) {
                                                       new_machine(document["environment"])["cpu"].dump()));
   }
   if (document["kind"] == "storage" || document["kind"] == "loader") add_data_to_machine(machine, document);
-  else document["kind"] == "compute" ? add_compute_to_machine(machine, document) : add_to_machine(machine, document);
+  else document["kind"] == "compute" || document["kind"] == "memory" ? add_compute_to_machine(machine, document) : add_to_machine(machine, document);
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   write_file(path, machine.dump(1) + "\n");
@@ -238,14 +250,16 @@ Settings told_of_trace(const Options& options, const CLI::App& app) {
 }
 
 Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
-  if (options.what != "comm" && options.what != "compute" && options.what != "storage" && options.what != "loader" && options.what != "import")
-    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm, compute, storage, loader or import", options.what));
+  if (options.what != "comm" && options.what != "compute" && options.what != "memory" && options.what != "storage" && options.what != "loader" && options.what != "import")
+    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm, compute, memory, storage, loader or import", options.what));
   if (options.what == "import") return import_traces(options.files, told_of_trace(options, app), options.machine, options.output);
   if (!options.files.empty()) throw Error(Code::invalid_argument, fmt::format("probe {}: it reads no file; got '{}', expected probe import", options.what, options.files.front()));
-  const bool computes = options.what == "compute", of_data = options.what == "storage" || options.what == "loader";
+  const bool of_memory = options.what == "memory", computes = options.what == "compute" || of_memory, of_data = options.what == "storage" || options.what == "loader";
   const auto& output = options.output;
-  if (computes && launched != nullptr) throw Error(Code::unsupported, "probe: unsupported: compute is measured by processes of its own; got ranks of a launcher, expected ddlbench started plainly");
-  if (computes && !options.report.empty()) throw Error(Code::unsupported, "--report: unsupported: a page is of comm; got compute");
+  if (computes && launched != nullptr) throw Error(Code::unsupported, fmt::format("probe: unsupported: {} is measured by processes of its own; got ranks of a launcher, expected ddlbench started plainly", options.what));
+  if (computes && !options.report.empty()) throw Error(Code::unsupported, fmt::format("--report: unsupported: a page is of comm; got {}", options.what));
+  for (const auto* flag : {"--model", "--dataset", "--batch", "--precision", "--optimizer", "--compression", "--kernels"})
+    if (of_memory && app.count(flag) > 0) throw Error(Code::invalid_argument, fmt::format("{}: is of networks; got memory, expected probe compute", flag));
   if (of_data && launched != nullptr) throw Error(Code::unsupported, fmt::format("probe: unsupported: {} is measured by one process; got ranks of a launcher, expected ddlbench started plainly", options.what));
   if (of_data && !options.report.empty()) throw Error(Code::unsupported, fmt::format("--report: unsupported: a page is of comm; got {}", options.what));
   const auto to_compute = computes ? asked_to_compute(options) : ComputeProbe{};
@@ -260,6 +274,7 @@ Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
     progress.begin("", 1, 1);
     document = options.what == "storage"  ? probe_storage(to_read)
                : options.what == "loader" ? probe_loader(to_load)
+               : of_memory                ? probe_memory(to_compute, progress.events())
                : computes                 ? probe_compute(to_compute, progress.events())
                                           : probe_communication(probe, progress.events(), launched);
   }
@@ -276,6 +291,8 @@ Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
     output.document(document);
   else if (of_data)
     print_data(document, output);
+  else if (of_memory)
+    print_memory(document, output);
   else if (computes)
     print_compute(document, output);
   else
@@ -293,15 +310,16 @@ Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
 
 Command add_probe(CLI::App& root, AgentHub* launched) {
   auto options = std::make_shared<Options>();
-  auto* app = add_command(root, "probe", "Measure this machine: what collectives cost, networks, layer by layer, storage and loaders.", options->output,
+  auto* app = add_command(root, "probe", "Measure this machine: what collectives cost, networks, layer by layer, memory, storage and loaders.", options->output,
                           {"ddlbench probe comm --collective all-reduce", "ddlbench probe comm --transport tcp --collective all-reduce --sizes 64KiB,4MiB --machine none --json",
                            "ddlbench probe comm --transport mpi[implementation=openmpi] --algorithm native,ring --machine none",
                            "ddlbench probe comm --ranks 2,4 --collective broadcast,reduce --report comm.html",
                            "ddlbench probe compute --model lenet --batch 8,32 --budget 200ms",
+                           "ddlbench probe memory --budget 200ms",
                            "ddlbench probe storage --data . --file 64MiB --budget 200ms",
                            "ddlbench probe loader --dataset fashion-mnist --synthetic --batch 64 --budget 200ms",
                            "ddlbench probe compute --model mlp,lenet --batch 16 --precision fp32,bf16 --optimizer adam --budget 100ms --machine none --json"});
-  app->add_option("what", options->what, "What to measure: comm, compute, storage or loader; import: to read compute from execution traces.")->type_name("comm|compute|storage|loader|import")->capture_default_str();
+  app->add_option("what", options->what, "What to measure: comm, compute, memory, storage or loader; import: to read compute from execution traces.")->type_name("comm|compute|memory|storage|loader|import")->capture_default_str();
   app->add_option("files", options->files, "import: execution traces in MLCommons' Chakra format, one a rank.")->type_name("FILE");
   app->add_option("--transport", options->transports, "Transports, by commas, mpi too; all that need no library unless given.")->type_name("LIST");
   app->add_option("--collective", options->collectives, "Collectives, by commas; all unless given.")->type_name("LIST");
@@ -309,7 +327,7 @@ Command add_probe(CLI::App& root, AgentHub* launched) {
   app->add_option("--ranks", options->ranks, "Numbers of ranks, by commas.")->type_name("LIST")->capture_default_str();
   app->add_option("--sizes", options->sizes, "Bytes of each rank's buffer, by commas.")->type_name("LIST")->capture_default_str();
   app->add_option("--memory", options->memory, "Buffers: own (the transport's) or outside (the heap's).")->type_name("own|outside")->capture_default_str();
-  app->add_option("--budget", options->budget, "Time for each measurement: 100ms of comm, 1s of compute and loader, 2s of storage unless given.")->type_name("TIME");
+  app->add_option("--budget", options->budget, "Time for each measurement: 100ms of comm, 1s of compute, memory and loader, 2s of storage unless given.")->type_name("TIME");
   app->add_option("--timeout", options->timeout, "Time after which a collective is given up.")->type_name("TIME")->capture_default_str();
   app->add_option("--machine", options->machine, "Machine profile to add to; none: write none. By default this machine's own.")->type_name("FILE");
   app->add_option("--fabric", options->fabric, "Test network of several hosts on this machine, for tcp and Open MPI; takes root. As in hosts=4,bandwidth=1Gbps,latency=100us.")->type_name("FABRIC");
@@ -321,7 +339,7 @@ Command add_probe(CLI::App& root, AgentHub* launched) {
   app->add_option("--optimizer", options->optimizers, "compute: optimizers, by commas; networks are trained with the first.")->type_name("LIST")->capture_default_str();
   app->add_option("--compression", options->compressions, "compute: compressions of gradients, by commas, as in top-k[ratio=0.1]. All, as they are usually, unless given.")->type_name("LIST");
   app->add_option("--kernels", options->kernels, "compute: fast, or torch.")->type_name("fast|torch")->capture_default_str();
-  app->add_option("--threads", options->threads, "compute: threads of a worker.")->type_name("N")->capture_default_str();
+  app->add_option("--threads", options->threads, "compute, memory: threads of a worker.")->type_name("N")->capture_default_str();
   app->add_option("--data", options->data, "storage: folders, by commas, in each of which a file is written, read and removed. loader: the folder of the data set.")->type_name("FOLDER");
   app->add_option("--file", options->file, "storage: bytes of that file.")->type_name("SIZE")->capture_default_str();
   app->add_flag("--synthetic", options->synthetic, "loader: samples that are made up.");

@@ -53,11 +53,13 @@ Exit act(const Options& options) {
     options.output.document(to_json(found));
   } else {
     if (options.worst > 0 && !found.rows.empty()) options.output.data(worst_rows(found, options.worst) + "\n");
-    std::vector<std::vector<std::string>> lines{{"", "rows", "MAPE", "max", "bias", "tau", "regret", "in interval"}, line("predicted", found.summary)};
-    if (found.without_shapes) lines.push_back(line("by formulae alone", *found.without_shapes));
-    lines.push_back(line("FLOPs / constant", found.baseline));
-    options.output.data(columns(lines));
-    if (options.worst > 0 && !found.memory.empty()) options.output.data("\n" + memory_rows(found) + "\n");
+    if (!found.rows.empty()) {  // rows of memory alone have no time
+      std::vector<std::vector<std::string>> lines{{"", "rows", "MAPE", "max", "bias", "tau", "regret", "in interval"}, line("predicted", found.summary)};
+      if (found.without_shapes) lines.push_back(line("by formulae alone", *found.without_shapes));
+      lines.push_back(line("FLOPs / constant", found.baseline));
+      options.output.data(columns(lines));
+    }
+    if (options.worst > 0 && !found.memory.empty()) options.output.data((found.rows.empty() ? "" : "\n") + memory_rows(found) + "\n");
     if (found.memory_rows > 0) options.output.data(fmt::format("memory: {} rows, MAPE {:.1f} %\n", found.memory_rows, found.memory_mape));
     if (found.oom_rows > 0) options.output.data(fmt::format("out of memory or not: {} of {} right\n", found.oom_right, found.oom_rows));
   }

@@ -215,7 +215,16 @@ class Probing {
     memory();
     compression();
     contention();
-    finish();
+    finish("compute");
+    return std::move(document_);
+  }
+
+  Json run_memory() {
+    document_["kind"] = "memory";
+    total_ = 1 + static_cast<std::int64_t>(companies_.size());
+    memory();
+    for (const int workers : companies_) loads(workers);
+    finish("memory");
     return std::move(document_);
   }
 
@@ -428,8 +437,9 @@ class Probing {
                                          {"bytes", kBytes}, {"measured", utc_now()}, {"slowdown", both(load)}, {"collective_slowdown", both("collective_" + load)}});
   }
 
-  void finish() {
-    if (document_["compute"].empty() && document_["state"] == "partial") document_["state"] = "failed";
+  /// `needed`: the part without which there is nothing.
+  void finish(const char* needed) {
+    if (document_[needed].empty() && document_["state"] == "partial") document_["state"] = "failed";
     document_["finished"] = utc_now();
   }
 
@@ -476,6 +486,11 @@ ProbedNetwork probed_network(const std::string& model, const std::vector<std::st
 Json probe_compute(const ComputeProbe& probe, const RunEvents& events) {
   for (const auto& text : probe.optimizers) make_case({probe.networks, {1}, {"fp32"}, {text}}, probe.networks.front(), "fp32", 1);
   return Probing(probe, events).run();
+}
+
+Json probe_memory(ComputeProbe probe, const RunEvents& events) {
+  probe.networks.clear();
+  return Probing(probe, events).run_memory();
 }
 
 void add_compute_to_machine(Json& machine, const Json& document) {

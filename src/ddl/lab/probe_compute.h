@@ -35,7 +35,10 @@ ProbedNetwork probed_network(const std::string& model, const std::vector<std::st
 /// Errors: invalid_argument, not_found for what cannot be asked.
 Json probe_compute(const ComputeProbe& probe, const RunEvents& events);
 
-/// Puts what the document says into a machine profile: each entry takes the place of an earlier one of the same.
+/// `probe memory`: of all that, the bandwidth of memory and what workers at once lose to each other on it. Kind memory. Of `probe`, threads and budget count.
+Json probe_memory(ComputeProbe probe, const RunEvents& events);
+
+/// Puts what either document says into a machine profile: each entry takes the place of an earlier one of the same.
 void add_compute_to_machine(Json& machine, const Json& document);
 
 }  // namespace ddl

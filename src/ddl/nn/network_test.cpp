@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
+#include <string>
+#include <vector>
 
 #include <ATen/Parallel.h>
 #include <c10/core/Allocator.h>
@@ -17,6 +20,7 @@
 #include "ddl/nn/builtin.h"
 #include "ddl/nn/operators/dropout.h"
 #include "ddl/nn/graph_builder.h"
+#include "ddl/nn/matrix_products.h"
 #include "ddl/nn/network_testing.h"
 #include "ddl/nn/one_thread_testing.h"
 
@@ -78,6 +82,43 @@ TEST(Network, PointwiseConvolutionsOfFewSamplesAreProductsWithTheSameGradients) 
         // A gradient that lies otherwise than its parameter would be copied on its way into a bucket.
         EXPECT_EQ(net.parameters()[i].grad().strides(), net.parameters()[i].strides()) << i;
       }
+    }
+}
+
+int count_nodes(const at::Tensor& from, const std::string& name) {
+  std::set<torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> open{from.grad_fn().get()};
+  int count = 0;
+  while (!open.empty()) {
+    auto* const node = open.back();
+    open.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    count += node->name() == name;
+    for (const auto& edge : node->next_edges()) open.push_back(edge.function.get());
+  }
+  return count;
+}
+
+TEST(Network, ProductsAreThoseThatPlansAndPredictionsTakeForSuch) {
+  const OneThread one;
+  const SampleShape pictures{3, 32, 32, 10}, words{.classes = 50, .objective = Objective::translation, .source_length = 8, .target_length = 8};
+  for (const std::string name : {"resnet18", "resnet50", "vgg11", "alexnet", "mobilenetv2", "lenet", "mlp", "transformer[hidden=16,heads=2,layers=2]"})
+    for (const std::int64_t samples : {1, 4, 20}) {
+      const bool of_words = name.starts_with("transformer");
+      auto net = make(name, of_words ? words : pictures);
+      int expected = 0;
+      for (int layer = 0; layer < static_cast<int>(net.graph().layers.size()); ++layer) {
+        const auto& of = net.graph().layers[static_cast<std::size_t>(layer)];
+        for (int parameter = 0; parameter < static_cast<int>(of.parameters.size()); ++parameter) expected += beside_product(net.graph(), layer, parameter, samples).has_value();
+        // Of a weight of another layer.
+        expected += of.kind == LayerKind::linear && !of.borrowed.empty();
+      }
+      NetworkInput input;
+      if (of_words)
+        input.source = at::full({samples, 8}, 5, at::kLong), input.target = at::full({samples, 7}, 5, at::kLong);
+      else
+        input.images = made_up_images(samples, pictures, at::kFloat).contiguous(net.memory_format());
+      EXPECT_EQ(count_nodes(net.forward(input, true).logits, "ProductBackward"), expected) << name << " " << samples;
     }
 }
 

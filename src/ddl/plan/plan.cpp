@@ -36,6 +36,10 @@ Cause cause_of(TaskKind kind) {
   return Cause::residual;
 }
 
+bool Role::keeps_parts() const {
+  return std::any_of(tasks.begin(), tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::parameters && task.goal == Goal::all_gather; });
+}
+
 bool Plan::asynchronous() const {
   return std::any_of(roles.begin(), roles.end(), [](const Role& role) { return depth(role) > 0; });
 }

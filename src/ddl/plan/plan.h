@@ -111,6 +111,9 @@ struct Role {
   std::vector<Bucket> buckets = {};
   /// Of asynchronous plans: batch b is computed with the weights that b - staleness updates made, or with the first.
   int staleness = 0;
+
+  /// Whether its workers keep a part of each parameter's state, and gather parameters from each other.
+  bool keeps_parts() const;
 };
 
 /// Servers of parameters: threads in the processes of workers, that of bucket s with worker s. Their tasks are on Stream::server, and done as what they wait for comes.

@@ -10,7 +10,6 @@
 #include "ddl/core/text.h"
 #include "ddl/core/units.h"
 #include "ddl/nn/recompute_cuts.h"
-#include "ddl/strategy/pass_memory.h"
 #include "ddl/strategy/stages.h"
 #include "ddl/strategy/tasks.h"
 
@@ -30,17 +29,11 @@ std::vector<std::int64_t> parameter_bytes(const StrategyInput& input) {
   return bytes;
 }
 
-std::vector<std::int64_t> bytes_in_the_making(const StrategyInput& input) {
-  std::vector<std::int64_t> bytes;
-  for (const auto& layer : input.graph.layers)
-    for (const auto& spec : layer.parameters)
-      if (spec.trainable) bytes.push_back(spec.elements() * input.element_bytes * (input.channels_last && layer.kind == LayerKind::conv2d && spec.shape.size() > 1 ? 3 : 1));
-  return bytes;
-}
-
 std::int64_t logits_bytes(const StrategyInput& input, std::int64_t samples) {
   return elements_of(input.graph.layers.back().shape) * samples * input.element_bytes;
 }
+
+bool keeps_logits_alone(const StrategyInput& input) { return input.own_kernels && input.element_bytes == 4; }
 
 std::int64_t longest_part(const StrategyInput& input, std::int64_t bytes, int parts) {
   return (bytes / input.element_bytes + parts - 1) / parts * input.element_bytes;
@@ -104,19 +97,20 @@ Plan replicas(const StrategyInput& input) {
 namespace {
 
 /// Of a replica's backward.
-PassMemory passes_of_replica(const StrategyInput& input, const std::set<int>& in_bucket) {
+PassMemory passes_of_replica(const StrategyInput& input, const std::set<int>& in_bucket, Gathering gathering) {
   const std::int64_t samples = (local_batch(input, input.workers) + input.micro_batches - 1) / input.micro_batches;
-  if (!input.recompute) return NetworkMemory(input).passes(make_stages(input.graph, {0}), samples, in_bucket);
+  const NetworkMemory network(input, gathering);
+  if (!input.recompute) return network.passes(make_stages(input.graph, {0}), samples, in_bucket);
   const auto cuts = recompute_cuts(input.graph);
-  return NetworkMemory(input).passes_in_segments(make_stages(input.graph, {cuts.begin(), cuts.end() - 1}), samples, in_bucket);
+  return network.passes_in_segments(make_stages(input.graph, {cuts.begin(), cuts.end() - 1}), samples, in_bucket);
 }
 
 }  // namespace
 
-Holdings in_buckets(const StrategyInput& input, Holdings holds) {
+Holdings in_buckets(const StrategyInput& input, Holdings holds, Gathering gathering) {
   std::set<int> all;
   for (int parameter = 0; parameter < static_cast<int>(input.graph.parameter_specs().size()); ++parameter) all.insert(parameter);
-  holds.activations = passes_of_replica(input, all).later_peak;
+  holds.activations = passes_of_replica(input, all, gathering).later_peak;
   holds.gradients = 0;
   return holds;
 }
@@ -127,7 +121,7 @@ Holdings holdings(const StrategyInput& input) {
   holds.parameters = parameters;
   holds.parameters += input.graph.frozen_parameters() * input.element_bytes;
   holds.optimizer = parameters * input.optimizer_tensors;
-  const auto passes = passes_of_replica(input, {});
+  const auto passes = passes_of_replica(input, {}, Gathering::in_place);
   holds.gradients = passes.gradients;
   holds.activations = input.micro_batches > 1 ? passes.later_peak : passes.first_peak - passes.gradients;
   return holds;

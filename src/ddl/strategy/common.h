@@ -6,6 +6,7 @@
 #include "ddl/core/error.h"
 #include "ddl/plan/plan.h"
 #include "ddl/strategy/builtin.h"
+#include "ddl/strategy/pass_memory.h"
 
 namespace ddl {
 
@@ -25,19 +26,18 @@ inline constexpr std::int64_t kBucketCap = std::int64_t{25} << 20;
 
 /// Bytes of each parameter that trains.
 std::vector<std::int64_t> parameter_bytes(const StrategyInput& input);
-/// Of each parameter that trains, what is there besides while its gradient comes to be, before it is where it belongs: autograd's own gradient and, of a convolution whose
-/// maps lie channels last, two copies in the order in which oneDNN computes.
-std::vector<std::int64_t> bytes_in_the_making(const StrategyInput& input);
-/// Of the network's logits, of so many samples. The loss keeps as much until its backward, which makes as much twice: its own gradient and that of the logits.
+/// Of the network's logits, of so many samples. The loss keeps as much until its backward.
 std::int64_t logits_bytes(const StrategyInput& input, std::int64_t samples);
+/// Whether it keeps the logits themselves, and makes their gradient alone (nn/operators/cross_entropy.h); else it keeps logarithms of probabilities, and makes its own gradient besides.
+bool keeps_logits_alone(const StrategyInput& input);
 /// StrategyInput::gradient_order, or what is assumed where it is not known.
 std::vector<int> gradient_order(const StrategyInput& input);
 
 /// Of so many bytes in so many parts of whole elements, those of the longest part.
 std::int64_t longest_part(const StrategyInput& input, std::int64_t bytes, int parts);
 
-/// What is held (with StrategyInput::recompute by one whose one stage is run again in segments) where gradients go to buckets, or to parts, as they come: of autograd's own there is one.
-Holdings in_buckets(const StrategyInput& input, Holdings holds);
+/// What is held (with StrategyInput::recompute by one whose one stage is run again in segments) where gradients go to buckets, or to parts, as they come.
+Holdings in_buckets(const StrategyInput& input, Holdings holds, Gathering gathering = Gathering::in_place);
 
 /// An option that is a whole number. Errors: invalid_argument unless it is one from `low` to `high`.
 int whole_option(const Spec& spec, const std::string& name, int otherwise, int low, int high = 1'000'000'000);

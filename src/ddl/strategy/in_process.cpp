@@ -173,10 +173,11 @@ class Writer {
     // A worker that updates nothing keeps nothing for it.
     if (worker > 0) role.holds.optimizer = 0;
     if (worker > 0) return;
-    // Worker 0 has the outputs of all and what their losses keep when the first loss goes back, which makes as much twice. Its own backward comes after the last has, whose gradient is on its way.
+    // Worker 0 has the outputs of all and what their losses keep (our own the outputs) when the first loss goes back, which makes as much twice (our own once). Its own backward comes after the last has, whose
+    // gradient is on its way.
     role.holds.activations += output_bytes_;
     const auto kept = recompute_ ? 0 : passes_.given + passes_.made;
-    role.holds.activations = std::max(role.holds.activations, kept + (2 * input_.workers + 2) * output_bytes_);
+    role.holds.activations = std::max(role.holds.activations, kept + (keeps_logits_alone(input_) ? input_.workers + 1 : 2 * input_.workers + 2) * output_bytes_);
   }
 
   const StrategyInput& input_;

@@ -18,9 +18,10 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 /// One stage. Values are called by the layers that made their memory.
 class Walk {
  public:
-  Walk(const NetworkMemory& network, const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket, bool loss)
+  /// `run_again`: by a backward of its own, which returns gradients and puts none where it belongs.
+  Walk(const NetworkMemory& network, const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket, bool loss, bool run_again = false)
       : network_(network), input_(network.input_), layers_(input_.graph.layers), segments_(segments), samples_(samples), in_bucket_(in_bucket),
-        has_loss_(loss && segments.back().last == static_cast<int>(layers_.size())) {
+        has_loss_(loss && segments.back().last == static_cast<int>(layers_.size())), plain_loss_(!keeps_logits_alone(input_)), run_again_(run_again) {
     for (const auto& segment : segments_) find_kept(segment);
     for (const auto& [value, until] : kept_until_) freed_[until] += bytes(value);
   }
@@ -30,12 +31,15 @@ class Walk {
     for (const auto& [value, until] : kept_until_) (mine(value) ? memory.made : memory.given) += bytes(value);
     for (const auto& segment : segments_)
       for (int i = segment.first; i < segment.last; ++i) memory.made += extra(i);
-    if (has_loss_) memory.made += logits();
+    memory.made += kept_by_loss();
     memory.later_peak = go_back(memory.given + memory.made, false);
     memory.first_peak = go_back(memory.given + memory.made, true);
     memory.gradients = gradients_;
     for (const auto& segment : segments_)
-      for (const int parameter : segment.parameters) memory.making = std::max(memory.making, network_.making_[at(parameter)]);
+      for (const int parameter : segment.parameters) {
+        memory.first_making = std::max(memory.first_making, making(parameter, true));
+        memory.later_making = std::max(memory.later_making, making(parameter, false));
+      }
     return memory;
   }
 
@@ -46,6 +50,14 @@ class Walk {
   std::int64_t bytes(int layer) const { return network_.bytes(layer, samples_); }
   std::int64_t extra(int layer) const { return network_.learns_[at(layer)] ? layers_[at(layer)].keeps.own() * samples_ * input_.element_bytes : 0; }
   std::int64_t logits() const { return logits_bytes(input_, samples_); }
+  std::int64_t making(int parameter, bool first) const {
+    return network_.making(parameter, samples_, !run_again_ && network_.has_place(parameter, in_bucket_.contains(parameter), first));
+  }
+  /// Logarithms of probabilities; or the logits, where they are not there already as what a loss by itself was given.
+  std::int64_t kept_by_loss() const {
+    if (!has_loss_) return 0;
+    return plain_loss_ || segments_.back().first < segments_.back().last ? logits() : 0;
+  }
 
   void keep(int value, int until) {
     const auto [kept, fresh] = kept_until_.try_emplace(value, until);
@@ -89,9 +101,8 @@ class Walk {
       if (flowing.try_emplace(value, bytes(value)).second) flows += bytes(value);
     };
     if (has_loss_) {
-      // The loss's own gradient and the logits', with what the loss kept.
-      peak = std::max(peak, live + 2 * logits());
-      live -= logits();
+      peak = std::max(peak, live + (plain_loss_ ? 2 : 1) * logits());
+      live -= kept_by_loss();
     }
     // Gradients of what is read elsewhere are there before.
     for (const auto& segment : segments_)
@@ -105,9 +116,9 @@ class Walk {
           if (hands_on) end_flow(flowing, flows, i);
           for (const int value : made_gradients(i)) flow(value);
           const auto parameters = parameters_used(input_.graph, network_.first_parameter_, i, i + 1);
-          std::int64_t making = 0;
-          for (const int parameter : parameters) making = std::max(making, network_.making_[at(parameter)]);
-          peak = std::max(peak, live + flows + gradients_ + making);
+          std::int64_t most = 0;
+          for (const int parameter : parameters) most = std::max(most, making(parameter, first));
+          peak = std::max(peak, live + flows + gradients_ + most);
           if (!hands_on) end_flow(flowing, flows, i);
           if (first)
             for (const int parameter : parameters)
@@ -133,14 +144,14 @@ class Walk {
   const std::vector<Stage>& segments_;
   std::int64_t samples_;
   const std::set<int>& in_bucket_;
-  bool has_loss_;
+  bool has_loss_, plain_loss_, run_again_;
   std::map<int, int> kept_until_;            ///< values, and the layer whose backward frees them
   std::map<int, std::int64_t> freed_;        ///< by that layer
   std::int64_t gradients_ = 0;               ///< of parameters, so far
 };
 
-NetworkMemory::NetworkMemory(const StrategyInput& input)
-    : input_(input), learns_(learning_layers(input.graph)), parameter_bytes_(parameter_bytes(input)), making_(bytes_in_the_making(input)), first_parameter_(first_parameters(input.graph)) {
+NetworkMemory::NetworkMemory(const StrategyInput& input, Gathering gathering)
+    : input_(input), gathering_(gathering), learns_(learning_layers(input.graph)), shares_(layers_that_share(input.graph)), parameter_bytes_(parameter_bytes(input)), owners_(owners_of_parameters(input.graph)), first_parameter_(first_parameters(input.graph)) {
   const auto& layers = input.graph.layers;
   const int count = static_cast<int>(layers.size());
   last_reader_.assign(layers.size(), kNone);
@@ -155,6 +166,19 @@ NetworkMemory::NetworkMemory(const StrategyInput& input)
 std::int64_t NetworkMemory::bytes(int layer, std::int64_t samples) const {
   const auto& of = input_.graph.layers[at(layer)];
   return elements_of(of.shape) * (is_per_batch(of) ? 1 : samples) * input_.element_bytes;
+}
+
+bool NetworkMemory::has_place(int parameter, bool in_bucket, bool first) const {
+  return in_bucket ? gathering_ == Gathering::in_place && !shares_[at(owners_[at(parameter)].layer)] : !first;
+}
+
+std::int64_t NetworkMemory::making(int parameter, std::int64_t samples, bool has_place) const {
+  const auto& [number, of_layer] = owners_[at(parameter)];
+  const auto& layer = input_.graph.layers[at(number)];
+  const auto own = parameter_bytes_[at(parameter)];
+  if (const auto beside = input_.own_kernels ? beside_product(input_.graph, number, of_layer, samples) : std::nullopt; beside) return *beside * input_.element_bytes + (has_place ? 0 : own);
+  const bool reordered = input_.channels_last && layer.kind == LayerKind::conv2d && layer.parameters[at(of_layer)].shape.size() > 1;
+  return own * (reordered ? 3 : 1);
 }
 
 PassMemory NetworkMemory::passes(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket, bool loss) const {
@@ -173,7 +197,7 @@ PassMemory NetworkMemory::passes_in_segments(const std::vector<Stage>& segments,
       for (const int read : layers[at(i)].inputs)
         if (const int value = memory_[at(read)]; value < segment.first && layers[at(value)].kind != LayerKind::input && seen.insert(value).second) held += bytes(value, samples);
     given.push_back(held);
-    own.push_back(passes({segment}, samples, in_bucket));
+    own.push_back(Walk(*this, {segment}, samples, in_bucket, true, segment.last < segments.back().last).result());
   }
   all.given = 0;
   all.made = held;
@@ -189,7 +213,8 @@ PassMemory NetworkMemory::passes_in_segments(const std::vector<Stage>& segments,
     all.later_peak = std::max(all.later_peak, beside + own[k].later_peak);
     all.first_peak = std::max(all.first_peak, beside + own[k].first_peak + all.gradients);
     all.gradients += own[k].gradients;
-    all.making = std::max(all.making, own[k].making);
+    all.first_making = std::max(all.first_making, own[k].first_making);
+    all.later_making = std::max(all.later_making, own[k].later_making);
   }
   return all;
 }

@@ -44,8 +44,7 @@ Turns turns_of(const Role& role) {
 }  // namespace
 
 bool ParameterShards::needed(const Plan& plan, int worker) {
-  const auto& tasks = plan.role_of(worker).tasks;
-  return std::any_of(tasks.begin(), tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::parameters && task.goal == Goal::all_gather; });
+  return plan.role_of(worker).keeps_parts();
 }
 
 ParameterShards::ParameterShards(const Plan& plan, int worker, Network& network, Transport& transport, Device& device, bool poison)

@@ -4,6 +4,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "ddl/nn/matrix_products.h"
 #include "ddl/nn/operators/batch_norm.h"
 #include "ddl/nn/operators/operator.h"
 #include "ddl/nn/operators/product.h"
@@ -29,22 +30,15 @@ Padded pad(const OperatorContext& c, double with) {
           {if_told(!height, before.height), if_told(!width, before.width)}};
 }
 
-/// How the window of a convolution slides, where that is one product of matrices for multiply(); nothing where oneDNN's convolution is as fast. Two sorts are not its: 1x1 convolutions of few samples on one
-/// thread, which ATen leaves to a kernel that copies maps that lie channels last on their way there and back (use_mkldnn() in its Convolution.cpp: fewer than 16); and others of few places, where most of the
-/// time goes into the weights, which oneDNN reorders in each pass, and their gradients back. decisions/028 and 033.
+/// How the window of a convolution slides, where that is one product of matrices for multiply().
 std::optional<Windows> product_windows(const OperatorContext& c, const at::Tensor& maps, const std::array<std::int64_t, 2>& padding) {
   const auto& a = c.layer.attributes;
   const auto& weight = c.own.parameters[0];
-  if (a.groups != 1 || at::get_num_threads() != 1 || !takes_product(maps, weight, c.options) || !maps.is_contiguous(at::MemoryFormat::ChannelsLast) ||
+  if (at::get_num_threads() != 1 || !takes_product(maps, weight, c.options) || !maps.is_contiguous(at::MemoryFormat::ChannelsLast) ||
       !weight.is_contiguous(at::MemoryFormat::ChannelsLast))
     return {};
-  const auto places = [](std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t around) { return (size + 2 * around - kernel) / stride + 1; };
-  const Windows windows{maps.size(0), maps.size(2), maps.size(3), maps.size(1), a.kernel.height, a.kernel.width, a.stride.height, a.stride.width, padding[0], padding[1],
-                        places(maps.size(2), a.kernel.height, a.stride.height, padding[0]), places(maps.size(3), a.kernel.width, a.stride.width, padding[1])};
-  constexpr std::int64_t kManySamples = 16, kManyChannels = 64;
-  const bool pointwise = a.kernel == Pair{1, 1} && padding == std::array<std::int64_t, 2>{0, 0};
-  const bool is_product = pointwise ? windows.samples < kManySamples : windows.channels >= kManyChannels && windows.places() <= 2 * weight.size(0);
-  return is_product ? std::optional(windows) : std::nullopt;
+  const auto windows = windows_over(a, {maps.size(0), maps.size(1), maps.size(2), maps.size(3)}, {padding[0], padding[1]});
+  return is_product(a, windows, weight.size(0)) ? std::optional(windows) : std::nullopt;
 }
 
 }  // namespace

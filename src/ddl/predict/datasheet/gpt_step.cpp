@@ -58,7 +58,7 @@ class GptPricing {
       out.shape = out.total * (std::exp(known->second) - 1);
       out.total += out.shape;
     }
-    out.memory_bytes = memory(micro_batches);
+    out.stage_bytes = gpt_stage_bytes(as_stored(), own_.kept, own_.recomputes, flash_);
     return out;
   }
 
@@ -85,8 +85,9 @@ class GptPricing {
   Both layer() const {
     const double h = w_.hidden, t = w_.tensor, s = w_.sequence, f = w_.ffn, each = h / w_.heads, products = w_.micro_batch * w_.heads / t;
     const double scores = flash_ ? 0 : 2 * w_.heads * s * s * w_.micro_batch / t, part = w_.sequence_parallel ? 1 / t : 1;
-    const double linear = gemm(rows_, 3 * h / t, h) + gemm(rows_, h, h / t) + gemm(rows_, f / t, h) + gemm(rows_, h, f / t);
-    const double linear_back = gemm(rows_, h, 3 * h / t) + gemm(h, 3 * h / t, rows_) + gemm(rows_, h / t, h) + gemm(h / t, h, rows_) + gemm(rows_, h, f / t) + gemm(h, f / t, rows_) + gemm(rows_, f / t, h) + gemm(f / t, h, rows_);
+    const double keys = w_.key_heads > 0 ? w_.key_heads / w_.heads : 1, qkv = (1 + 2 * keys) * h / t;
+    const double linear = gemm(rows_, qkv, h) + gemm(rows_, h, h / t) + gemm(rows_, f / t, h) + gemm(rows_, h, f / t);
+    const double linear_back = gemm(rows_, h, qkv) + gemm(h, qkv, rows_) + gemm(rows_, h / t, h) + gemm(h / t, h, rows_) + gemm(rows_, h, f / t) + gemm(h, f / t, rows_) + gemm(rows_, f / t, h) + gemm(f / t, h, rows_);
     Both core;
     if (flash_) {
       core.forward = 2 * s * s * each * products / (gpu_.peak * k_.flash_efficiency);  // causal: half of 4 s^2 d
@@ -138,8 +139,8 @@ class GptPricing {
 
   /// Of the stage that has most.
   double parameters() const {
-    const double h = w_.hidden;
-    return w_.layers / w_.pipeline * ((4 * h * h + 2 * w_.ffn * h) / w_.tensor + 9 * h) + words() * h / w_.tensor;
+    const double h = w_.hidden, keys = w_.key_heads > 0 ? w_.key_heads / w_.heads : 1;
+    return w_.layers / w_.pipeline * (((2 + 2 * keys) * h * h + 2 * w_.ffn * h) / w_.tensor + 9 * h) + words() * h / w_.tensor;
   }
 
   double gradients(double backward) const {
@@ -157,18 +158,11 @@ class GptPricing {
     return spans_nodes() ? bytes / (gpu_.network * k_.all_reduce.network_bandwidth) : k_.all_reduce_in_node(gpu_, bytes, 2);
   }
 
-  /// Weights and gradients in 16 bits with masters and moments in 32; activations as Korthikanti et al. 2022 count them; what the driver and NCCL keep.
-  double memory(double micro_batches) const {
-    constexpr double kDriver = 2.5e9;
-    const double h = w_.hidden, t = w_.tensor, samples = w_.sequence * w_.micro_batch;
-    const double scores = flash_ ? 0 : 5 * w_.heads * w_.sequence / (h * t);
-    const double whole = samples * h * ((w_.sequence_parallel ? 34 / t : 10 + 24 / t) + scores);
-    double keeps = whole;
-    if (full_ > 0) keeps = 2 * samples * h * (w_.sequence_parallel ? 1 / t : 1);
-    else if (w_.recompute == GptStep::Recompute::selective) keeps -= samples * h * scores;
-    const double alive = std::min(w_.pipeline, micro_batches) * (w_.chunks > 1 ? 1 + (w_.pipeline - 1) / (w_.pipeline * w_.chunks) : 1);
-    const double activations = keeps * w_.layers / w_.pipeline * alive + full_ * whole + (w_.pipeline == 1 ? 10 * samples * words_here() : 0);
-    return parameters() * (w_.shards_optimizer ? 6 + 12 / w_.data : 18) + activations + kDriver;
+  /// As its memory sees it: with the package's own vocabulary.
+  GptStep as_stored() const {
+    auto step = w_;
+    step.vocabulary = words();
+    return step;
   }
 
   const GptStep& w_;
@@ -217,6 +211,8 @@ GptStack gpt_stack(const Json& stack) {
   out.sigma = of("sigma");
   out.sigma_of_known_shape = term_or(stack, "gpt.sigma_of_known_shape", out.sigma);
   out.flash = stack.at("gpt").value("flash", false);
+  if (!stack["gpt"].contains("memory")) throw Error(Code::not_found, fmt::format("[machine] stack '{}' has no gpt.memory; expected what it keeps, as docs/model.md describes it", out.name));
+  out.kept = gpt_kept(stack["gpt"]["memory"]);
   if (stack.at("gpt").contains("shapes"))
     for (const auto& shape : stack["gpt"]["shapes"])
       out.shapes[{shape.at("tensor").get<int>(), shape.at("hidden").get<int>(), shape.at("micro_batch").get<int>()}] = shape.at("log_multiplier").get<double>();

@@ -3,7 +3,9 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <vector>
 
+#include "ddl/predict/datasheet/gpt_memory.h"
 #include "ddl/predict/datasheet/gpu.h"
 
 namespace ddl {
@@ -13,6 +15,10 @@ struct GptStep {
   double hidden = 0, ffn = 0, layers = 0, heads = 0, sequence = 0, vocabulary = 51200;
   double tensor = 1, pipeline = 1, data = 1, chunks = 1;
   double micro_batch = 1, global_batch = 1;
+  double key_heads = 0;     ///< heads of keys and values; 0: as many as `heads`
+  double value_bytes = 2;   ///< of activations and weights: 2, or 4 in 32 bits
+  bool untied = false;      ///< the output layer has weights of its own
+  std::vector<int> stages;  ///< layers of each, for memory; empty: even. With two more than `layers` the first counts the embedding, the last the output layer
   bool sequence_parallel = false, shards_optimizer = false, overlaps = false, flash = false;
   enum class Recompute { none, selective, full } recompute = Recompute::none;
 };
@@ -29,9 +35,11 @@ struct GptStack {
   double vocabulary = 0;                    ///< the package's own where it is not what a table says; 0: none
   bool flash = false;
   double sigma = 0, sigma_of_known_shape = 0;  ///< of the logarithm of measured over predicted
+  GptKept kept;
   std::map<std::tuple<int, int, int>, double> shapes;  ///< by tensor, hidden, micro-batch: logarithm of what measured layers take over the formulae
 };
 
+/// Errors: not_found for a stack without one of these terms.
 GptStack gpt_stack(const Json& stack);
 
 /// Seconds of one step, term by term; they add up to `total`.
@@ -46,7 +54,7 @@ struct GptSeconds {
   double tied = 0;          ///< the embedding's, of first and last stage
   double update = 0;
   double shape = 0;         ///< what a measured shape adds or takes away
-  double memory_bytes = 0;  ///< peak of the fullest device
+  std::vector<GptStageBytes> stage_bytes;  ///< peak of a device of each stage; GptKept::context comes on top
   bool known_shape = false;
 };
 

@@ -25,6 +25,8 @@ class EmulatedCosts final : public CostSource {
   LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const override;
   double update(int worker, std::int64_t bytes) const override;
   double copy(int worker, std::int64_t bytes) const override;
+  /// An emulated worker has its gradients from nowhere, and waits for as long as all copies take.
+  bool writes_in_place(int worker) const override { return device(worker) == nullptr && machine_->writes_in_place(worker); }
   std::vector<Demand> computing(int worker, StepCosts& resources) const override;
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->collective(goal, bytes, workers, resources); }
   TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override { return machine_->message(bytes, from, to, resources); }

@@ -164,6 +164,10 @@ LayerEstimate MeasuredMachine::estimate_loss(int worker, const ModelGraph& graph
 
 LayerCost MeasuredMachine::layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const { return estimate(worker, graph, number, samples).cost; }
 
+bool MeasuredMachine::writes_in_place(int worker) const {
+  return setup_.kernels == "fast" && setup_.precision == "fp32" && setup_.workers.at(static_cast<std::size_t>(worker)).threads == 1;
+}
+
 LayerCost MeasuredMachine::loss(int worker, const ModelGraph& graph, std::int64_t samples) const { return estimate_loss(worker, graph, samples).cost; }
 
 double MeasuredMachine::waited(int worker) const { return compute(worker).waited; }

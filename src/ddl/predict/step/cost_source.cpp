@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ddl/core/error.h"
+#include "ddl/nn/matrix_products.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/peers.h"
 #include "ddl/predict/step/compressed.h"
@@ -16,15 +17,6 @@ namespace {
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 std::int64_t part(std::int64_t whole, std::int64_t parts) { return parts < 1 ? whole : (whole + parts - 1) / parts; }
-
-/// By parameter that trains, the layer that owns it.
-std::vector<int> owners(const ModelGraph& graph) {
-  std::vector<int> out;
-  for (std::size_t l = 0; l < graph.layers.size(); ++l)
-    for (const auto& parameter : graph.layers[l].parameters)
-      if (parameter.trainable) out.push_back(static_cast<int>(l));
-  return out;
-}
 
 /// One after the other: of what both take of one thing, the mean over both.
 TaskCost then(TaskCost first, const TaskCost& second) {
@@ -45,7 +37,7 @@ TaskCost then(TaskCost first, const TaskCost& second) {
 class Writer {
  public:
   Writer(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const CostSource& source, const Loading& loading, const std::string& compression, StepCosts& out)
-      : plan_(plan), graph_(graph), source_(source), loading_(loading), compression_(compression), out_(out), local_(part(batch, plan.shares())), owners_(owners(graph)), specs_(graph.parameter_specs()) {}
+      : plan_(plan), graph_(graph), source_(source), loading_(loading), compression_(compression), out_(out), local_(part(batch, plan.shares())), owners_(owners_of_parameters(graph)), shares_(layers_that_share(graph)), specs_(graph.parameter_specs()) {}
 
   void write(const Actor& actor) {
     const auto& role = plan_.roles[at(actor.role)];
@@ -69,7 +61,7 @@ class Writer {
       }
       const auto& stage = plan_.stages[at(bucket.stage)];
       int first = stage.last;
-      for (const int parameter : bucket.parameters) first = std::min(first, owners_.at(at(parameter)));
+      for (const int parameter : bucket.parameters) first = std::min(first, owners_.at(at(parameter)).layer);
       double all = 0, until = 0;
       for (int l = stage.first; l < stage.last; ++l) {
         const double seconds = layer(role.first, l).backward();
@@ -185,21 +177,34 @@ class Writer {
     return again_.contains({backward.stage, backward.micro_batch}) ? known(worker, backward.stage).forward : 0;
   }
 
-  /// Each gradient is copied to its place in a bucket, or added to what is there, as soon as backward has it.
+  /// Each gradient is copied to its place in a bucket, or added to what is there, as soon as backward has it; but for those that are made there. What goes to parts is always copied.
   double gathered(int worker, const Role& role, int stage) {
     const auto [place, unknown] = gathered_.try_emplace({worker, stage});
     if (!unknown) return place->second;
+    const bool in_place = source_.writes_in_place(worker) && !role.keeps_parts();
     for (const auto& bucket : role.buckets)
-      for (const int parameter : bucket.parameters)
-        if (const int layer = owners_.at(at(parameter)); plan_.stages[at(stage)].first <= layer && layer < plan_.stages[at(stage)].last)
-          place->second += source_.copy(worker, specs_.at(at(parameter)).elements() * 4);
+      for (const int parameter : bucket.parameters) {
+        const auto& owner = owners_.at(at(parameter));
+        if (owner.layer < plan_.stages[at(stage)].first || owner.layer >= plan_.stages[at(stage)].last) continue;
+        if (in_place && !shares_[at(owner.layer)] && beside_product(graph_, owner.layer, owner.number, micro_)) continue;
+        place->second += source_.copy(worker, specs_.at(at(parameter)).elements() * 4);
+      }
     return place->second;
   }
 
-  std::int64_t updated(const Role& role, const Task& task) const {
+  /// In how many parts a bucket's parameters are kept: those of whoever gathers them.
+  std::int64_t parts_of(const Role& role, int bucket) const {
+    for (const auto& task : role.tasks)
+      if (task.kind == TaskKind::collective && task.goal == Goal::all_gather && task.cargo == Cargo::parameters && task.bucket == bucket)
+        return static_cast<std::int64_t>(members(plan_.mesh, plan_.groups[at(task.group)], role.first).size());
+    return 1;
+  }
+
+  std::int64_t updated(const Role& role, const Task& task) {
     if (task.bucket != kNone) {
-      std::int64_t bytes = role.buckets[at(task.bucket)].bytes;
-      return plan_.mesh.size("sharded") > 1 ? part(bytes, plan_.mesh.size("sharded")) : bytes;
+      const auto [place, unknown] = updated_.try_emplace({&role, task.bucket});
+      if (unknown) place->second = part(role.buckets[at(task.bucket)].bytes, parts_of(role, task.bucket));
+      return place->second;
     }
     std::vector<bool> in_bucket(owners_.size());
     for (const auto& bucket : role.buckets)
@@ -238,11 +243,13 @@ class Writer {
   const std::string& compression_;
   StepCosts& out_;
   std::int64_t local_ = 0, micro_ = 0;
-  std::vector<int> owners_;
+  std::vector<ParameterOwner> owners_;
+  std::vector<bool> shares_;  ///< by layer
   std::vector<ParameterSpec> specs_;
   std::map<std::pair<int, int>, LayerCost> layers_;  ///< by worker and layer
   std::map<std::pair<int, int>, LayerCost> stages_;  ///< by worker and stage
   std::map<std::pair<int, int>, double> gathered_;   ///< s, by worker and stage
+  std::map<std::pair<const Role*, int>, std::int64_t> updated_;  ///< bytes, by role and bucket
   std::map<std::pair<const Role*, int>, CompressedBucket> compressed_;  ///< by role and bucket
   std::set<std::pair<int, int>> again_;              ///< stages and micro-batches whose forward the actor's backward runs again
 };

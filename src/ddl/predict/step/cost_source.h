@@ -34,6 +34,8 @@ class CostSource {
   virtual double update(int worker, std::int64_t bytes) const = 0;
   /// A copy of gradients or parameters of so many bytes within memory.
   virtual double copy(int worker, std::int64_t bytes) const = 0;
+  /// Whether a worker's products write gradients of weights where they are gathered, or add them there, so that none is copied (nn/matrix_products.h).
+  virtual bool writes_in_place(int) const { return false; }
   /// The loss of so many samples, forward and backward.
   virtual LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const = 0;
   /// Handing over a batch that the loader has ready, and making one, of so many samples.

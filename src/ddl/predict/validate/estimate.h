@@ -16,6 +16,8 @@ struct Estimate {
   std::vector<std::pair<std::string, double>> terms = {};  ///< of `seconds`, what each part takes; they add up
   double memory_bytes = 0;                                 ///< of the fullest device; 0: not predicted
   double memory_of_all_bytes = 0;                          ///< of all devices together, where they differ
+  std::vector<double> memory_of_stages = {};               ///< of a device of each stage of a pipeline, as memory_bytes; empty where stages are not told apart
+  std::vector<double> tensors_of_stages = {};              ///< of those, tensors: neither the allocator's cache nor the driver, kernels and communicators
   bool fits = true;
   std::vector<std::string> notes = {};                     ///< what was assumed or left
   bool noted_shape = false;                                ///< what its stack notes of measured layers of this very shape is in it

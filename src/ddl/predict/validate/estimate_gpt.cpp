@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "ddl/core/error.h"
@@ -8,9 +9,18 @@
 namespace ddl {
 namespace {
 
-/// Packages by the first word of their name; one that nobody has measured costs what Megatron does.
+/// Packages by the first word of their name; one that nobody has measured costs what Megatron does. Terms that one does not have itself are those of the stack that its "like" names.
 Json stack_of(const std::string& stack, std::vector<std::string>& notes) {
-  if (auto found = stack_with(stack.substr(0, stack.find('/')), "gpt")) return *std::move(found);
+  if (auto found = stack_with(stack.substr(0, stack.find('/')), "gpt")) {
+    auto& own = (*found)["gpt"];
+    if (own.contains("like")) {
+      auto terms = find_stack(own["like"].get<std::string>()).at("gpt");
+      notes.push_back(fmt::format("{}: no time of it was fitted; times are those of {}", found->value("name", "?"), own["like"].get<std::string>()));
+      terms.update(own);
+      own = std::move(terms);
+    }
+    return *std::move(found);
+  }
   notes.push_back(fmt::format("stack '{}' has no profile; taken for megatron", stack));
   return find_stack("megatron");
 }
@@ -30,6 +40,10 @@ GptStep step_of(const MeasuredRow& row) {
   step.heads = needed(static_cast<double>(row.heads), "heads", row);
   step.sequence = needed(static_cast<double>(row.seq), "seq", row);
   if (row.vocab > 0) step.vocabulary = static_cast<double>(row.vocab);
+  step.key_heads = static_cast<double>(row.kv_heads);
+  if (row.kv_heads > row.heads) throw Error(Code::invalid_argument, fmt::format("kv_heads; got {}, expected at most heads, {}", row.kv_heads, row.heads));
+  step.untied = row.untied;
+  step.stages = row.stages;
   step.tensor = row.tp;
   step.pipeline = row.pp;
   step.data = row.dp;
@@ -66,8 +80,9 @@ double sigma_of(const GptStep& step, const MeasuredRow& row, const Gpu& gpu, con
 
 Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
   Estimate out;
-  const auto step = step_of(row);
+  auto step = step_of(row);
   const auto precision = row.precision.empty() ? std::string("fp16") : row.precision;
+  if (precision == "fp32" || precision == "tf32") step.value_bytes = 4;
   auto gpu = gpu_of(find_machine(row.device), precision);
   if (row.devices_per_node > 0) gpu.per_node = row.devices_per_node;
   auto stack = gpt_stack(stack_of(row.stack, out.notes));
@@ -78,9 +93,13 @@ Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
   out.sigma = sigma_of(step, row, gpu, stack, priced.known_shape);
   out.terms = {{"compute", priced.passes - priced.exchange - priced.send}, {"tensor exchange", priced.exchange}, {"messages", priced.send}, {"bubble", priced.fill}, {"stragglers", priced.stragglers},
                {"gradients", priced.gradients}, {"tied embedding", priced.tied}, {"update", priced.update}, {"measured shape", priced.shape}};
-  out.memory_bytes = priced.memory_bytes;
+  for (const auto& [tensors, cached] : priced.stage_bytes) {
+    out.tensors_of_stages.push_back(tensors);
+    out.memory_of_stages.push_back(tensors + cached + stack.kept.context);
+  }
+  out.memory_bytes = *std::max_element(out.memory_of_stages.begin(), out.memory_of_stages.end());
   out.memory_of_all_bytes = out.memory_bytes * row.devices;
-  out.fits = priced.memory_bytes <= gpu.memory;
+  out.fits = out.memory_bytes <= gpu.memory;
   if (!gpu.name.starts_with("a100")) out.notes.push_back(fmt::format("no constant was fitted on {}", gpu.name));
   if (stack.recomputes == 0 && step.recompute == GptStep::Recompute::full) out.notes.push_back(fmt::format("{}: steps take the time of steps without recomputation", stack.name));
   return out;

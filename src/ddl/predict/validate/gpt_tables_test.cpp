@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ddl/core/error.h"
+#include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/validate/accuracy.h"
 #include "ddl/predict/validate/estimate.h"
 #include "ddl/predict/validate/validate.h"
@@ -76,6 +77,71 @@ TEST(GptTables, WhatWasNotFittedHasAWiderInterval) {
 TEST(GptTables, MemorySaysWhatFits) {
   EXPECT_FALSE(estimate_row(row("a,gpt,12288,96,96,2048,51200,a100-80gb,8,8,,,megatron/nccl,fp16,hybrid,1,8,1,1f1b,1,none,0,1,8,1")).fits);
   EXPECT_TRUE(estimate_row(row("b,gpt,25600,128,160,2048,51200,a100-80gb,3072,8,,,megatron/nccl,fp16,hybrid,6,8,64,1f1b,1,full,0,1,3072,1")).fits);
+}
+
+double memory_error(const JudgedMemory& each) { return 100 * (each.predicted / each.measured - 1); }
+
+// Sailor's measured peaks: its trainer's tensors are counted, nothing was fitted to these rows. One row lies 8.7 GB below three others of the same stages and micro-batches.
+TEST(GptTables, SailorsPeaks) {
+  const auto found = validate(read_table(find_table("sailor-memory")));
+  EXPECT_TRUE(found.skipped.empty());
+  ASSERT_EQ(found.memory.size(), 26U);
+  EXPECT_LT(found.memory_mape, 4);
+  EXPECT_EQ(found.oom_rows, 26);
+  EXPECT_EQ(found.oom_right, 26);
+  for (const auto& each : found.memory) {
+    if (each.id == "GPT-NEO-N8-D2-P4-m4-b1024") continue;
+    EXPECT_NEAR(memory_error(each), 0, 8.5) << each.id;
+  }
+}
+
+// Peaks of PyTorch's tensors in Megatron-LM's own tests, without pipeline and of the last of four stages with interleaved chunks; in its pull request 482, of 2023; and a run that had no room.
+TEST(GptTables, MegatronsPeaks) {
+  const auto found = validate(read_table(find_table("megatron-memory")));
+  EXPECT_TRUE(found.skipped.empty());
+  ASSERT_EQ(found.memory.size(), 9U);
+  for (const auto& each : found.memory) {
+    EXPECT_EQ(each.oom, !each.fits) << each.id;
+    if (each.measured <= 0) continue;
+    EXPECT_NEAR(memory_error(each), 0, each.id.starts_with("482") ? 9 : 3) << each.id;
+  }
+  EXPECT_EQ(found.memory_rows, 8);
+  EXPECT_LT(found.memory_mape, 5);
+  EXPECT_EQ(found.memory.back().oom, true);
+}
+
+// What the driver keeps is no tensor; a stage that is not the fullest holds less.
+TEST(GptTables, WhatAPeakCounts) {
+  constexpr const char* header = "id,model,hidden,layers,heads,seq,device,devices,stack,dp,tp,pp,micro_batch,global_batch,measured_memory_bytes,memory_counts,memory_stage\n";
+  const auto judged = [&](const char* end) {
+    const auto found = validate(parse_table(std::string(header) + "a,gpt,2304,24,24,2048,a100-80gb,4,megatron,1,1,4,1,8,1e9," + end + "\n", "rows"));
+    return found.skipped.empty() ? found.memory.at(0).predicted : throw std::runtime_error(found.skipped[0].reason);
+  };
+  EXPECT_EQ(judged(","), judged("device,"));
+  EXPECT_EQ(judged(","), judged("device,1"));
+  EXPECT_DOUBLE_EQ(judged("device,1") - judged("tensors,1"), 2.5e9);
+  EXPECT_DOUBLE_EQ(judged("device,") - judged("tensors,"), 2.5e9);
+  EXPECT_LT(judged("device,3"), judged("device,2"));
+  for (const auto& [end, expected] : {std::pair("gpu,", "memory_counts; got 'gpu', expected device or tensors"), {"device,5", "memory_stage; got 5, expected at most pp, 4"}, {"device,0", "memory_stage; got '0'"}}) {
+    try {
+      judged(end);
+      ADD_FAILURE() << end;
+    } catch (const std::runtime_error& error) {
+      EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
+    }
+  }
+}
+
+// A stack may have another's terms where it has none itself; that nobody fitted its times is said.
+TEST(GptTables, AStackLikeAnother) {
+  const auto own = row("a,gpt,1024,24,16,2048,50257,gh200,4,4,,,sailor-opt/nccl,tf32,hybrid,1,4,1,1f1b,1,none,1,1,4,1");
+  const auto estimate = estimate_row(own);
+  ASSERT_FALSE(estimate.notes.empty());
+  EXPECT_NE(estimate.notes[0].find("sailor-opt: no time of it was fitted; times are those of megatron"), std::string::npos) << estimate.notes[0];
+  EXPECT_GE(estimate.sigma, 0.35);
+  const auto other = row("a,gpt,1024,24,16,2048,50257,gh200,4,4,,,megatron/nccl,tf32,hybrid,1,4,1,1f1b,1,none,1,1,4,1");
+  EXPECT_EQ(estimate.seconds, estimate_row(other).seconds);
+  EXPECT_NE(estimate.memory_bytes, estimate_row(other).memory_bytes);
 }
 
 TEST(GptTables, RowsThatCannotBePricedSayWhy) {

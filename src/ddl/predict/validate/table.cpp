@@ -81,10 +81,16 @@ const std::map<std::string, Take>& columns_known() {
   const auto word = [](std::string MeasuredRow::*field) -> Take { return [field](MeasuredRow& row, const std::string&, const std::string& text) { row.*field = text; }; };
   const auto real = [](double MeasuredRow::*field) -> Take { return [field](MeasuredRow& row, const std::string& column, const std::string& text) { row.*field = positive(column, text); }; };
   const auto size = [](std::int64_t MeasuredRow::*field) -> Take { return [field](MeasuredRow& row, const std::string& column, const std::string& text) { row.*field = whole(column, text, 1); }; };
+  const auto flag = [](bool MeasuredRow::*field) -> Take {
+    return [field](MeasuredRow& row, const std::string& column, const std::string& text) {
+      if (text != "0" && text != "1") wrong_field(column, text, "0 or 1");
+      row.*field = text == "1";
+    };
+  };
   const auto count = [](int MeasuredRow::*field) -> Take { return [field](MeasuredRow& row, const std::string& column, const std::string& text) { row.*field = static_cast<int>(whole(column, text, 1)); }; };
   static const std::map<std::string, Take> known{
       {"id", word(&MeasuredRow::id)}, {"model", word(&MeasuredRow::model)}, {"params_b", real(&MeasuredRow::params_b)}, {"hidden", size(&MeasuredRow::hidden)},
-      {"ffn", size(&MeasuredRow::ffn)}, {"layers", size(&MeasuredRow::layers)}, {"heads", size(&MeasuredRow::heads)}, {"seq", size(&MeasuredRow::seq)}, {"vocab", size(&MeasuredRow::vocab)},
+      {"ffn", size(&MeasuredRow::ffn)}, {"layers", size(&MeasuredRow::layers)}, {"heads", size(&MeasuredRow::heads)}, {"kv_heads", size(&MeasuredRow::kv_heads)}, {"seq", size(&MeasuredRow::seq)}, {"vocab", size(&MeasuredRow::vocab)},
       {"image", [](MeasuredRow& row, const std::string& column, const std::string& text) {
          row.image = list(column, text, 'x');
          if (row.image.size() != 3) wrong_field(column, text, "channels x height x width");
@@ -97,9 +103,10 @@ const std::map<std::string, Take>& columns_known() {
          for (const auto each : list(column, text, '/')) row.stages.push_back(static_cast<int>(each));
        }},
       {"sharded", word(&MeasuredRow::sharded)}, {"sequence_parallel", word(&MeasuredRow::sequence_parallel)}, {"recompute", word(&MeasuredRow::recompute)},
-      {"overlap", [](MeasuredRow& row, const std::string& column, const std::string& text) {
-         if (text != "0" && text != "1") wrong_field(column, text, "0 or 1");
-         row.overlap = text == "1";
+      {"overlap", flag(&MeasuredRow::overlap)}, {"untied", flag(&MeasuredRow::untied)}, {"memory_stage", count(&MeasuredRow::memory_stage)},
+      {"memory_counts", [](MeasuredRow& row, const std::string& column, const std::string& text) {
+         if (text != "device" && text != "tensors") wrong_field(column, text, "device or tensors");
+         row.memory_counts = text;
        }},
       {"micro_batch", real(&MeasuredRow::micro_batch)}, {"global_batch", real(&MeasuredRow::global_batch)}, {"one_device_samples_per_s", real(&MeasuredRow::one_device_samples_per_s)},
       {"measured_ms", real(&MeasuredRow::measured_ms)}, {"measured_samples_per_s", real(&MeasuredRow::measured_samples_per_s)}, {"measured_memory_bytes", real(&MeasuredRow::measured_memory_bytes)},

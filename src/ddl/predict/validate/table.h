@@ -12,7 +12,8 @@ struct MeasuredRow {
   std::string id;
   std::string model;
   double params_b = 0;           ///< thousands of millions of parameters, as printed
-  std::int64_t hidden = 0, ffn = 0, layers = 0, heads = 0, seq = 0, vocab = 0;  ///< of a gpt
+  std::int64_t hidden = 0, ffn = 0, layers = 0, heads = 0, kv_heads = 0, seq = 0, vocab = 0;  ///< of a gpt
+  bool untied = false;           ///< its output layer has weights of its own
   std::vector<std::int64_t> image = {};  ///< channels, height, width
   std::string device;
   int devices = 1, devices_per_node = 0;
@@ -27,6 +28,8 @@ struct MeasuredRow {
   double global_batch = 0;       ///< samples of a step; 0: not printed
   double one_device_samples_per_s = 0;
   double measured_ms = 0, measured_samples_per_s = 0, measured_memory_bytes = 0;
+  std::string memory_counts;     ///< what was measured: `device`, all that the driver says is used (also where empty), or `tensors`, what the framework had allocated
+  int memory_stage = 0;          ///< the stage of a pipeline whose device it was, from 1; 0: the fullest
   std::optional<bool> oom = {};
 
   int nodes() const { return devices_per_node > 0 ? (devices + devices_per_node - 1) / devices_per_node : 1; }

@@ -80,6 +80,13 @@ void judge_baseline(Validation& out) {
 
 /// torchgpipe's benchmarks print what all devices together had (benchmarks/*-memory/main.py); and a peak that no one device of its kind has room for is of all of them, too.
 double memory_as_measured(const Estimate& estimate, const MeasuredRow& row) {
+  const bool tensors = row.memory_counts == "tensors";
+  if (tensors || row.memory_stage > 0) {
+    const auto& stages = tensors ? estimate.tensors_of_stages : estimate.memory_of_stages;
+    if (stages.empty()) throw Error(Code::unsupported, fmt::format("{}; of {} memory is predicted as a whole alone", tensors ? "memory_counts is tensors" : "memory_stage is given", row.model));
+    if (row.memory_stage > static_cast<int>(stages.size())) throw Error(Code::invalid_argument, fmt::format("memory_stage; got {}, expected at most pp, {}", row.memory_stage, stages.size()));
+    return row.memory_stage > 0 ? stages[static_cast<std::size_t>(row.memory_stage - 1)] : *std::max_element(stages.begin(), stages.end());
+  }
   const double room = term_or(find_machine(row.device), "device.memory_bytes", 0);
   const bool of_all = row.stack.starts_with("torchgpipe") || (room > 0 && row.measured_memory_bytes > room);
   return of_all && estimate.memory_of_all_bytes > 0 ? estimate.memory_of_all_bytes : estimate.memory_bytes;

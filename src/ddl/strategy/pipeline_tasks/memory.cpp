@@ -42,7 +42,7 @@ std::int64_t most_in_passes(const Pipeline& pipeline, int place, const std::map<
     const auto own = memory.given + memory.made;
     const auto others = now - (made_again && !first ? memory.given : own);
     // Of a backward in two parts neither has the whole of both.
-    look(others + gradients + (first ? memory.later_peak : second ? own + memory.making : is_later ? memory.later_peak : memory.first_peak));
+    look(others + gradients + (first ? memory.later_peak : second ? own + (is_later ? memory.later_making : memory.first_making) : is_later ? memory.later_peak : memory.first_peak));
     if (!finishes(action.pass)) continue;
     now = others;
     if (!went_before) gradients += memory.gradients;

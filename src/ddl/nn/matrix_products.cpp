@@ -1,0 +1,77 @@
+#include "ddl/nn/matrix_products.h"
+
+#include <algorithm>
+
+namespace ddl {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+/// Of a layer of a network; as operators/images.cpp pads: what is not the same on both sides is there before.
+Windows windows_of(const ModelGraph& graph, const Layer& layer, std::int64_t samples) {
+  const auto& a = layer.attributes;
+  const auto& from = graph.layers[at(layer.inputs[0])].shape;
+  auto padding = a.padding;
+  std::array<std::int64_t, 4> maps{samples, from[0], from[1], from[2]};
+  const auto make = [](std::int64_t& size, std::int64_t& before, std::int64_t after) {
+    if (after < 0 || after == before) return;
+    size += before + after;
+    before = 0;
+  };
+  make(maps[2], padding.height, a.padding_after.height);
+  make(maps[3], padding.width, a.padding_after.width);
+  return windows_over(a, maps, padding);
+}
+
+}  // namespace
+
+Windows windows_over(const Attributes& of, const std::array<std::int64_t, 4>& maps, const Pair& padding) {
+  const auto places = [](std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t around) { return (size + 2 * around - kernel) / stride + 1; };
+  const auto [samples, channels, height, width] = maps;
+  return {samples, height, width, channels, of.kernel.height, of.kernel.width, of.stride.height, of.stride.width, padding.height, padding.width,
+          places(height, of.kernel.height, of.stride.height, padding.height), places(width, of.kernel.width, of.stride.width, padding.width)};
+}
+
+bool is_product(const Attributes& of, const Windows& windows, std::int64_t channels) {
+  constexpr std::int64_t kManySamples = 16, kManyChannels = 64;
+  if (of.groups != 1) return false;
+  const bool pointwise = windows.kernel_height == 1 && windows.kernel_width == 1 && windows.padding_height == 0 && windows.padding_width == 0;
+  return pointwise ? windows.samples < kManySamples : windows.channels >= kManyChannels && windows.places() <= 2 * channels;
+}
+
+std::optional<std::int64_t> beside_product(const ModelGraph& graph, int number, int parameter, std::int64_t samples) {
+  const auto& layer = graph.layers[at(number)];
+  const auto dimensions = layer.parameters[at(parameter)].shape.size();
+  switch (layer.kind) {
+    case LayerKind::linear: return dimensions == 2 ? std::optional<std::int64_t>(0) : std::nullopt;
+    case LayerKind::attention:
+      // Of words that attend to others the first weight is used in parts.
+      return dimensions == 2 && (parameter > 0 || layer.inputs[0] == layer.inputs[1]) ? std::optional<std::int64_t>(0) : std::nullopt;
+    case LayerKind::conv2d: {
+      if (dimensions != 4 || !has_wide_convolutions(graph)) return {};
+      const auto windows = windows_of(graph, layer, samples);
+      if (!is_product(layer.attributes, windows, layer.shape[0])) return {};
+      return windows.are_pixels() ? 0 : windows.places() * windows.seen();
+    }
+    default: return {};
+  }
+}
+
+std::vector<ParameterOwner> owners_of_parameters(const ModelGraph& graph) {
+  std::vector<ParameterOwner> owners;
+  for (int layer = 0; layer < static_cast<int>(graph.layers.size()); ++layer) {
+    const auto& own = graph.layers[at(layer)].parameters;
+    for (int number = 0; number < static_cast<int>(own.size()); ++number)
+      if (own[at(number)].trainable) owners.push_back({layer, number});
+  }
+  return owners;
+}
+
+std::vector<bool> layers_that_share(const ModelGraph& graph) {
+  std::vector<bool> shares(graph.layers.size());
+  for (std::size_t i = 0; i < graph.layers.size(); ++i)
+    for (const auto& borrowed : graph.layers[i].borrowed) shares[i] = shares[at(borrowed.layer)] = true;
+  return shares;
+}
+
+}  // namespace ddl

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ddl/nn/graph.h"
+#include "ddl/nn/kernels/windows.h"
+
+namespace ddl {
+
+/// How the window of a convolution slides over maps [samples, channels, height, width], with so much padding on both sides.
+Windows windows_over(const Attributes& of, const std::array<std::int64_t, 4>& maps, const Pair& padding);
+
+/// Whether a convolution to so many channels is one product of matrices for the fast kernels of a processor on one thread (operators/product.h); else oneDNN's is as fast. Two sorts are not its:
+/// 1x1 convolutions of few samples on one thread, which ATen leaves to a kernel that copies maps that lie channels last on their way there and back (use_mkldnn() in its Convolution.cpp: fewer than 16); and others
+/// of few places, where most of the time goes into the weights, which oneDNN reorders in each pass, and their gradients back. decisions/028 and 033.
+bool is_product(const Attributes& of, const Windows& windows, std::int64_t channels);
+
+/// Elements that there are, for a moment, beside the gradient of a layer's parameter while those kernels make it, of so many samples and with maps that lie channels last; nothing where they do not make it as a
+/// product of their own, which adds it to where it belongs.
+std::optional<std::int64_t> beside_product(const ModelGraph& graph, int layer, int parameter, std::int64_t samples);
+
+/// Whose a parameter is: that one of a layer's own.
+struct ParameterOwner {
+  int layer, number;
+};
+/// Of each that trains.
+std::vector<ParameterOwner> owners_of_parameters(const ModelGraph& graph);
+
+/// By layer: whether another uses its parameters too, or it another's.
+std::vector<bool> layers_that_share(const ModelGraph& graph);
+
+}  // namespace ddl

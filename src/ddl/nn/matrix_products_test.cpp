@@ -1,0 +1,62 @@
+#include "ddl/nn/matrix_products.h"
+
+#include <gtest/gtest.h>
+
+#include "ddl/nn/graph_builder.h"
+
+namespace ddl {
+namespace {
+
+/// The second of two convolutions, of `channels` maps of 8x8 pixels to 96.
+std::optional<std::int64_t> beside(const GraphBuilder::Window& window, std::int64_t samples, std::int64_t channels = 64, std::int64_t groups = 1) {
+  GraphBuilder builder("two", {3, 8, 8});
+  GraphBuilder::Convolution how;
+  how.groups = groups;
+  const int first = builder.conv2d("first", GraphBuilder::kInput, channels, {1});
+  const int second = builder.conv2d("second", first, 96, window, how);
+  return beside_product(std::move(builder).finish(), second, 0, samples);
+}
+
+TEST(MatrixProducts, PointwiseConvolutionsOfFewSamplesReadTheirMapsAsTheyLie) {
+  EXPECT_EQ(beside({1}, 15), 0);
+  EXPECT_EQ(beside({1}, 16), std::nullopt);
+  EXPECT_EQ(beside({1}, 1, 64, 2), std::nullopt) << "groups";
+  EXPECT_EQ(beside({1, 2}, 3), 3 * 4 * 4 * 64) << "every other pixel is copied";
+}
+
+TEST(MatrixProducts, OthersOfFewPlacesCopyWhatTheirWindowSees) {
+  // 8x8 places of 3 samples are 192, twice 96.
+  EXPECT_EQ(beside({3, 1, 1}, 3), 3 * 64 * 9 * 64);
+  EXPECT_EQ(beside({3, 1, 1}, 4), std::nullopt);
+  EXPECT_EQ(beside({3, 2, 1}, 4), 4 * 16 * 9 * 64);
+  EXPECT_EQ(beside({3, 1, 1}, 1, 63), std::nullopt) << "few channels";
+}
+
+TEST(MatrixProducts, PaddingThatIsNotTheSameOnBothSidesIsThereBefore) {
+  GraphBuilder builder("two", {3, 8, 8});
+  const int first = builder.conv2d("first", GraphBuilder::kInput, 64, {1});
+  const int second = builder.conv2d("second", first, 96, {3, 1, 1});
+  auto graph = std::move(builder).finish();
+  graph.layers[static_cast<std::size_t>(second)].attributes.padding_after = {1, 0};
+  EXPECT_EQ(beside_product(graph, second, 0, 3), 3 * 8 * 7 * 9 * 64);
+}
+
+TEST(MatrixProducts, NarrowNetworksHaveNone) {
+  GraphBuilder builder("narrow", {3, 8, 8});
+  const int only = builder.conv2d("only", GraphBuilder::kInput, 16, {1});
+  EXPECT_EQ(beside_product(std::move(builder).finish(), only, 0, 1), std::nullopt);
+}
+
+TEST(MatrixProducts, OfLinearLayersAllWeightsAndNoBiases) {
+  GraphBuilder builder("dense", {3, 8, 8});
+  const int only = builder.linear("only", builder.flatten("flat", GraphBuilder::kInput), 10);
+  const auto graph = std::move(builder).finish();
+  EXPECT_EQ(beside_product(graph, only, 0, 1000), 0);
+  EXPECT_EQ(beside_product(graph, only, 1, 1000), std::nullopt);
+  ASSERT_EQ(owners_of_parameters(graph).size(), 2U);
+  EXPECT_EQ(owners_of_parameters(graph)[1].layer, only);
+  EXPECT_EQ(owners_of_parameters(graph)[1].number, 1);
+}
+
+}  // namespace
+}  // namespace ddl

@@ -1,0 +1,67 @@
+#include "ddl/predict/step/cost_source.h"
+
+#include <gtest/gtest.h>
+
+#include "ddl/nn/builtin.h"
+#include "ddl/strategy/builtin.h"
+
+namespace ddl {
+namespace {
+
+/// Nothing takes time but updates and copies, a second a byte.
+class ByBytes final : public CostSource {
+ public:
+  explicit ByBytes(bool in_place) : in_place_(in_place) {}
+  LayerCost layer(int, const ModelGraph&, std::size_t, std::int64_t) const override { return {}; }
+  TaskCost collective(Goal, std::int64_t, const std::vector<int>&, StepCosts&) const override { return {}; }
+  TaskCost message(std::int64_t, int, int, StepCosts&) const override { return {}; }
+  TaskCost compressing(int, const std::string&, std::int64_t, int, StepCosts&) const override { return {}; }
+  double update(int, std::int64_t bytes) const override { return static_cast<double>(bytes); }
+  double copy(int, std::int64_t bytes) const override { return static_cast<double>(bytes); }
+  bool writes_in_place(int) const override { return in_place_; }
+  LayerCost loss(int, const ModelGraph&, std::int64_t) const override { return {}; }
+  double load(int, std::int64_t) const override { return 0; }
+  TaskCost loader(int, std::int64_t, StepCosts&) const override { return {}; }
+  double harness(int) const override { return 0; }
+
+ private:
+  bool in_place_;
+};
+
+struct Bytes {
+  double updated = 0, copied = 0;
+};
+
+Bytes bytes_of(const std::string& strategy, bool in_place, int workers = 4) {
+  const auto graph = builtin_models().at("mlp").make(parse_spec("mlp[layers=4,hidden=256]"), {1, 28, 28, 10});
+  const auto spec = parse_spec(strategy);
+  const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 64, 4, spec});
+  std::vector<Actor> actors;
+  for (std::size_t role = 0; role < plan.roles.size(); ++role) actors.push_back({static_cast<int>(role), plan.roles[role].first, plan.roles[role].count});
+  const auto costs = step_costs(plan, graph, 64, actors, ByBytes(in_place));
+  Bytes sum;
+  const auto& tasks = plan.roles[0].tasks;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].kind == TaskKind::update) sum.updated += costs.tasks[0][i].seconds;
+    if (tasks[i].kind == TaskKind::backward) sum.copied += costs.tasks[0][i].seconds;
+  }
+  return sum;
+}
+
+double parameters() { return static_cast<double>(builtin_models().at("mlp").make(parse_spec("mlp[layers=4,hidden=256]"), {1, 28, 28, 10}).parameters() * 4); }
+
+TEST(StepCosts, WhoKeepsPartsUpdatesThose) {
+  EXPECT_NEAR(bytes_of("data", false).updated, parameters(), 8);
+  for (const auto* strategy : {"sharded[level=1]", "sharded[level=2]", "sharded[level=3]"}) EXPECT_NEAR(bytes_of(strategy, false).updated, parameters() / 4, 64) << strategy;
+  EXPECT_NEAR(bytes_of("hybrid[data=2,sharded=2]", false).updated, parameters() / 2, 64);
+}
+
+TEST(StepCosts, GradientsThatAreMadeInTheirPlaceAreNotCopied) {
+  EXPECT_NEAR(bytes_of("data", false).copied, parameters(), 1);
+  const double biases = 4 * (3 * 256 + 10);
+  EXPECT_NEAR(bytes_of("data", true).copied, biases, 1);
+  EXPECT_NEAR(bytes_of("sharded[level=2]", true).copied, parameters(), 1) << "on their way to parts all are";
+}
+
+}  // namespace
+}  // namespace ddl
