@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
@@ -37,16 +38,53 @@ struct Done {
   Nanoseconds begin = 0, end = 0;
 };
 
+/// When each worker was done with what it computed, over all steps: from then on what it made could be sent, however long it took until somebody did.
+class Made {
+ public:
+  Made(const Plan& plan, const std::vector<TracedStep>& steps) : plan_(plan) {
+    for (const auto& role : plan.roles)
+      for (const auto& task : role.tasks)
+        if (task.kind == TaskKind::receive && task.meeting != kNone) received_ahead_[task.meeting] = task.ahead;
+    for (const auto& step : steps)
+      for (const auto& span : step.spans)
+        if (span.stream == Stream::compute && span.task >= 0) ends_[{span.worker, step.number, span.task}] = span.end;
+  }
+
+  /// What a message of a step is of, which counts in the step in which it is received; absent where the trace does not say.
+  std::optional<Nanoseconds> of(const Span& span, std::int64_t step) const {
+    const auto& role = plan_.role_of(span.worker);
+    if (span.task < 0 || at(span.task) >= role.tasks.size()) return std::nullopt;
+    const auto& task = role.tasks[at(span.task)];
+    const auto ahead = received_ahead_.find(task.meeting);
+    if (task.kind != TaskKind::send || !(task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients) || ahead == received_ahead_.end()) return std::nullopt;
+    std::optional<Nanoseconds> last;
+    for (const int other : task.after) {
+      const auto found = ends_.find({span.worker, step - (task.ahead - ahead->second), other});
+      if (communicates(role.tasks[at(other)]) || found == ends_.end()) return std::nullopt;
+      last = std::max(last.value_or(found->second), found->second);
+    }
+    return last;
+  }
+
+ private:
+  const Plan& plan_;
+  std::map<int, int> received_ahead_;                                ///< by meeting
+  std::map<std::tuple<int, std::int64_t, int>, Nanoseconds> ends_;   ///< by worker, step and task
+};
+
 class Reader {
  public:
   /// `served`: null unless workers step apart.
-  Reader(const Plan& plan, const TracedStep& step, const Served* served) : plan_(plan), step_(step), served_(served), asynchronous_(plan.asynchronous()), arrivals_(step.spans), own_(at(plan.workers())) {
+  Reader(const Plan& plan, const TracedStep& step, const Made& made, const Served* served) : plan_(plan), step_(step), served_(served), asynchronous_(plan.asynchronous()), arrivals_(step.spans), own_(at(plan.workers())) {
     for (const auto& span : step.spans) {
       if (span.worker < 0 || span.worker >= plan.workers()) continue;
       own_[at(span.worker)].push_back(span);
       if ((span.stream != Stream::communication && span.stream != Stream::server) || span.meeting == 0) continue;
-      const auto [place, fresh] = meetings_.try_emplace(span.meeting, Period{span.begin, span.end});
-      place->second = {std::max(place->second.begin, span.begin), std::max(place->second.end, span.end)};
+      // It waits behind others of its queue.
+      auto begin = span.begin;
+      if (const auto could = made.of(span, step.number)) begin = std::min(begin, std::max(*could, sent_before(span)));
+      const auto [place, fresh] = meetings_.try_emplace(span.meeting, Period{begin, span.end});
+      place->second = {std::max(place->second.begin, begin), std::max(place->second.end, span.end)};
     }
   }
 
@@ -83,6 +121,17 @@ class Reader {
   }
 
  private:
+  /// When the last message of the same queue that began before this one was sent; 0: there is none in this step.
+  Nanoseconds sent_before(const Span& span) const {
+    const auto& tasks = plan_.role_of(span.worker).tasks;
+    const auto& own = tasks[at(span.task)];
+    Nanoseconds last = 0;
+    for (const auto& other : step_.spans)
+      if (other.worker == span.worker && other.stream == Stream::communication && other.begin < span.begin && other.task >= 0 && at(other.task) < tasks.size())
+        if (const auto& task = tasks[at(other.task)]; task.kind == own.kind && task.cargo == own.cargo && task.peer == own.peer) last = std::max(last, other.end);
+    return last;
+  }
+
   /// Of each server the mean of what it took to apply what one worker pushed.
   void read_turns(StepDraw& out) const {
     std::map<int, std::vector<double>> applications;
@@ -251,6 +300,7 @@ StepDraws step_draws(const Plan& plan, const std::vector<TracedStep>& steps, boo
   out.apart = steps_apart(plan);
   std::optional<Served> served;
   if (out.apart) served.emplace(plan, steps);
+  const Made made(plan, steps);
   // By role and bucket: of all its workers and steps, and of each step the least, since what is not exact is no less than what it stands for.
   std::vector<std::vector<std::vector<double>>> exact(plan.roles.size()), least(plan.roles.size());
   for (std::size_t r = 0; r < plan.roles.size(); ++r) {
@@ -260,7 +310,7 @@ StepDraws step_draws(const Plan& plan, const std::vector<TracedStep>& steps, boo
   for (const auto& step : steps) {
     if (static_cast<int>(step.workers.size()) != plan.workers())
       throw Error(Code::invalid_argument, fmt::format("[explain] workers of step {}; got {}, expected {}", step.number, step.workers.size(), plan.workers()));
-    const Reader reader(plan, step, served ? &*served : nullptr);
+    const Reader reader(plan, step, made, served ? &*served : nullptr);
     out.steps.push_back(reader.draw());
     for (auto& role : least)
       for (auto& bucket : role) bucket.push_back(kNotDone);
