@@ -102,7 +102,7 @@ int count_nodes(const at::Tensor& from, const std::string& name) {
 TEST(Network, ProductsAreThoseThatPlansAndPredictionsTakeForSuch) {
   const OneThread one;
   const SampleShape pictures{3, 32, 32, 10}, words{.classes = 50, .objective = Objective::translation, .source_length = 8, .target_length = 8};
-  for (const std::string name : {"resnet18", "resnet50", "vgg11", "alexnet", "mobilenetv2", "lenet", "mlp", "transformer[hidden=16,heads=2,layers=2]"})
+  for (const std::string name : {"resnet18", "resnet50", "vgg11[dropout=0]", "alexnet[dropout=0]", "mobilenetv2[dropout=0]", "lenet", "mlp", "transformer[hidden=16,heads=2,layers=2,dropout=0]"})
     for (const std::int64_t samples : {1, 4, 20}) {
       const bool of_words = name.starts_with("transformer");
       auto net = make(name, of_words ? words : pictures);
