@@ -127,6 +127,69 @@ class Causes(Case):
         self.assertIn("What would be gained without each cause alone", self.run_it("explain").stdout)
 
 
+class Asynchronous(Case):
+    """Steps that run into each other, and workers that wait for nobody."""
+
+    STAGES = ["--workers", 2, "--model", "null[ms=4,layers=4,backward=2]"]
+
+    def test_a_pipeline_without_a_flush_has_no_bubble(self):
+        self.train(*self.STAGES, "--strategy", "pipeline[stages=6/4,schedule=pipedream]", steps=20)
+        document = self.explained()
+        self.check_sums(document)
+        loss = document["loss"]
+        self.assertFalse(loss["apart"])
+        passes = sum(document["ledger_ms"][cause] for cause in ("forward", "backward"))
+        self.assertGreater(passes, 23)
+        # Messages of a few bytes, and stages that are woken now sooner, now later.
+        self.assertLess(self.cause(document, "bubble")["without"]["gain_ms"], 0.3 * passes)
+        self.assertIn("gradients are of parameters that have been updated since", " ".join(document["notes"]))
+
+    def test_its_slowest_stage_is_named(self):
+        for schedule in ("pipedream", "pipedream-2bw,micro=2"):
+            self.train(*self.STAGES, "--strategy", f"pipeline[stages=4/6,schedule={schedule}]", steps=20)
+            document = self.explained()
+            self.check_sums(document)
+            self.assertEqual((document["straggler"]["rank"], document["straggler"]["task"]), (1, "backward"))
+            self.assertEqual(document["loss"]["causes"][0]["cause"], "unequal")
+            self.assertIn("balance=time", document["words"])
+
+    # Waits of processors that are none, one of three times the other's.
+    APART = ["--workers", "emulated:v100[slow=60]:1,emulated:v100[slow=180]:1"]
+
+    def test_workers_that_wait_for_nobody_add_up(self):
+        self.train(*self.APART, "--strategy", "parameter-server[async]", steps=24)
+        document = self.explained()
+        self.check_sums(document)
+        loss = document["loss"]
+        self.assertTrue(loss["apart"])
+        fast, slow = loss["worker_step_ms"]
+        self.assertGreater(slow, 1.5 * fast)
+        self.assertAlmostEqual(loss["step_ms"], 2 / (1 / fast + 1 / slow), delta=1e-6 * loss["step_ms"])
+        self.assertIn("each steps by itself", document["words"])
+        # The slow one keeps nobody.
+        self.assertLess(self.cause(document, "unequal")["lost"], 0.3)
+        self.assertEqual(document["straggler"]["rank"], 1)
+
+    def test_within_a_bound_the_slow_one_sets_the_pace(self):
+        self.train(*self.APART, "--strategy", "parameter-server[stale=1]", steps=24)
+        document = self.explained()
+        self.check_sums(document)
+        fast, slow = document["loss"]["worker_step_ms"]
+        self.assertAlmostEqual(fast / slow, 1, delta=0.15)
+        self.assertEqual(document["loss"]["causes"][0]["cause"], "unequal", document["loss"])
+        self.assertIn("a wider bound (parameter-server[stale=4])", document["words"])
+
+    def test_servers_that_apply_what_comes_of_each_form(self):
+        one = self.train("--workers", 1)
+        for form in ("parameter-server[async]", "parameter-server[stale=2,servers=2]"):
+            run = self.train("--workers", 2, "--strategy", form)
+            document = self.explained(run["id"])
+            self.check_sums(document)
+            self.assertEqual(document["loss"]["one_worker"]["run"], one["id"])
+            self.assertEqual(len(document["loss"]["worker_step_ms"]), 2)
+        self.assertIn("each steps by itself", self.run_it("explain").stdout)
+
+
 class Refusals(Case):
     def test_what_cannot_be_explained_says_why(self):
         self.assertIn("no such file", self.run_it("explain", code=2).stderr)

@@ -65,13 +65,14 @@ std::string causes_table(const LossReport& loss) {
   return columns(rows);
 }
 
-std::string prediction_table(const Ledger& measured, const ForeseenStep& foreseen) {
+std::string prediction_table(const Ledger& measured, const ForeseenStep& foreseen, bool apart) {
   Rows rows{{"term", "predicted ms", "measured ms", "predicted - measured", "of the step"}};
   const auto row = [&](const std::string& term, double predicted, double was) {
     rows.push_back({term, ms(predicted), ms(was), fmt::format("{:+.4g}", (predicted - was) * 1e3), fmt::format("{:+.1f} %", 100 * (predicted - was) / measured.wall)});
   };
   for (std::size_t c = 0; c < kCauses; ++c) row(std::string(name(static_cast<Cause>(c))), foreseen.mean.seconds[c], measured.seconds[c]);
-  row("step", foreseen.seconds, measured.wall);
+  // Of workers that step apart, too, the mean of their own.
+  row("step", apart ? foreseen.mean.wall : foreseen.seconds, measured.wall);
   return columns(rows);
 }
 
@@ -104,7 +105,7 @@ void print(const Options& options, const RunExplanation& run, const std::optiona
     }
   }
   if (run.straggler && run.loss->workers > 1) text += "\n" + straggler_line(*run.straggler);
-  text += "\nPredicted by the machine profile, beside what was measured:\n" + (run.foreseen ? prediction_table(*run.ledger, *run.foreseen) : run.no_prediction + "\n");
+  text += "\nPredicted by the machine profile, beside what was measured:\n" + (run.foreseen ? prediction_table(*run.ledger, *run.foreseen, run.loss && run.loss->apart) : run.no_prediction + "\n");
   if (difference) text += fmt::format("\nAgainst run {}:\n", options.against) + difference_table(*difference);
   options.output.data(text);
   for (const auto& note : run.notes) options.output.say("note: " + note);

@@ -21,6 +21,8 @@ std::string against_fabric(const Job& job, const Plan& plan) {
   if (says(strategy, "overlap", "off")) return fmt::format("--strategy {} without overlap=off, so that gradients travel while backward runs", strategy.name);
   if (job.fabric.empty() && job.transport.starts_with("tcp")) return "--transport shm, which does not send bytes through the kernel";
   if (strategy.name == "data" && !strategy.options.contains("compress") && !strategy.options.contains("in-process")) return "--strategy data[compress=fp16], which sends half of the bytes";
+  if (plan.serving.servers > 0 && plan.serving.servers < plan.workers())
+    return fmt::format("more servers ({}[servers={}]), each of which has less to receive and to give", strategy.name, std::min(plan.workers(), 2 * plan.serving.servers));
   if (strategy.name == "local") return "more steps between averagings (local[every=…])";
   if (plan.micro_batches > 1 && plan.stages.size() > 1) return "a cut where fewer bytes cross (pipeline[stages=…])";
   return larger_batch(job);
@@ -49,6 +51,8 @@ std::string advice_against(LossCause cause, const Job& job, const Plan& plan) {
       return fmt::format("more micro-batches ({}[micro={}])", job.strategy.name, std::min<std::int64_t>(most, 2LL * plan.micro_batches));
     }
     case LossCause::unequal:
+      // One that has no bound has nobody wait for others.
+      if (plan.serving.servers > 0 && plan.serving.stale != kNone) return fmt::format("a wider bound ({}[stale={}]), or none (async), by which fewer wait for the slowest, and gradients are older", job.strategy.name, 2 * plan.serving.stale + 2);
       if (plan.stages.size() > 1) return job.strategy.options.contains("stages") ? "a cut by time (balance=time in place of stages=…)" : "a cut by hand (stages=… in the strategy)";
       return "";
     case LossCause::contention: {

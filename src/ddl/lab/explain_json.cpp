@@ -13,7 +13,8 @@ Json ledger_json(const Ledger& ledger) {
 
 Json loss_json(const RunExplanation& run) {
   const auto& loss = *run.loss;
-  Json causes = Json::array(), not_known = Json::array();
+  Json causes = Json::array(), not_known = Json::array(), worker_steps = Json::array();
+  for (const double each : loss.worker_steps) worker_steps.push_back(each * 1e3);
   for (const auto& part : loss.parts)
     causes.push_back({{"cause", name(part.cause)},
                       {"words", words(part.cause)},
@@ -24,6 +25,8 @@ Json loss_json(const RunExplanation& run) {
           {"speedup", loss.speedup},
           {"ideal", loss.workers},
           {"loss", loss.loss()},
+          {"apart", loss.apart},
+          {"worker_step_ms", worker_steps},
           {"step_ms", loss.measured * 1e3},
           {"simulated_ms", loss.simulated * 1e3},
           {"one_worker", {{"run", run.one_worker.empty() ? Json(nullptr) : Json(run.one_worker)}, {"step_ms", loss.one.seconds() * 1e3}, {"compute_ms", loss.one.compute * 1e3}, {"load_ms", loss.one.load * 1e3}, {"other_ms", loss.one.other * 1e3}}},

@@ -163,10 +163,6 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
   const auto& record = run.record;
   auto& job = run.experiment->job;
   const auto plan = plan_of_run(record, job, graph);
-  if (plan.asynchronous() || (plan.serving.servers > 0 && !plan.serving.sums)) {
-    run.no_loss = "its steps run into each other; causes are told of synchronous training alone";
-    return;
-  }
   const auto steps = traced_steps(record, plan.workers());
   if (steps.empty()) {
     run.no_loss = "all of its traced steps are warm-up; it takes more --steps";
@@ -190,9 +186,11 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
     run.advice = advice;
     run.advised = part;
   }
-  const double median = record.at("step_ms").at("median").get<double>() * 1e-3;
-  if (std::abs(run.loss->measured - median) > 0.1 * median)
-    run.notes.push_back(fmt::format("the {} traced steps took {:.4g} ms on the mean, the whole run's median is {:.4g} ms: causes are those of the traced steps (--trace all keeps more)", steps.size(), run.loss->measured * 1e3, median * 1e3));
+  // The record's median is of rank 0.
+  const double median = record.at("step_ms").at("median").get<double>() * 1e-3, took = run.loss->apart ? run.loss->worker_steps.front() : run.loss->measured;
+  if (std::abs(took - median) > 0.1 * median)
+    run.notes.push_back(fmt::format("the {} traced steps took {:.4g} ms on the mean, the whole run's median is {:.4g} ms: causes are those of the traced steps (--trace all keeps more)", steps.size(), took * 1e3, median * 1e3));
+  if (plan.asynchronous() || run.loss->apart) run.notes.emplace_back("gradients are of parameters that have been updated since: causes are of speed, and what a step learns is another thing (docs/strategies.md)");
   if (steps.size() < 10) run.notes.push_back(fmt::format("{} traced steps after warm-up: few to tell jitter and stragglers from", steps.size()));
 }
 

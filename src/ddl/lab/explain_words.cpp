@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -41,9 +42,17 @@ std::string called(const RunExplanation& run, LossCause cause) {
   return std::string(words(cause)) + (lumped ? " (smaller parts, or cores and memory that workers share)" : "");
 }
 
+/// "9.1 to 9.4", of workers that step apart.
+std::string steps_of(const LossReport& loss) {
+  const auto [least, most] = std::minmax_element(loss.worker_steps.begin(), loss.worker_steps.end());
+  const auto from = fmt::format("{:.4g}", *least * 1e3), to = fmt::format("{:.4g}", *most * 1e3);
+  return from == to ? from : from + " to " + to;
+}
+
 std::string reached(const RunExplanation& run) {
   const auto& loss = *run.loss;
-  auto text = fmt::format("{} workers reach {:.2f}x: a step takes {:.4g} ms, and one worker's {:.4g} ms, {}.", loss.workers, loss.speedup, loss.measured * 1e3, loss.one.seconds() * 1e3, of_one_worker(run));
+  const auto pace = loss.apart ? fmt::format("each steps by itself, in {} ms, so that a step's samples take {:.4g} ms", steps_of(loss), loss.measured * 1e3) : fmt::format("a step takes {:.4g} ms", loss.measured * 1e3);
+  auto text = fmt::format("{} workers reach {:.2f}x: {}, and one worker's {:.4g} ms, {}.", loss.workers, loss.speedup, pace, loss.one.seconds() * 1e3, of_one_worker(run));
   std::vector<std::string> lost, won;
   for (const auto& part : loss.parts) {
     if (part.lost >= kWorthNaming) lost.push_back(fmt::format("{:.2f}x {}to {}", part.lost, lost.empty() ? "is lost " : "", called(run, part.cause)));
@@ -52,7 +61,8 @@ std::string reached(const RunExplanation& run) {
   if (lost.empty()) text += " Nothing worth naming is lost.";
   else text += " " + listed(lost) + ".";
   if (!won.empty()) text += " Against that is won " + listed(won) + ".";
-  text += fmt::format(" {:.2f}x is not explained.", loss.not_explained);
+  const bool nothing = std::abs(loss.not_explained) < 0.005;
+  text += fmt::format(" {:.2f}x is not explained.", nothing ? 0.0 : loss.not_explained);
   return text;
 }
 

@@ -4,10 +4,10 @@
 #include <tuple>
 
 #include "ddl/core/error.h"
-#include "ddl/plan/meetings.h"
 #include "ddl/predict/closed/price_plan.h"
 #include "ddl/predict/interval.h"
 #include "ddl/predict/step/compressed.h"
+#include "ddl/predict/step/server_turns.h"
 #include "ddl/predict/step/simulate_step.h"
 
 namespace ddl {
@@ -22,41 +22,34 @@ std::size_t tasks_of(const Plan& plan, int steps, bool by_worker) {
   return count * static_cast<std::size_t>(steps);
 }
 
-/// The mean time from one update to the next in the middle of a long run, where the pipeline is full.
-double period_of(const std::vector<double>& updates, std::size_t a_step, int batches) {
-  if (updates.size() < 4 * a_step || a_step == 0) throw Error(Code::invalid_argument, fmt::format("[predict] {} updates of {} batches are too few to tell a period", updates.size(), batches));
-  const std::size_t first = updates.size() / 4 / a_step * a_step, last = updates.size() * 3 / 4 / a_step * a_step;
-  return (updates[last] - updates[first]) / static_cast<double>((last - first) / a_step);
-}
+/// What runs before a step is predicted: of asynchronous plans until the pipeline is full, and as long again.
+StepRange range_of(const PredictionInput& input) { return steps_to_simulate(input.plan, input.source.jitter(input.plan.workers())); }
 
-/// Enough for the middle half to be a pipeline that is full.
-int batches_to_simulate(const Plan& plan) {
-  int deepest = 0;
-  for (const auto& role : plan.roles) deepest = std::max(deepest, depth(role));
-  return 8 * (deepest + 1);
-}
-
+/// Steps that go on into each other. Of workers that step apart each has its turns at the servers, so that one cannot stand for the others.
 void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
-  const int batches = batches_to_simulate(input.plan);
-  const auto plan = unroll(input.plan, batches);
-  const auto costs = step_costs(plan, input.graph, input.batch * batches, roles_as_actors(plan), input.source, input.loading, compression_of(input.strategy));
-  auto run = simulate_steps(plan, costs, 1);
-  std::size_t a_step = 0;
-  for (const auto& task : input.plan.roles[0].tasks) a_step += task.kind == TaskKind::update;
-  out.seconds = period_of(run.updates[0], a_step, batches);
-  // A worker's part of each step, of what all of them come to.
-  for (std::size_t r = 0; r < plan.roles.size(); ++r) {
-    auto ledger = fold(run.trace, costs.actors[r].worker, run.last[r].begin, run.last[r].end);
-    for (auto& each : ledger.seconds) each /= batches;
-    ledger[Cause::bubble] += out.seconds - ledger.wall / batches;
-    ledger.wall = out.seconds;
-    out.roles.push_back(ledger);
+  const auto costs = step_costs(input.plan, input.graph, input.batch, input.by_worker || steps_apart(input.plan) ? workers_as_actors(input.plan) : roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy));
+  const auto run = simulate_steps(input.plan, costs, range_of(input).steps);
+  out.seconds = run.step_seconds;
+  out.roles.resize(input.plan.roles.size());
+  std::vector<int> counted(out.roles.size());
+  for (std::size_t a = 0; a < costs.actors.size(); ++a) {
+    auto ledger = fold(run.trace, costs.actors[a].worker, run.traced[a].begin, run.traced[a].end);
+    const auto steps = static_cast<double>(run.steps[a].size());
+    ledger.wall /= steps;
+    for (auto& each : ledger.seconds) each /= steps;
+    out.roles[static_cast<std::size_t>(costs.actors[a].role)] += ledger;
+    ++counted[static_cast<std::size_t>(costs.actors[a].role)];
+  }
+  // The mean of a role's workers.
+  for (std::size_t r = 0; r < out.roles.size(); ++r) {
+    out.roles[r].wall /= std::max(1, counted[r]);
+    for (auto& each : out.roles[r].seconds) each /= std::max(1, counted[r]);
   }
 }
 
 void simulate(const PredictionInput& input, StepPrediction& out) {
   const auto costs = step_costs(input.plan, input.graph, input.batch, input.by_worker ? workers_as_actors(input.plan) : roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy));
-  const auto range = steps_to_simulate(input.plan, costs.jitter);
+  const auto range = range_of(input);
   auto run = simulate_steps(input.plan, costs, range.steps, range.first);
   out.seconds = run.step_seconds;
   // Of several workers of a role the first is told.
@@ -78,15 +71,13 @@ StepPrediction predict_step(const PredictionInput& input) {
   StepPrediction out;
   out.engine = input.engine;
   if (out.engine == Engine::automatic) {
-    const bool asynchronous = input.plan.asynchronous();
-    const int steps = asynchronous ? batches_to_simulate(input.plan) : steps_to_simulate(input.plan, input.source.jitter(input.plan.workers())).steps;
-    out.engine = tasks_of(input.plan, steps, input.by_worker && !asynchronous) <= kMostTasks ? Engine::simulated : Engine::closed;
+    out.engine = tasks_of(input.plan, range_of(input).steps, input.by_worker || steps_apart(input.plan)) <= kMostTasks ? Engine::simulated : Engine::closed;
   }
   if (out.engine == Engine::closed) {
     const auto priced = price_plan(input.plan, input.strategy, step_costs(input.plan, input.graph, input.batch, roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy)));
     out.seconds = priced.seconds;
     out.roles = priced.workers;
-  } else if (input.plan.asynchronous()) {
+  } else if (input.plan.asynchronous() || steps_apart(input.plan)) {
     simulate_asynchronous(input, out);
   } else {
     simulate(input, out);

@@ -31,7 +31,7 @@ struct PredictionInput {
 };
 
 struct StepPrediction {
-  double seconds = 0, low = 0, high = 0;  ///< of a step; 90 % interval
+  double seconds = 0, low = 0, high = 0;  ///< of a step; 90 % interval. Of workers that step apart: in which all together do as many as they are
   Engine engine = Engine::simulated;      ///< that was taken
   std::vector<Ledger> roles;              ///< of a worker of each role
   Ledger mean;                            ///< over workers

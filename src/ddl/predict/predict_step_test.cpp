@@ -63,7 +63,7 @@ TEST(PredictStep, ScalingLosesToCommunication) {
 
 TEST(PredictStep, BothEnginesAgreeOnADatasheet) {
   for (const auto* strategy : {"data", "data[overlap=off]", "pipeline[schedule=gpipe,micro=8]", "pipeline[schedule=1f1b,micro=8]", "sharded[level=2]", "local[every=4]", "sharded[level=3]", "sharded[level=3,prefetch=3]",
-                               "sharded[level=3,reshard=off]", "parameter-server", "parameter-server[servers=4]", "local[average=gossip,every=2]", "local[average=gossip,topology=exponential,every=1]",
+                               "sharded[level=3,reshard=off]", "parameter-server", "parameter-server[servers=4]", "parameter-server[async,servers=4]", "parameter-server[stale=1,servers=2]", "local[average=gossip,every=2]", "local[average=gossip,topology=exponential,every=1]",
                                "pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=8]"}) {
     const double simulated = predicted({strategy, 4, 128, "resnet50", "v100-16gb", "fp32", {3, 224, 224, 1000}, Engine::simulated}).seconds;
     const double closed = predicted({strategy, 4, 128, "resnet50", "v100-16gb", "fp32", {3, 224, 224, 1000}, Engine::closed}).seconds;
@@ -76,6 +76,7 @@ constexpr SampleShape kWords{.classes = 51'200, .objective = Objective::language
 // Every strategy has a prediction whose ledgers add up; asynchronous ones, too.
 TEST(PredictStep, EveryStrategyHasOne) {
   for (const auto* strategy : {"model", "pipeline[schedule=zbv,micro=8]", "pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=4]", "sharded[level=3]", "local[average=gossip]", "parameter-server[servers=2]",
+                               "parameter-server[async]", "parameter-server[stale=2,servers=2]",
                                "hybrid[data=2,pipeline=2,micro=4]", "data[in-process=parallel]"}) {
     const auto found = predicted({strategy, 4, 64});
     EXPECT_GT(found.seconds, 0) << strategy;

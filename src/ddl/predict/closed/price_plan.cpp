@@ -10,6 +10,7 @@
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
 #include "ddl/predict/step/jitter.h"
+#include "ddl/predict/step/server_turns.h"
 
 namespace ddl {
 namespace {
@@ -184,9 +185,10 @@ UnitTerms unit_terms_of(const Plan& plan, const Spec& strategy, const StepCosts&
   return terms;
 }
 
-/// By server, and role of workers. A message takes what the longer of its two ends says.
+/// By server, and role of workers. A message takes what the longer of its two ends says; where workers step apart the server's end, which is of all workers of a role, says nothing of one.
 std::vector<ServerTerm> server_terms_of(const Plan& plan, const StepCosts& costs) {
   std::vector<ServerTerm> all;
+  const bool apart = steps_apart(plan);
   const auto longest = [&](int role, int peer, int bucket, TaskKind kind, Cargo cargo, Stream stream) {
     double most = 0;
     const auto& tasks = plan.roles[at(role)].tasks;
@@ -201,9 +203,9 @@ std::vector<ServerTerm> server_terms_of(const Plan& plan, const StepCosts& costs
     for (int role = 0; role < static_cast<int>(plan.roles.size()); ++role) {
       own.ready.push_back(costs.ready[at(role)][at(server)]);
       own.push.push_back(std::max(longest(role, server, server, TaskKind::send, Cargo::gradients, Stream::communication),
-                                  longest(server, role, server, TaskKind::receive, Cargo::gradients, Stream::server)));
+                                  apart ? 0 : longest(server, role, server, TaskKind::receive, Cargo::gradients, Stream::server)));
       own.pull.push_back(std::max(longest(role, server, server, TaskKind::receive, Cargo::parameters, Stream::communication),
-                                  longest(server, role, server, TaskKind::send, Cargo::parameters, Stream::server)));
+                                  apart ? 0 : longest(server, role, server, TaskKind::send, Cargo::parameters, Stream::server)));
       own.take.push_back(longest(role, kNone, server, TaskKind::average, Cargo::parameters, Stream::compute));
     }
   }
@@ -278,6 +280,12 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& c
   const auto terms = terms_of(plan, costs);
   // The simulator has no jitter there either.
   if (plan.asynchronous() && plan.serving.servers == 0) return price_asynchronous(plan.micro_batches, terms);
+  // Nor where workers step apart: nobody waits for the slowest.
+  if (steps_apart(plan)) {
+    std::vector<int> counts;
+    for (const auto& role : plan.roles) counts.push_back(role.count);
+    return price_servers_apart(terms, counts, server_terms_of(plan, costs), plan.serving.stale != kNone, plan.micro_batches);
+  }
   const auto option = [&](const char* key, const std::string& otherwise) {
     const auto found = strategy.options.find(key);
     return found == strategy.options.end() ? otherwise : found->second;

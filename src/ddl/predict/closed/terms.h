@@ -81,6 +81,9 @@ struct ServerTerm {
 
 /// Workers that push gradients to servers and go on once they have what became of the parameters.
 PricedStep price_servers(const std::vector<WorkerTerms>& workers, const std::vector<ServerTerm>& servers, int micro_batches);
+/// The same where a server applies each gradient as it comes, and workers, so many of each role, step by themselves: all together do as many steps as they are in what this says. `bounded`: nobody is more
+/// than some steps ahead of the slowest, so that in the long run all are as fast as that.
+PricedStep price_servers_apart(const std::vector<WorkerTerms>& workers, const std::vector<int>& counts, const std::vector<ServerTerm>& servers, bool bounded, int micro_batches);
 
 /// One exchange with neighbours: seconds by bucket of each way, which are queues beside each other, and of the mean that is then taken.
 struct ExchangeRound {

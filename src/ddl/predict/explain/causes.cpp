@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ddl/plan/meetings.h"
+#include "ddl/predict/step/server_turns.h"
 
 namespace ddl {
 namespace {
@@ -20,8 +21,47 @@ struct Busy {
 
 Busy busy_of(const Role& role, const std::vector<double>& tasks, double rest) { return {seconds_of(role, tasks, Work::compute), seconds_of(role, tasks, Work::other) + rest}; }
 
+/// What all workers do of one batch. Of those that step apart whoever is slower does fewer; and a server applies what each of them pushes.
+Busy all_busy(const Plan& plan, const StepDraw& step) {
+  const bool apart = steps_apart(plan);
+  std::vector<double> compute, other;
+  double applied = 0;
+  for (int w = 0; w < plan.workers(); ++w) {
+    const auto& role = plan.role_of(w);
+    auto own = busy_of(role, step.tasks[at(w)], step.rest[at(w)]);
+    for (std::size_t t = 0; t < role.tasks.size() && apart; ++t)
+      if (const auto& task = role.tasks[t]; task.stream == Stream::server && work_of(task) == Work::other && !std::isnan(step.tasks[at(w)][t])) {
+        own.other -= step.tasks[at(w)][t];
+        applied += step.tasks[at(w)][t] * times_a_step(plan, task);
+      }
+    compute.push_back(own.compute);
+    other.push_back(own.other);
+  }
+  return {mean_of_workers(compute, apart) * plan.workers(), mean_of_workers(other, apart) * plan.workers() + applied};
+}
+
 /// `part` of a whole, as a factor; 1 where there is nothing to divide.
 double factor(double wanted, double present) { return present > 0 ? wanted / present : 1; }
+
+/// Workers that step apart take the same in all, by which together they do as much as they did.
+void level_apart(const Plan& plan, std::vector<std::vector<double>>& tasks, std::vector<double>& rest) {
+  const auto is_own = [](const Task& task) { return task.stream != Stream::server && (work_of(task) == Work::compute || work_of(task) == Work::other); };
+  std::vector<double> busy;
+  for (int w = 0; w < plan.workers(); ++w) {
+    const auto& role = plan.role_of(w);
+    busy.push_back(rest[at(w)]);
+    for (std::size_t t = 0; t < role.tasks.size(); ++t)
+      if (is_own(role.tasks[t])) busy.back() += tasks[at(w)][t];
+  }
+  const double mean = mean_of_workers(busy, true);
+  for (int w = 0; w < plan.workers(); ++w) {
+    const auto& role = plan.role_of(w);
+    const double times = factor(mean, busy[at(w)]);
+    rest[at(w)] *= times;
+    for (std::size_t t = 0; t < role.tasks.size(); ++t)
+      if (is_own(role.tasks[t])) tasks[at(w)][t] *= times;
+  }
+}
 
 /// Workers of a role take what they take on the mean, task by task; roles, which do other tasks, the same in all.
 void level(const Plan& plan, std::vector<std::vector<double>>& tasks, std::vector<double>& rest) {
@@ -98,13 +138,9 @@ StepCosts costs_without(const Plan& plan, const StepDraws& draws, const StepDraw
       if (std::isnan(tasks[w][t])) tasks[w][t] = draws.medians.tasks[w][t];
 
   // What all workers do in a step, of which the medians tell.
-  Busy all;
-  for (int w = 0; w < workers; ++w) {
-    const auto own = busy_of(plan.role_of(w), draws.medians.tasks[at(w)], draws.medians.rest[at(w)]);
-    all.compute += own.compute;
-    all.other += own.other;
-  }
-  if (is_away(LossCause::unequal)) level(plan, tasks, rest);
+  const auto all = all_busy(plan, draws.medians);
+  if (is_away(LossCause::unequal) && draws.apart) level_apart(plan, tasks, rest);
+  else if (is_away(LossCause::unequal)) level(plan, tasks, rest);
   double compute = 1;
   if (is_away(LossCause::contention)) compute /= known.contention;
   if (is_away(LossCause::compute)) compute *= factor(known.one.compute, all.compute / known.contention);
@@ -133,8 +169,7 @@ StepCosts costs_without(const Plan& plan, const StepDraws& draws, const StepDraw
           break;
         }
       }
-      if (!is_away(LossCause::fabric)) seconds += step.handing[at(w)][t];
-      own.push_back({seconds, {}});
+      own.push_back({seconds, {}, is_away(LossCause::fabric) ? 0 : step.handing[at(w)][t]});
     }
     costs.harness.push_back(rest[at(w)] * other);
     costs.loader.push_back({is_away(LossCause::loader) ? 0 : draws.loader[at(w)], {}});

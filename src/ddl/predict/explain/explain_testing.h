@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -47,6 +48,21 @@ inline TracedStep traced(const Plan& plan, const StepCosts& costs, std::int64_t 
   const auto range = steps_to_simulate(plan);
   auto run = simulate_steps(plan, costs, range.steps, range.first);
   return {number, run.last, std::move(run.trace)};
+}
+
+/// Steps that run into each other, or of workers that step by themselves: those in the middle of a simulation, as if they had been measured.
+inline std::vector<TracedStep> traced_steps_of(const Plan& plan, const StepCosts& costs) {
+  const auto run = simulate_steps(plan, costs, steps_to_simulate(plan).steps);
+  std::size_t count = run.steps[0].size();
+  for (const auto& own : run.steps) count = std::min(count, own.size());
+  std::vector<TracedStep> out(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i].number = run.first_traced + static_cast<int>(i);
+    for (const auto& own : run.steps) out[i].workers.push_back(own[i]);
+  }
+  for (const auto& span : run.trace)
+    if (const auto i = static_cast<std::size_t>(span.step - run.first_traced); i < count) out[i].spans.push_back(span);
+  return out;
 }
 
 }  // namespace ddl

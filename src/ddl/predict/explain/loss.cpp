@@ -6,7 +6,6 @@
 #include <map>
 #include <span>
 
-#include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/predict/explain/shapley.h"
 #include "ddl/predict/step/simulate_step.h"
@@ -16,6 +15,8 @@ namespace {
 
 /// Tasks that are simulated in about four seconds.
 constexpr double kMostTasks = 6e6;
+/// Of workers that step apart a faster one is simulated for at most so many times the traced steps.
+constexpr double kMostRounds = 4;
 /// Fewer steps say nothing of what differs between them.
 constexpr std::size_t kFewestSteps = 3;
 
@@ -39,16 +40,19 @@ std::vector<std::vector<double>> latencies(const LossInput& input) {
 }
 
 /// What one worker would take, as far as the workers' own steps tell: all that they compute, and of what each does all over, one's. Servers and shards update a part each: all of it.
+/// Of workers that step apart whoever is slower computes fewer batches.
 OneWorker one_from(const Plan& plan, const StepDraws& draws, double contention) {
   OneWorker one;
+  std::vector<double> compute;
   for (const auto& role : plan.roles) {
     double other = 0;
     for (int w = role.first; w < role.first + role.count; ++w) {
-      one.compute += seconds_of(role, draws.medians.tasks[at(w)], Work::compute) / contention;
+      compute.push_back(seconds_of(role, draws.medians.tasks[at(w)], Work::compute) / contention);
       other += seconds_of(role, draws.medians.tasks[at(w)], Work::other) / role.count;
     }
     one.other += other * (plan.serving.servers > 0 ? role.count : plan.mesh.size("sharded") * plan.parts());
   }
+  one.compute = mean_of_workers(compute, draws.apart) * plan.workers();
   for (const double rest : draws.medians.rest) one.other += rest / plan.workers();
   return one;
 }
@@ -69,11 +73,29 @@ class Simulator {
   double simulate(CauseSet away) const {
     const auto& plan = (away & bit(LossCause::bubble)) != 0 ? unbound_ : input_.plan;
     const auto costs = [&](const StepDraw& step) { return costs_without(plan, input_.draws, step, known_, away); };
-    if ((away & bit(LossCause::jitter)) != 0) return simulate_steps(plan, costs(input_.draws.medians), range_.steps, range_.first).step_seconds;
-    // One after the other, since what one worker is late by in the end of a step may be hidden by what another is in the next. What comes before them is like the first.
-    std::vector<StepCosts> all{costs(drawn_.front())};
+    // Without messages that they wait for, stages of a plan without a flush are as fast as the slowest of them.
+    const auto of_run = [&](const StepSimulation& run) { return (away & bit(LossCause::bubble)) != 0 && plan.asynchronous() ? slowest(run) : run.step_seconds; };
+    if ((away & bit(LossCause::jitter)) != 0) return of_run(simulate_steps(plan, costs(input_.draws.medians), range_.steps, range_.first));
+    // One after the other, since what one worker is late by in the end of a step may be hidden by what another is in the next. What comes before them is like the first, what comes after like the last.
+    const bool apart = input_.draws.apart;
+    std::vector<StepCosts> all(apart ? 1 : at(range_.lead), costs(drawn_.front()));
     for (const auto& step : drawn_) all.push_back(costs(step));
-    return simulate_each_step(plan, all, static_cast<int>(std::max<std::int64_t>(range_.first, drawn_.front().number - 1))).step_seconds;
+    const auto last = all.back();
+    for (int after = 0; after < range_.tail; ++after) all.push_back(last);
+    const int turns = apart ? std::max(range_.steps, range_.lead + static_cast<int>(drawn_.size()) * rounds()) : 0;
+    return of_run(simulate_each_step(plan, all, static_cast<int>(std::max<std::int64_t>(range_.first, drawn_.front().number - 1)), turns));
+  }
+
+  static double slowest(const StepSimulation& run) {
+    double most = 0;
+    for (std::size_t a = 0; a < run.traced.size(); ++a) most = std::max(most, ddl::seconds(run.traced[a].end - run.traced[a].begin) / static_cast<double>(run.steps[a].size()));
+    return most;
+  }
+
+  /// How often the fastest of workers that step apart comes round while the slowest does its steps once.
+  int rounds() const {
+    const auto [least, most] = std::minmax_element(input_.draws.workers.begin(), input_.draws.workers.end());
+    return *least > 0 ? static_cast<int>(std::clamp(std::ceil(*most / *least), 1.0, kMostRounds)) : 1;
   }
 
   const LossInput& input_;
@@ -112,13 +134,13 @@ std::size_t draws_for(const LossInput& input, std::size_t causes) {
   double tasks = 0;
   for (const auto& role : input.plan.roles) tasks += static_cast<double>(role.tasks.size() + 2) * role.count;
   const double sets = static_cast<double>(std::size_t{1} << causes) / 2;
-  return static_cast<std::size_t>(std::clamp(kMostTasks / (sets * tasks), 1.0, static_cast<double>(input.draws.steps.size())));
+  const auto range = steps_to_simulate(input.plan);
+  return static_cast<std::size_t>(std::clamp(kMostTasks / (sets * tasks) - (range.lead + range.tail - 1), 1.0, static_cast<double>(input.draws.steps.size())));
 }
 
 }  // namespace
 
 LossReport attribute_loss(const LossInput& input) {
-  if (input.plan.asynchronous()) throw Error(Code::unsupported, fmt::format("[explain] unsupported: causes of an asynchronous plan's step; got {}", input.plan.strategy));
   KnownCosts known;
   known.latency = latencies(input);
   known.contention = std::max(1.0, input.contention.value_or(1));
@@ -128,6 +150,8 @@ LossReport attribute_loss(const LossInput& input) {
 
   LossReport out;
   out.workers = input.plan.workers();
+  out.apart = input.draws.apart;
+  out.worker_steps = input.draws.workers;
   out.measured = input.draws.seconds();
   out.one = known.one;
   out.one_measured = input.one.has_value();

@@ -11,7 +11,7 @@ namespace ddl {
 
 /// What there is to explain: a run's traced steps, and what is known beside them.
 struct LossInput {
-  const Plan& plan;                     ///< that was run, not asynchronous
+  const Plan& plan;                     ///< that was run
   const StepDraws& draws;
   /// Of a message or collective between so many ranks, what it takes for want of bytes; absent, or nothing: not known.
   std::function<std::optional<double>(const Task& task, int ranks)> latency = {};
@@ -28,6 +28,8 @@ struct CausePart {
 
 struct LossReport {
   int workers = 1;
+  bool apart = false;          ///< they step by themselves (step/server_turns.h): a step is what all of them together do as many in as they are, and the speed-up the sum of what each contributes
+  std::vector<double> worker_steps;  ///< s, by worker: its own step on the mean
   double measured = 0;         ///< s, a step on the mean of the traced ones
   double simulated = 0;        ///< s, the same by the simulator, from what the tasks took
   OneWorker one;
@@ -42,7 +44,8 @@ struct LossReport {
 };
 
 /// Attributes what is lost against as many times one worker's speed to causes: each set of causes is simulated away, and a cause has its mean share over all orders in which they may go (shapley.h). Where no
-/// run of one worker is given, that worker's step is what all workers compute, and once what each of them does all over.
+/// run of one worker is given, that worker's step is what all workers compute, and once what each of them does all over. Steps of asynchronous plans are simulated in the middle of others, where the pipeline is
+/// full; those of workers that step apart each by itself, with its turns at the servers.
 /// Cost: 2^causes simulations of three steps or more, of half of which it is all traced steps; fewer are drawn where that is more than a few seconds.
 LossReport attribute_loss(const LossInput& input);
 

@@ -185,12 +185,110 @@ TEST(Loss, OneWorkerLosesNothing) {
   EXPECT_NEAR(loss.loss(), 0, 1e-6);
 }
 
-TEST(Loss, AsynchronousPlansAreRefused) {
+// Handing a message over keeps the stream, and nobody else: it is on its way by then.
+TEST(Loss, HandingOverKeepsWhoHandsOver) {
+  const auto plan = plan_of("pipeline[schedule=1f1b,micro=2]", 2);
+  const auto costs = [&](int worker) {
+    auto out = costs_of(plan, [](int, const Task& task) { return passes(task); });
+    for (std::size_t t = 0; t < out.tasks[static_cast<std::size_t>(worker)].size(); ++t)
+      if (plan.role_of(worker).tasks[t].kind == TaskKind::forward) out.tasks[static_cast<std::size_t>(worker)][t].handing = 0.5e-3;
+    return simulate_steps(plan, out, 3).step_seconds;
+  };
+  // Of (m + p - 1)(f + b) = 9 ms stage 0 waits for 2 before its first backward, and for 1 before its second: what it hands over meanwhile costs nothing.
+  EXPECT_NEAR(costs(0), 9e-3, 1e-9);
+  // The last stage never waits but for the first forward.
+  EXPECT_NEAR(costs(1), 10e-3, 1e-9);
+}
+
+TEST(Loss, WantsSteps) { EXPECT_THROW(step_draws(plan_of("data", 2), {}, true), Error); }
+
+LossReport report_of_many(const Plan& plan, const StepCosts& costs) {
+  const auto draws = step_draws(plan, traced_steps_of(plan, costs), true);
+  return attribute_loss({plan, draws});
+}
+
+// Steps that run into each other, and those of workers that wait for nobody: read from their trace, they are simulated again.
+TEST(AsynchronousLoss, ItsTraceIsSimulatedAgain) {
+  for (const auto* strategy : {"pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=8]", "pipeline[schedule=pipedream,replicas=3/1]", "parameter-server[async]", "parameter-server[async,servers=2]",
+                               "parameter-server[stale=2,servers=2]"}) {
+    const auto plan = plan_of(strategy, 4);
+    auto costs = costs_of(plan, uneven);
+    costs.harness.assign(costs.harness.size(), 4e-5);
+    const auto loss = report_of_many(plan, costs);
+    // Whose turn comes when at a server is not the same from other steps on.
+    EXPECT_NEAR(loss.simulated / loss.measured, 1, plan.serving.servers > 0 ? 0.04 : 0.01) << strategy;
+    EXPECT_EQ(loss.apart, plan.serving.servers > 0) << strategy;
+    EXPECT_EQ(loss.worker_steps.size(), 4U) << strategy;
+    expect_sums(loss, strategy);
+  }
+}
+
+// Balanced stages never wait once the pipeline is full; what the slowest of others takes is what all take.
+TEST(AsynchronousLoss, APipelineWithoutAFlushHasNoBubble) {
+  for (const auto* strategy : {"pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=6]"}) {
+    const auto plan = plan_of(strategy, 3);
+    const auto loss = report_of_many(plan, costs_of(plan, [](int, const Task& task) { return passes(task); }));
+    EXPECT_NEAR(loss.measured, plan.micro_batches * 3e-3, 1e-7) << strategy;
+    EXPECT_NEAR(loss.speedup, 3, 1e-3) << strategy;
+    EXPECT_NEAR(gain(loss, LossCause::bubble), 0, 1e-6) << strategy;
+    const auto slow = report_of_many(plan, costs_of(plan, [](int worker, const Task& task) { return passes(task) * (worker == 1 ? 1.6 : 1); }));
+    EXPECT_NEAR(slow.measured, plan.micro_batches * 4.8e-3, 1e-6) << strategy;
+    // 3.6 ms each.
+    EXPECT_NEAR(gain(slow, LossCause::unequal), plan.micro_batches * 1.2e-3, plan.micro_batches * 2e-5) << strategy;
+    EXPECT_EQ(slow.parts.front().cause, LossCause::unequal) << strategy;
+    EXPECT_NEAR(slow.parts.front().lost, 3 - 3 * 3.6 / 4.8, 0.02) << strategy;
+  }
+}
+
+// A message takes longer than there are micro-batches on the way to hide it: what is waited for is the bubble, and the fabric's doing.
+TEST(AsynchronousLoss, LongMessagesAreWaitedForAllTheSame) {
   const auto plan = plan_of("pipeline[schedule=pipedream]", 2);
-  ASSERT_TRUE(plan.asynchronous());
-  StepDraws draws;
-  EXPECT_THROW(attribute_loss({plan, draws}), Error);
-  EXPECT_THROW(step_draws(plan_of("data", 2), {}, true), Error);
+  const auto loss = report_of_many(plan, costs_of(plan, [](int, const Task& task) { return is_of_stages(task) ? 4e-3 : passes(task); }));
+  // There and back 6 ms of passes and 8 of messages, for two batches on the way: 7 ms at least.
+  EXPECT_GT(loss.measured, 6.9e-3);
+  EXPECT_NEAR(gain(loss, LossCause::fabric), loss.measured - 3e-3, 1e-4);
+  EXPECT_NEAR(gain(loss, LossCause::bubble), loss.measured - 3e-3, 1e-4);
+  expect_sums(loss, "messages");
+}
+
+// Two workers that never wait are twice as fast as one, whatever the one of them takes; within a bound the slower sets the pace.
+TEST(AsynchronousLoss, ASlowWorkerSlowsNobodyUnlessThereIsABound) {
+  const auto costs = [](const Plan& plan, double slow) { return costs_of(plan, [&](int worker, const Task& task) { return passes(task) * (worker == 1 ? slow : 1); }); };
+  const auto free = plan_of("parameter-server[async]", 2);
+  const auto equal = report_of_many(free, costs(free, 1));
+  EXPECT_NEAR(equal.measured, 3e-3, 1e-7);
+  EXPECT_NEAR(equal.speedup, 2, 1e-3);
+  for (const auto& part : equal.parts) EXPECT_NEAR(part.lost, 0, 1e-3) << name(part.cause);
+  const auto apart = report_of_many(free, costs(free, 3));
+  EXPECT_NEAR(apart.worker_steps[0], 3e-3, 1e-7);
+  EXPECT_NEAR(apart.worker_steps[1], 9e-3, 1e-7);
+  // A batch of each in 3 and in 9 ms: two batches in 4.5.
+  EXPECT_NEAR(apart.measured, 4.5e-3, 1e-6);
+  EXPECT_NEAR(apart.simulated, 4.5e-3, 1e-5);
+  EXPECT_NEAR(apart.speedup, 2, 1e-3);
+  EXPECT_NEAR(gain(apart, LossCause::unequal), 0, 5e-5);
+  const auto bound = plan_of("parameter-server[stale=1]", 2);
+  const auto bounded = report_of_many(bound, costs(bound, 3));
+  EXPECT_NEAR(bounded.measured, 9e-3, 1e-5);
+  EXPECT_NEAR(bounded.simulated, 9e-3, 1e-5);
+  EXPECT_NEAR(bounded.speedup, 1, 1e-2);
+  EXPECT_NEAR(gain(bounded, LossCause::unequal), 4.5e-3, 5e-5);
+  EXPECT_EQ(bounded.parts.front().cause, LossCause::unequal);
+  EXPECT_NEAR(bounded.parts.front().lost, 1, 0.02);
+  expect_sums(bounded, "stale");
+}
+
+// A server applies for 2 ms what each of four workers pushes every 3 ms: all push together, and are given parameters after the last, 11 ms a step.
+TEST(AsynchronousLoss, WhatIsWaitedForAServersTurnIsItsUpdates) {
+  const auto plan = plan_of("parameter-server[async]", 4);
+  const auto loss = report_of_many(plan, costs_of(plan, [](int, const Task& task) { return task.kind == TaskKind::update ? 2e-3 : passes(task); }));
+  EXPECT_NEAR(loss.measured, 11e-3, 1e-6);
+  EXPECT_NEAR(loss.simulated, 11e-3, 1e-5);
+  // 12 ms of passes and one update; divided by four it is half a millisecond of each.
+  EXPECT_NEAR(loss.one.seconds(), 14e-3, 1e-4);
+  EXPECT_EQ(loss.parts.front().cause, LossCause::undivided);
+  EXPECT_NEAR(gain(loss, LossCause::undivided), 11e-3 - 5e-3, 1e-4);
+  expect_sums(loss, "turns");
 }
 
 }  // namespace

@@ -4,11 +4,15 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
+#include <tuple>
 
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
 #include "ddl/plan/bucket_events.h"
 #include "ddl/plan/meetings.h"
+#include "ddl/predict/explain/served.h"
+#include "ddl/predict/step/server_turns.h"
 
 namespace ddl {
 namespace {
@@ -34,15 +38,53 @@ struct Done {
   Nanoseconds begin = 0, end = 0;
 };
 
+/// When each worker was done with what it computed, over all steps: from then on what it made could be sent, however long it took until somebody did.
+class Made {
+ public:
+  Made(const Plan& plan, const std::vector<TracedStep>& steps) : plan_(plan) {
+    for (const auto& role : plan.roles)
+      for (const auto& task : role.tasks)
+        if (task.kind == TaskKind::receive && task.meeting != kNone) received_ahead_[task.meeting] = task.ahead;
+    for (const auto& step : steps)
+      for (const auto& span : step.spans)
+        if (span.stream == Stream::compute && span.task >= 0) ends_[{span.worker, step.number, span.task}] = span.end;
+  }
+
+  /// What a message of a step is of, which counts in the step in which it is received; absent where the trace does not say.
+  std::optional<Nanoseconds> of(const Span& span, std::int64_t step) const {
+    const auto& role = plan_.role_of(span.worker);
+    if (span.task < 0 || at(span.task) >= role.tasks.size()) return std::nullopt;
+    const auto& task = role.tasks[at(span.task)];
+    const auto ahead = received_ahead_.find(task.meeting);
+    if (task.kind != TaskKind::send || !(task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients) || ahead == received_ahead_.end()) return std::nullopt;
+    std::optional<Nanoseconds> last;
+    for (const int other : task.after) {
+      const auto found = ends_.find({span.worker, step - (task.ahead - ahead->second), other});
+      if (communicates(role.tasks[at(other)]) || found == ends_.end()) return std::nullopt;
+      last = std::max(last.value_or(found->second), found->second);
+    }
+    return last;
+  }
+
+ private:
+  const Plan& plan_;
+  std::map<int, int> received_ahead_;                                ///< by meeting
+  std::map<std::tuple<int, std::int64_t, int>, Nanoseconds> ends_;   ///< by worker, step and task
+};
+
 class Reader {
  public:
-  Reader(const Plan& plan, const TracedStep& step) : plan_(plan), step_(step), arrivals_(step.spans), own_(at(plan.workers())) {
+  /// `served`: null unless workers step apart.
+  Reader(const Plan& plan, const TracedStep& step, const Made& made, const Served* served) : plan_(plan), step_(step), served_(served), asynchronous_(plan.asynchronous()), arrivals_(step.spans), own_(at(plan.workers())) {
     for (const auto& span : step.spans) {
       if (span.worker < 0 || span.worker >= plan.workers()) continue;
       own_[at(span.worker)].push_back(span);
       if ((span.stream != Stream::communication && span.stream != Stream::server) || span.meeting == 0) continue;
-      const auto [place, fresh] = meetings_.try_emplace(span.meeting, Period{span.begin, span.end});
-      place->second = {std::max(place->second.begin, span.begin), std::max(place->second.end, span.end)};
+      // It waits behind others of its queue.
+      auto begin = span.begin;
+      if (const auto could = made.of(span, step.number)) begin = std::min(begin, std::max(*could, sent_before(span)));
+      const auto [place, fresh] = meetings_.try_emplace(span.meeting, Period{begin, span.end});
+      place->second = {std::max(place->second.begin, begin), std::max(place->second.end, span.end)};
     }
   }
 
@@ -50,6 +92,7 @@ class Reader {
     StepDraw out;
     out.number = step_.number;
     for (int worker = 0; worker < plan_.workers(); ++worker) read(worker, out);
+    if (served_ != nullptr) read_turns(out);
     for (const auto& period : step_.workers) out.seconds += seconds(period.end - period.begin) / plan_.workers();
     return out;
   }
@@ -78,6 +121,34 @@ class Reader {
   }
 
  private:
+  /// When the last message of the same queue that began before this one was sent; 0: there is none in this step.
+  Nanoseconds sent_before(const Span& span) const {
+    const auto& tasks = plan_.role_of(span.worker).tasks;
+    const auto& own = tasks[at(span.task)];
+    Nanoseconds last = 0;
+    for (const auto& other : step_.spans)
+      if (other.worker == span.worker && other.stream == Stream::communication && other.begin < span.begin && other.task >= 0 && at(other.task) < tasks.size())
+        if (const auto& task = tasks[at(other.task)]; task.kind == own.kind && task.cargo == own.cargo && task.peer == own.peer) last = std::max(last, other.end);
+    return last;
+  }
+
+  /// Of each server the mean of what it took to apply what one worker pushed.
+  void read_turns(StepDraw& out) const {
+    std::map<int, std::vector<double>> applications;
+    for (int worker = 0; worker < plan_.workers(); ++worker) {
+      const auto costs = server_costs(plan_, *served_, worker, step_.number, own_[at(worker)]);
+      for (std::size_t t = 0; t < costs.tasks.size(); ++t)
+        if (!std::isnan(costs.tasks[t])) out.tasks[at(worker)][t] = costs.tasks[t];
+      out.waited.push_back(costs.waited);
+      for (const auto& [server, took] : costs.applications) applications[server].push_back(took);
+    }
+    for (const auto& [server, took] : applications) {
+      const auto& tasks = plan_.role_of(server).tasks;
+      for (std::size_t t = 0; t < tasks.size(); ++t)
+        if (tasks[t].stream == Stream::server && tasks[t].kind == TaskKind::update) out.tasks[at(server)][t] = mean(took);
+    }
+  }
+
   void read(int worker, StepDraw& out) const {
     const auto& role = plan_.role_of(worker);
     const auto& period = step_.workers[at(worker)];
@@ -85,9 +156,12 @@ class Reader {
     auto& handing = out.handing.emplace_back(role.tasks.size(), 0.0);
     const auto add = [&](int task, double time) { tasks[at(task)] = (std::isnan(tasks[at(task)]) ? 0 : tasks[at(task)]) + time; };
     std::vector<Done> done;
-    for (const auto& span : own_[at(worker)]) {
-      if (span.task < 0 || at(span.task) >= role.tasks.size()) continue;
+    for (auto span : own_[at(worker)]) {
+      // Batches that are loaded ahead of what is done of them belong to no task of the step.
+      if (span.task < 0 && span.cause == Cause::load && span.stream == Stream::compute && role.tasks.front().kind == TaskKind::load && asynchronous_) span.task = 0;
+      if (span.task < 0 || at(span.task) >= role.tasks.size() || (served_ != nullptr && span.stream == Stream::server)) continue;
       const bool moves = communicates(role.tasks[at(span.task)]);
+      if (moves && served_ != nullptr) continue;  // read_turns()
       if (moves && span.stream != Stream::compute) {
         // Who is in no meeting did it alone.
         const auto met = meetings_.find(span.meeting);
@@ -142,6 +216,8 @@ class Reader {
 
   const Plan& plan_;
   const TracedStep& step_;
+  const Served* served_;
+  bool asynchronous_;
   Arrivals arrivals_;
   std::vector<Trace> own_;                      ///< by worker
   std::map<std::uint32_t, Period> meetings_;    ///< from when all who take part were at it until the last was through
@@ -150,6 +226,17 @@ class Reader {
 double median_done(std::vector<double> values, double otherwise) {
   std::erase_if(values, [](double value) { return std::isnan(value); });
   return values.empty() ? otherwise : median(values);
+}
+
+/// What waited for a turn says little of what it takes by itself, where steps in which it did not say more.
+void drop_those_that_waited(std::vector<StepDraw>& steps) {
+  constexpr std::size_t kEnough = 3;
+  for (std::size_t w = 0; w < steps.front().waited.size(); ++w)
+    for (std::size_t t = 0; t < steps.front().waited[w].size(); ++t) {
+      const auto known = std::count_if(steps.begin(), steps.end(), [&](const StepDraw& step) { return !step.waited[w][t] && !std::isnan(step.tasks[w][t]); });
+      for (auto& step : steps)
+        if (step.waited[w][t] && known >= static_cast<std::ptrdiff_t>(std::min(kEnough, steps.size()))) step.tasks[w][t] = kNotDone;
+    }
 }
 
 StepDraw medians_of(const std::vector<StepDraw>& steps) {
@@ -172,11 +259,21 @@ StepDraw medians_of(const std::vector<StepDraw>& steps) {
 
 }  // namespace
 
+double mean_of_workers(const std::vector<double>& seconds, bool apart) {
+  if (!apart || std::any_of(seconds.begin(), seconds.end(), [](double each) { return each <= 0; })) return mean(seconds);
+  double rate = 0;
+  for (const double each : seconds) rate += 1 / each;
+  return static_cast<double>(seconds.size()) / rate;
+}
+
 double StepDraws::seconds() const {
+  if (apart) return mean_of_workers(workers, true);
   double sum = 0;
   for (const auto& step : steps) sum += step.seconds;
   return sum / static_cast<double>(steps.size());
 }
+
+int times_a_step(const Plan& plan, const Task& task) { return steps_apart(plan) && task.stream == Stream::server && task.kind == TaskKind::update ? plan.workers() : 1; }
 
 Work work_of(const Task& task) {
   if (communicates(task)) return Work::communicate;
@@ -200,6 +297,10 @@ double seconds_of(const Role& role, const std::vector<double>& tasks, Work work)
 StepDraws step_draws(const Plan& plan, const std::vector<TracedStep>& steps, bool reads_ahead) {
   if (steps.empty()) throw Error(Code::invalid_argument, "[explain] steps; got none, expected one or more");
   StepDraws out;
+  out.apart = steps_apart(plan);
+  std::optional<Served> served;
+  if (out.apart) served.emplace(plan, steps);
+  const Made made(plan, steps);
   // By role and bucket: of all its workers and steps, and of each step the least, since what is not exact is no less than what it stands for.
   std::vector<std::vector<std::vector<double>>> exact(plan.roles.size()), least(plan.roles.size());
   for (std::size_t r = 0; r < plan.roles.size(); ++r) {
@@ -209,7 +310,7 @@ StepDraws step_draws(const Plan& plan, const std::vector<TracedStep>& steps, boo
   for (const auto& step : steps) {
     if (static_cast<int>(step.workers.size()) != plan.workers())
       throw Error(Code::invalid_argument, fmt::format("[explain] workers of step {}; got {}, expected {}", step.number, step.workers.size(), plan.workers()));
-    const Reader reader(plan, step);
+    const Reader reader(plan, step, made, served ? &*served : nullptr);
     out.steps.push_back(reader.draw());
     for (auto& role : least)
       for (auto& bucket : role) bucket.push_back(kNotDone);
@@ -222,6 +323,7 @@ StepDraws step_draws(const Plan& plan, const std::vector<TracedStep>& steps, boo
       }
     }
   }
+  drop_those_that_waited(out.steps);
   out.medians = medians_of(out.steps);
   for (std::size_t r = 0; r < plan.roles.size(); ++r) {
     auto& own = out.ready.emplace_back();
@@ -231,6 +333,7 @@ StepDraws step_draws(const Plan& plan, const std::vector<TracedStep>& steps, boo
     const double waited = seconds_of(plan.role_of(worker), out.medians.tasks[at(worker)], Work::load);
     double took = 0;
     for (const auto& step : steps) took += seconds(step.workers[at(worker)].end - step.workers[at(worker)].begin) / static_cast<double>(steps.size());
+    out.workers.push_back(took);
     // Who waits for each batch takes them as fast as they are made.
     out.loader.push_back(reads_ahead && waited > std::max(kStarved * took, kHandingOver) ? took : 0);
   }

@@ -15,7 +15,8 @@ constexpr std::size_t kFewestSteps = 3;
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-bool is_busy(const Task& task) { return work_of(task) == Work::compute || work_of(task) == Work::other; }
+/// A server's work is beside its worker's.
+bool is_busy(const Task& task) { return task.stream != Stream::server && (work_of(task) == Work::compute || work_of(task) == Work::other); }
 
 std::vector<int> peers_of(const Plan& plan, int worker) {
   const auto& role = plan.role_of(worker);

@@ -11,11 +11,22 @@
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
 #include "ddl/plan/peers.h"
+#include "ddl/predict/step/server_turns.h"
 
 namespace ddl {
 namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+/// Steps of workers that step apart: those that are told of at least, of the slowest; of the fastest; those that come before, and for each step that one may be ahead of the slowest so many more, up to a limit,
+/// in which who is faster comes to be so far ahead.
+constexpr int kFewestApart = 4, kApart = 24, kLeadApart = 2, kLeadForEach = 4, kMostLead = 64;
+
+int deepest(const Plan& plan) {
+  int most = 0;
+  for (const auto& role : plan.roles) most = std::max(most, depth(role));
+  return most;
+}
 
 Nanoseconds to_nanoseconds(double time) { return static_cast<Nanoseconds>(std::llround(time * 1e9)); }
 
@@ -67,11 +78,12 @@ RoleGraph graph_of(const Plan& plan, int number, const StepCosts& costs) {
     graph.queue_ends.emplace_back(queue.front(), queue.back());
   }
   const BucketEvents events(plan, role);
+  // A worker's step ends when all is over that it takes part in, unless steps go on into each other.
+  const bool waits = !plan.asynchronous();
   std::map<std::tuple<int, int>, Raise> raises;  // by backward and bucket
   for (int t = 0; t < graph.tasks; ++t) {
     const auto& task = role.tasks[at(t)];
-    // A worker's step ends when all is over that it takes part in.
-    if (communicates(task) && task.stream == Stream::communication) {
+    if (waits && communicates(task) && task.stream == Stream::communication) {
       connect(graph, t, graph.harness());
       graph.communication.push_back(t);
     }
@@ -96,6 +108,7 @@ RoleGraph graph_of(const Plan& plan, int number, const StepCosts& costs) {
 /// One message, or one collective, of a step.
 struct Meeting {
   std::vector<std::pair<int, int>> members;  ///< actor and task
+  int ahead = 0;                             ///< of who receives: it is counted in that one's step
 };
 
 /// Which tasks meet: a task that is a message with each of several workers is in several meetings.
@@ -116,7 +129,9 @@ MeetingTable meetings_of(const Plan& plan, const std::vector<Actor>& actors) {
     const auto join = [&](std::size_t t, int number, int one, int other) {
       const auto [place, fresh] = known.try_emplace({number, one, other}, static_cast<int>(out.all.size()));
       if (fresh) out.all.emplace_back();
-      out.all[at(place->second)].members.emplace_back(static_cast<int>(a), static_cast<int>(t));
+      auto& meeting = out.all[at(place->second)];
+      meeting.members.emplace_back(static_cast<int>(a), static_cast<int>(t));
+      if (role.tasks[t].kind != TaskKind::send) meeting.ahead = role.tasks[t].ahead;
       out.of[a][t].push_back(place->second);
     };
     std::map<int, int> first_of_group;
@@ -155,28 +170,39 @@ class Simulation {
  public:
   /// Of steps beyond those that there are costs of, the last counts.
   Simulation(const Plan& plan, std::span<const StepCosts> by_step, int steps, int first_step)
-      : plan_(plan), by_step_(by_step), costs_(by_step.front()), steps_(steps), first_step_(first_step), shares_(costs_.resources.size()), meetings_(meetings_of(plan, costs_.actors)) {
+      : plan_(plan), by_step_(by_step), costs_(by_step.front()), range_(steps_to_simulate(plan)), asynchronous_(plan.asynchronous()), apart_(steps_apart(plan)), before_(deepest(plan)), steps_(steps + before_),
+        first_step_(first_step), shares_(costs_.resources.size()), meetings_(meetings_of(plan, costs_.actors)) {
     const auto& costs = costs_;
+    if ((asynchronous_ && steps <= range_.lead + range_.tail) || (apart_ && steps < range_.lead + kFewestApart))
+      throw Error(Code::invalid_argument, fmt::format("[simulate] steps of {}, which run into each other; got {}, expected {} or more", plan.strategy, steps, asynchronous_ ? range_.lead + range_.tail + 1 : range_.lead + kFewestApart));
     if (costs.tasks.size() != costs.actors.size() || costs.harness.size() != costs.actors.size() || costs.loader.size() != costs.actors.size() || costs.ready.size() != plan.roles.size())
       throw Error(Code::invalid_argument, fmt::format("[simulate] costs of {} actors and {} roles; expected {} and {}", costs.tasks.size(), costs.ready.size(), costs.actors.size(), plan.roles.size()));
     for (int r = 0; r < static_cast<int>(plan.roles.size()); ++r) graphs_.push_back(graph_of(plan, r, costs));
     std::size_t nodes = 0;
     for (const auto& actor : costs.actors) {
       first_node_.push_back(nodes);
-      nodes += at(graphs_[at(actor.role)].all()) * at(steps);
+      nodes += at(graphs_[at(actor.role)].all()) * at(steps_);
     }
     open_.resize(nodes);
     done_.resize(nodes, -1);
     for (std::size_t a = 0; a < costs.actors.size(); ++a) begin(a);
-    arrived_.resize(meetings_.all.size() * at(steps));
+    arrived_.resize(meetings_.all.size() * at(steps_));
     slowness_.resize(costs.actors.size());
-    if (steps > 1 && costs.jitter.own() > 0)
+    if (varies())
       for (std::size_t a = 0; a < costs.actors.size(); ++a) {
         slowness_[a].push_back(1);
         for (const double draw : draw_maxima(std::max(1, costs.actors[a].count), steps - 1, kJitterSeed, a)) slowness_[a].push_back(std::exp(costs.jitter.own() * draw));
       }
     // Until it is met, who arrives first waits.
     states_.resize(costs.actors.size());
+    through_.resize(costs.actors.size());
+    for (int s = 0; apart_ && s < plan.serving.servers; ++s) {
+      servers_.push_back({ServerTurns(costs.actors.size(), plan.serving.stale)});
+      while (costs.actors.at(at(servers_.back().actor)).role != s) ++servers_.back().actor;
+      const auto& tasks = plan.roles[at(s)].tasks;
+      const auto update = std::find_if(tasks.begin(), tasks.end(), [](const Task& task) { return task.stream == Stream::server && task.kind == TaskKind::update; });
+      servers_.back().update = static_cast<int>(update - tasks.begin());
+    }
   }
 
   StepSimulation run() {
@@ -185,7 +211,7 @@ class Simulation {
         for (int t = 0; t < graph(a).all(); ++t)
           if (open_[node(a, s, t)] == 0) ready_.push_back({static_cast<int>(a), s, t});
     start_ready();
-    while (const auto next = shares_.next()) {
+    for (auto next = shares_.next(); next && !seen_enough(); next = shares_.next()) {
       now_ = next->first;
       finish(next->second);
       start_ready();
@@ -197,18 +223,35 @@ class Simulation {
   struct Place {
     int actor, step, task;
   };
+  /// What goes to or comes from a server that answers each worker by itself.
+  enum class AtServer : std::uint8_t { no, moves, has_its_turn };
+  /// What comes after a task, where it hands messages over before its stream goes on.
+  enum class Next : std::uint8_t { all, messages, others };
   /// Something under way: a task, the part of a backward until its next event, or a meeting.
   struct UnderWay {
     Place place{};
     int meeting = kNone;
     std::size_t piece = 0;
     double begin = 0;
+    AtServer at_server = AtServer::no;
+    ServerTurns::Turn turn = {};
+    bool hands_over = false;
+  };
+  struct Server {
+    ServerTurns turns;
+    int actor = 0;   ///< with whom it lives
+    int update = 0;  ///< task that applies a gradient
+    double began = 0;
   };
   struct State {
     double free_since = 0;  ///< when the compute stream was last done with something
   };
 
-  const StepCosts& costs_of(int step) const { return by_step_[std::min(at(step), by_step_.size() - 1)]; }
+  const StepCosts& costs_of(int step) const {
+    const auto number = at(std::max(0, step - before_));
+    if (apart_ && number >= by_step_.size() && by_step_.size() > 1) return by_step_[1 + (number - 1) % (by_step_.size() - 1)];
+    return by_step_[std::min(number, by_step_.size() - 1)];
+  }
   const RoleGraph& graph(std::size_t actor) const { return graphs_[at(costs_.actors[actor].role)]; }
   const Role& role(int actor) const { return plan_.roles[at(costs_.actors[at(actor)].role)]; }
   std::size_t node(std::size_t actor, int step, int task) const { return first_node_[actor] + at(step) * at(graph(actor).all()) + at(task); }
@@ -231,6 +274,10 @@ class Simulation {
 
   bool is_due(const Place& place) const {
     if (place.task >= graph(at(place.actor)).tasks) return true;
+    if (asynchronous_) {
+      const int batch = place.step - before_ + role(place.actor).tasks[at(place.task)].ahead;
+      return batch >= 0 && batch < steps_ - before_;
+    }
     // The last step is one among others here: what is done at the end of a run is no step's.
     return ddl::is_due(plan_, role(place.actor).tasks[at(place.task)], first_step_ + place.step, false);
   }
@@ -246,12 +293,16 @@ class Simulation {
   void start(const Place& place) {
     const auto& own = graph(at(place.actor));
     if (!is_due(place)) return over(place);
-    if (place.task == own.loader()) return work(place, costs_of(place.step).loader[at(place.actor)], 0);
+    // What comes before the first step is forwards and their messages alone.
+    const bool real = place.step >= before_;
+    if (place.task == own.loader()) return work(place, real ? costs_of(place.step).loader[at(place.actor)] : TaskCost{}, 0);
     if (place.task == own.harness()) {
       tell_stalls(place, own.communication);
-      return work(place, {costs_of(place.step).harness[at(place.actor)], {}}, 0);
+      return work(place, {real ? costs_of(place.step).harness[at(place.actor)] : 0, {}}, 0);
     }
     const auto& task = role(place.actor).tasks[at(place.task)];
+    // Of what a server does for workers that step apart each has its turn (to_server()).
+    if (apart_ && task.stream == Stream::server) return over(place);
     if (!communicates(task)) {
       if (task.stream == Stream::compute) tell_stalls(place, task.after);
       return work(place, costs_of(place.step).tasks[at(place.actor)][at(place.task)], 0);
@@ -259,6 +310,7 @@ class Simulation {
     arrivals_[node(place)] = {now_, 0};
     const auto& meets = meetings_.of[at(place.actor)][at(place.task)];
     if (meets.empty()) return over(place);
+    if (apart_) return to_server(place, task);
     for (const int meeting : meets) arrive(place, meeting);
   }
 
@@ -295,21 +347,34 @@ class Simulation {
     } else {
       const auto& task = role(place.actor).tasks[at(place.task)];
       tell(place, task.stream, cause_of(task.kind), began->second, now_, place.task, 0);
-      if (task.kind == TaskKind::update) updates_[at(place.actor)].push_back(now_);
     }
     if (place.task == own.harness() || (place.task < own.tasks && role(place.actor).tasks[at(place.task)].stream == Stream::compute)) states_[at(place.actor)].free_since = now_;
     began_.erase(began);
-    over(place);
+    const auto& costs = costs_of(place.step);
+    const double handing = place.task < own.tasks && place.step >= before_ ? costs.tasks[at(place.actor)][at(place.task)].handing : 0;
+    if (handing <= 0) return over(place);
+    done_[node(place)] = now_;
+    open_next(place, Next::messages);
+    UnderWay what{place, kNone, 0, now_};
+    what.hands_over = true;
+    enter(shares_.start(handing, {}, now_), what);
+  }
+
+  void handed_over(const Place& place, double began) {
+    tell(place, Stream::compute, Cause::communication, began, now_, kNone, 0);
+    states_[at(place.actor)].free_since = now_;
+    go_on(place, Next::others);
   }
 
   void arrive(const Place& place, int number) {
     const auto& meeting = meetings_.all[at(number)];
-    auto& count = arrived_[at(place.step) * meetings_.all.size() + at(number)];
+    const int step = place.step + role(place.actor).tasks[at(place.task)].ahead - meeting.ahead;
+    auto& count = arrived_[at(step) * meetings_.all.size() + at(number)];
     if (++count < static_cast<int>(meeting.members.size())) return;
     double seconds = 0;
     std::vector<Demand> demands;
     for (const auto& [actor, task] : meeting.members) {
-      const auto& cost = costs_of(place.step).tasks[at(actor)][at(task)];
+      const auto& cost = costs_of(step).tasks[at(actor)][at(task)];
       seconds = std::max(seconds, cost.seconds);
       for (const auto& demand : cost.demands) {
         const auto known = std::find_if(demands.begin(), demands.end(), [&](const Demand& other) { return other.resource == demand.resource; });
@@ -318,19 +383,58 @@ class Simulation {
         else known->share = std::min(1.0, known->share + demand.share);
       }
     }
-    if (seconds <= 0) return met(number, place.step);
-    enter(shares_.start(seconds, demands, now_), {{kNone, place.step, kNone}, number, 0, now_});
+    if (seconds <= 0) return met(number, step);
+    enter(shares_.start(seconds, demands, now_), {{kNone, step, kNone}, number, 0, now_});
   }
 
   void met(int number, int step) {
-    for (const auto& [actor, task] : meetings_.all[at(number)].members) {
-      const Place place{actor, step, task};
+    const auto& meeting = meetings_.all[at(number)];
+    for (const auto& [actor, task] : meeting.members) {
+      const Place place{actor, step + meeting.ahead - role(actor).tasks[at(task)].ahead, task};
       auto& [arrived, over_count] = arrivals_[node(place)];
       if (++over_count < meetings_.of[at(actor)][at(task)].size()) continue;
-      tell(place, role(actor).tasks[at(task)].stream, Cause::communication, arrived, now_, task, static_cast<std::uint32_t>(number + 1));
+      tell({actor, step, task}, role(actor).tasks[at(task)].stream, Cause::communication, arrived, now_, task, static_cast<std::uint32_t>(number + 1));
       arrivals_.erase(node(place));
       over(place);
     }
+  }
+
+  /// What is pushed moves, and is applied when its turn comes; who pulls has its turn once the slowest is near enough.
+  void to_server(const Place& place, const Task& task) {
+    const ServerTurns::Turn turn{place.actor, place.step, place.task, task.kind == TaskKind::send};
+    const auto& cost = costs_of(place.step).tasks[at(place.actor)][at(place.task)];
+    if (turn.push && cost.seconds > 0) return enter(shares_.start(cost.seconds, cost.demands, now_), {place, kNone, 0, now_, AtServer::moves, turn});
+    ask(task.peer, turn);
+  }
+
+  void ask(int number, const ServerTurns::Turn& turn) {
+    servers_[at(number)].turns.ask(turn);
+    serve(number);
+  }
+
+  void serve(int number) {
+    auto& server = servers_[at(number)];
+    while (const auto turn = server.turns.next()) {
+      server.began = now_;
+      const auto& costs = costs_of(turn->step);
+      const auto& cost = turn->push ? costs.tasks[at(server.actor)][at(server.update)] : costs.tasks[at(turn->actor)][at(turn->task)];
+      if (cost.seconds > 0) return enter(shares_.start(cost.seconds, cost.demands, now_), {{turn->actor, turn->step, turn->task}, kNone, 0, now_, AtServer::has_its_turn, *turn});
+      served(number, *turn);
+    }
+  }
+
+  void served(int number, const ServerTurns::Turn& turn) {
+    auto& server = servers_[at(number)];
+    server.turns.over(turn);
+    const Place place{turn.actor, turn.step, turn.task};
+    const int meets = meetings_.of[at(turn.actor)][at(turn.task)].front();
+    const auto meeting = static_cast<std::uint32_t>(meets + 1);
+    for (const auto& [actor, task] : meetings_.all[at(meets)].members)
+      if (role(actor).tasks[at(task)].stream == Stream::server)
+        tell({actor, turn.step, task}, Stream::server, turn.push ? Cause::update : Cause::communication, server.began, now_, task, meeting);
+    tell(place, Stream::communication, Cause::communication, arrivals_[node(place)].first, now_, turn.task, meeting);
+    arrivals_.erase(node(place));
+    over(place);
   }
 
   void enter(std::size_t number, const UnderWay& what) {
@@ -342,7 +446,12 @@ class Simulation {
     const auto what = under_way_[number];
     shares_.finish(number, now_);
     if (what.meeting != kNone) return met(what.meeting, what.place.step);
-    piece_over(what.place, what.piece);
+    if (what.hands_over) return handed_over(what.place, what.begin);
+    if (what.at_server == AtServer::no) return piece_over(what.place, what.piece);
+    const int server = role(what.place.actor).tasks[at(what.place.task)].peer;
+    if (what.at_server == AtServer::moves) return ask(server, what.turn);
+    served(server, what.turn);
+    serve(server);
   }
 
   void opened(const Place& place) {
@@ -351,8 +460,21 @@ class Simulation {
 
   void over(const Place& place) {
     done_[node(place)] = now_;
+    go_on(place, Next::all);
+  }
+
+  void open_next(const Place& place, Next which) {
     const auto& own = graph(at(place.actor));
-    for (const int task : own.next[at(place.task)]) opened({place.actor, place.step, task});
+    const auto& tasks = role(place.actor).tasks;
+    for (const int task : own.next[at(place.task)]) {
+      const bool message = task < own.tasks && communicates(tasks[at(task)]);
+      if (which == Next::all || message == (which == Next::messages)) opened({place.actor, place.step, task});
+    }
+  }
+
+  void go_on(const Place& place, Next which) {
+    const auto& own = graph(at(place.actor));
+    open_next(place, which);
     if (place.step + 1 < steps_)
       for (const auto& [first, last] : own.queue_ends)
         if (last == place.task) opened({place.actor, place.step + 1, first});
@@ -383,44 +505,88 @@ class Simulation {
     if (place.task < graph(at(place.actor)).tasks && tasks[at(place.task)].kind == TaskKind::load && since < now_) tell(place, Stream::compute, Cause::load, since, now_, place.task, 0);
   }
 
-  bool keeps(int step) const { return step + 1 == steps_ || (varies() && step > 0); }
-  bool varies() const { return steps_ > 1 && costs_.jitter.own() > 0; }
+  bool keeps(int step) const {
+    if (asynchronous_) return step >= before_ + range_.lead && step < steps_ - range_.tail;
+    if (apart_) return step >= range_.lead;
+    return step + 1 == steps_ || (varies() && step > 0);
+  }
+  bool varies() const { return steps_ > 1 && costs_.jitter.own() > 0 && !asynchronous_ && !apart_; }
+
+  /// Of workers that step apart one is through with all its steps, and the others have done enough of theirs.
+  bool seen_enough() const {
+    return apart_ && *std::max_element(through_.begin(), through_.end()) == steps_ && *std::min_element(through_.begin(), through_.end()) >= range_.lead + kFewestApart;
+  }
 
   void tell(const Place& place, Stream stream, Cause cause, double begin, double end, int task, std::uint32_t meeting) {
     // Of a message that took no time the arrival is to be known all the same.
     if (!keeps(place.step) || (end <= begin && meeting == 0)) return;
-    trace_.push_back({to_nanoseconds(begin), to_nanoseconds(end), place.step, task, static_cast<std::int16_t>(std::min(costs_.actors[at(place.actor)].worker, 32'767)), stream, cause, meeting});
+    trace_.push_back({to_nanoseconds(begin), to_nanoseconds(end), place.step - before_, task, static_cast<std::int16_t>(std::min(costs_.actors[at(place.actor)].worker, 32'767)), stream, cause, meeting});
   }
 
   void ends(const Place& place) {
     auto& of_actor = ends_[at(place.actor)];
     of_actor.resize(at(steps_));
     of_actor[at(place.step)] = now_;
+    through_[at(place.actor)] = place.step + 1;
   }
 
   StepSimulation result() {
-    for (std::size_t n = 0; n < done_.size(); ++n)
-      if (done_[n] < 0) throw Error(Code::invalid_argument, fmt::format("[simulate] {}: the plan comes to a stop after {:.6g} s; verify() says where", plan_.strategy, now_));
+    for (std::size_t n = 0; n < done_.size() && !apart_; ++n)
+      if (done_[n] < 0) come_to_a_stop();
     StepSimulation out;
-    out.ends.resize(at(steps_));
+    out.ends.resize(at(steps_ - before_));
     for (const auto& [actor, times] : ends_)
-      for (std::size_t s = 0; s < times.size(); ++s) out.ends[s] = std::max(out.ends[s], times[s]);
-    for (std::size_t a = 0; a < costs_.actors.size(); ++a) {
-      const auto& times = ends_[a];
-      const double begin = steps_ < 2 ? 0 : times[at(steps_ - 2)];
-      out.last.push_back({to_nanoseconds(begin), to_nanoseconds(times.back())});
-      out.traced.push_back({varies() ? to_nanoseconds(times.front()) : out.last.back().begin, out.last.back().end});
+      for (std::size_t s = at(before_); s < times.size(); ++s) out.ends[s - at(before_)] = std::max(out.ends[s - at(before_)], times[s]);
+    if (asynchronous_ || apart_) {
+      tell_of_each(out);
+    } else {
+      for (std::size_t a = 0; a < costs_.actors.size(); ++a) {
+        const auto& times = ends_[a];
+        const double begin = steps_ < 2 ? 0 : times[at(steps_ - 2)];
+        out.last.push_back({to_nanoseconds(begin), to_nanoseconds(times.back())});
+        out.traced.push_back({varies() ? to_nanoseconds(times.front()) : out.last.back().begin, out.last.back().end});
+        auto& own = out.steps.emplace_back();
+        for (int s = 0; s < steps_; ++s)
+          if (keeps(s)) own.push_back({to_nanoseconds(s > 0 ? times[at(s - 1)] : 0), to_nanoseconds(times[at(s)])});
+      }
+      out.first_traced = varies() ? 1 : steps_ - 1;
+      out.step_seconds = steps_ > 1 ? (out.ends.back() - out.ends.front()) / (steps_ - 1) : 0;
     }
-    out.step_seconds = steps_ > 1 ? (out.ends.back() - out.ends.front()) / (steps_ - 1) : 0;
-    for (std::size_t a = 0; a < costs_.actors.size(); ++a) out.updates.push_back(std::move(updates_[a]));
     out.trace = std::move(trace_);
     return out;
+  }
+
+  [[noreturn]] void come_to_a_stop() const {
+    throw Error(Code::invalid_argument, fmt::format("[simulate] {}: the plan comes to a stop after {:.6g} s; verify() says where", plan_.strategy, now_));
+  }
+
+  /// Of steps that go on into each other each worker has its own times: a step is their mean, or, where nobody waits for others to begin one, what all together take for as many.
+  void tell_of_each(StepSimulation& out) const {
+    double sum = 0, rate = 0, count = 0;
+    out.first_traced = range_.lead;
+    for (std::size_t a = 0; a < costs_.actors.size(); ++a) {
+      const int first = before_ + range_.lead, last = apart_ ? through_[a] : steps_ - range_.tail;
+      if (last <= first) come_to_a_stop();
+      const auto& times = ends_.at(a);
+      auto& own = out.steps.emplace_back();
+      for (int s = first; s < last; ++s) own.push_back({to_nanoseconds(times[at(s - 1)]), to_nanoseconds(times[at(s)])});
+      out.last.push_back(own.back());
+      out.traced.push_back({own.front().begin, own.back().end});
+      const double seconds = (times[at(last - 1)] - times[at(first - 1)]) / (last - first), stands_for = std::max(1, costs_.actors[a].count);
+      sum += stands_for * seconds;
+      rate += seconds > 0 ? stands_for / seconds : 0;
+      count += stands_for;
+    }
+    out.step_seconds = !apart_ ? sum / count : rate > 0 ? count / rate : 0;
   }
 
   const Plan& plan_;
   std::span<const StepCosts> by_step_;
   const StepCosts& costs_;  ///< of the first step
-  int steps_, first_step_;
+  StepRange range_;
+  bool asynchronous_, apart_;
+  int before_;              ///< steps before the first, in which some are ahead already
+  int steps_, first_step_;  ///< with those
   FairShare shares_;
   MeetingTable meetings_;
   std::vector<RoleGraph> graphs_;
@@ -435,8 +601,9 @@ class Simulation {
   std::vector<UnderWay> under_way_;          ///< by number in shares_
   std::vector<Place> ready_;
   std::map<std::size_t, std::vector<double>> ends_;     ///< by actor and step
+  std::vector<int> through_;                            ///< by actor: steps that it has done
+  std::vector<Server> servers_;                         ///< of workers that step apart
   double now_ = 0;
-  std::map<std::size_t, std::vector<double>> updates_;  ///< by actor: when each was over
   Trace trace_;
 };
 
@@ -462,18 +629,23 @@ std::vector<Actor> workers_as_actors(const Plan& plan) {
 }
 
 StepRange steps_to_simulate(const Plan& plan) {
+  if (const int most = deepest(plan); most > 0) return {8 * (most + 1), 0, 1, 2 * (most + 1), 2 * (most + 1)};
+  if (steps_apart(plan)) {
+    const int lead = std::min(kMostLead, kLeadApart + kLeadForEach * std::max(0, plan.serving.stale));
+    return {lead + kApart, 0, 1, lead, 0};
+  }
   int rhythm = 1, first = 0;
   for (const auto& role : plan.roles)
     for (const auto& task : role.tasks) {
       rhythm = std::lcm(rhythm, std::max(1, task.every));
       first = std::max(first, task.first_step);
     }
-  return {std::max(2, rhythm) + 1, first, rhythm};
+  return {std::max(2, rhythm) + 1, first, rhythm, 1, 0};
 }
 
 StepRange steps_to_simulate(const Plan& plan, const Jitter& jitter) {
   auto range = steps_to_simulate(plan);
-  if (jitter.own() > 0) range.steps = (kJitterDraws + range.round - 1) / range.round * range.round + 1;
+  if (jitter.own() > 0 && !plan.asynchronous() && !steps_apart(plan)) range.steps = (kJitterDraws + range.round - 1) / range.round * range.round + 1;
   return range;
 }
 
@@ -482,12 +654,12 @@ StepSimulation simulate_steps(const Plan& plan, const StepCosts& costs, int step
   return Simulation(plan, {&costs, 1}, steps, first_step).run();
 }
 
-StepSimulation simulate_each_step(const Plan& plan, std::span<const StepCosts> by_step, int first_step) {
+StepSimulation simulate_each_step(const Plan& plan, std::span<const StepCosts> by_step, int first_step, int steps) {
   if (by_step.empty()) throw Error(Code::invalid_argument, "[simulate] costs of steps; got none, expected those of one or more");
   for (const auto& costs : by_step)
     if (costs.actors.size() != by_step.front().actors.size() || costs.tasks.size() != costs.actors.size() || costs.harness.size() != costs.actors.size() || costs.loader.size() != costs.actors.size())
       throw Error(Code::invalid_argument, fmt::format("[simulate] actors of a step; got {}, expected {}, as in the first", costs.tasks.size(), by_step.front().actors.size()));
-  return Simulation(plan, by_step, static_cast<int>(by_step.size()), first_step).run();
+  return Simulation(plan, by_step, std::max(steps, static_cast<int>(by_step.size())), first_step).run();
 }
 
 }  // namespace ddl

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
+#include <map>
 
 #include "ddl/core/error.h"
 #include "ddl/measure/ledger.h"
@@ -162,6 +164,76 @@ TEST(SimulateStep, StepsMayDiffer) {
   EXPECT_THROW(simulate_each_step(plan, {}), Error);
   steps[1].harness.clear();
   EXPECT_THROW(simulate_each_step(plan, steps), Error);
+}
+
+/// The step of an asynchronous plan, or of workers that step apart, each of them so many times as slow.
+StepSimulation asynchronous(const std::string& strategy, int workers, const std::function<double(const Task&)>& seconds, const std::vector<double>& slow = {}, double loader = 0) {
+  const auto plan = plan_of(strategy, workers);
+  auto costs = costs_of(plan, workers_as_actors(plan), seconds);
+  for (std::size_t a = 0; a < slow.size(); ++a)
+    for (std::size_t t = 0; t < costs.tasks[a].size(); ++t)
+      if (!communicates(plan.roles[static_cast<std::size_t>(costs.actors[a].role)].tasks[t])) costs.tasks[a][t].seconds *= slow[a];
+  if (loader > 0) costs.loader.front() = {loader, {}};
+  return simulate_steps(plan, costs, steps_to_simulate(plan).steps);
+}
+
+// Once it is full, a pipeline without a flush gives a batch whenever its slowest stage has done one.
+TEST(SimulateAsynchronous, APipelineIsAsFastAsItsSlowestStage) {
+  const auto seconds = [](const Task& task) { return task.kind == TaskKind::update ? 0.5 : passes(task, 1, 2); };
+  EXPECT_NEAR(asynchronous("pipeline[schedule=pipedream]", 4, seconds).step_seconds, 3.5, 1e-9);
+  EXPECT_NEAR(asynchronous("pipeline[schedule=pipedream-2bw,micro=4]", 4, [](const Task& task) { return passes(task, 1, 2); }).step_seconds, 12, 1e-9);
+  EXPECT_NEAR(asynchronous("pipeline[schedule=pipedream]", 4, seconds, {1, 1, 2, 1}).step_seconds, 7, 1e-9);
+  const auto run = asynchronous("pipeline[schedule=pipedream]", 3, seconds, {1, 2, 1});
+  for (int worker = 0; worker < 3; ++worker) {
+    const auto a = static_cast<std::size_t>(worker);
+    const auto ledger = fold(run.trace, worker, run.traced[a].begin, run.traced[a].end);
+    const auto steps = static_cast<double>(run.steps[a].size());
+    EXPECT_NEAR(ledger.wall / steps, 7, 1e-6) << worker;
+    EXPECT_NEAR((ledger[Cause::forward] + ledger[Cause::backward] + ledger[Cause::update]) / steps, worker == 1 ? 7 : 3.5, 1e-6) << worker;
+    EXPECT_NEAR((ledger[Cause::bubble] + ledger[Cause::wait]) / steps, worker == 1 ? 0 : 3.5, 1e-6) << worker;
+  }
+}
+
+TEST(SimulateAsynchronous, ASlowLoaderSetsItsPace) {
+  EXPECT_NEAR(asynchronous("pipeline[schedule=pipedream]", 3, [](const Task& task) { return passes(task, 1, 2); }, {}, 5).step_seconds, 5, 1e-9);
+}
+
+// 3 s of passes, and the server's 1 s for what each pushes. Who push together are given parameters once the server has done what all of them pushed, and push together again; who came after each other do not meet.
+TEST(SimulateAsynchronous, AServerDoesOneThingAtATime) {
+  const auto seconds = [](const Task& task) { return task.kind == TaskKind::update ? 1.0 : passes(task, 1, 2); };
+  for (const int workers : {2, 4, 8}) EXPECT_NEAR(asynchronous("parameter-server[async]", workers, seconds).step_seconds, 3 + workers, 1e-9) << workers;
+  const auto plan = plan_of("parameter-server[async]", 2);
+  std::vector<StepCosts> steps(2, costs_of(plan, workers_as_actors(plan), seconds));
+  steps[0].harness[1] = 1.5;
+  EXPECT_NEAR(simulate_each_step(plan, steps, 0, 26).step_seconds, 4, 1e-9);
+}
+
+TEST(SimulateAsynchronous, WorkersStepByThemselvesUpToABound) {
+  const auto seconds = [](const Task& task) { return passes(task, 1, 2); };
+  const auto free = asynchronous("parameter-server[async]", 3, seconds, {1, 2, 4});
+  const auto mean_step = [](const StepSimulation& run, std::size_t a) { return 1e-9 * static_cast<double>(run.traced[a].end - run.traced[a].begin) / static_cast<double>(run.steps[a].size()); };
+  for (std::size_t a = 0; a < 3; ++a) EXPECT_NEAR(mean_step(free, a), 3 * std::pow(2.0, static_cast<double>(a)), 1e-6);
+  EXPECT_NEAR(free.step_seconds, 3 / (1 / 3.0 + 1 / 6.0 + 1 / 12.0), 1e-6);
+  const auto bounded = asynchronous("parameter-server[stale=2]", 3, seconds, {1, 2, 4});
+  for (std::size_t a = 0; a < 3; ++a) EXPECT_NEAR(mean_step(bounded, a), 12, 0.1) << a;
+  EXPECT_NEAR(bounded.step_seconds, 12, 0.1);
+}
+
+TEST(SimulateAsynchronous, ASpanIsOfTheStepThatItsMessageIsReceivedIn) {
+  const auto run = asynchronous("pipeline[schedule=pipedream]", 3, [](const Task& task) { return communicates(task) ? 0.25 : passes(task, 1, 2); });
+  std::map<std::pair<int, std::uint32_t>, int> ends;
+  for (const auto& span : run.trace)
+    if (span.stream == Stream::communication) ++ends[{span.step, span.meeting}];
+  EXPECT_GT(ends.size(), 20U);
+  for (const auto& [event, count] : ends) EXPECT_GE(count, 2) << event.first;
+}
+
+TEST(SimulateAsynchronous, FewStepsTellNothing) {
+  for (const auto* strategy : {"pipeline[schedule=pipedream]", "parameter-server[async]"}) {
+    const auto plan = plan_of(strategy, 2);
+    const auto costs = costs_of(plan, workers_as_actors(plan), [](const Task& task) { return passes(task, 1, 2); });
+    EXPECT_THROW(simulate_steps(plan, costs, 2), Error) << strategy;
+  }
 }
 
 TEST(SimulateStep, CostsMustFitThePlan) {

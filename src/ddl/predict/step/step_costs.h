@@ -14,6 +14,7 @@ namespace ddl {
 struct TaskCost {
   double seconds = 0;
   std::vector<Demand> demands = {};  ///< what it uses of shared resources then
+  double handing = 0;                ///< of what computes: handing over the messages that it made, which are on their way meanwhile, before the stream goes on
 };
 
 /// Who does a role's tasks, all alike: one worker, or with `count` above 1 as many that do the same at the same time.
