@@ -40,7 +40,10 @@ RUNS = {"data": "data[bucket=64KiB,first-bucket=16KiB]",
         "local": "local[every=3]",
         "parameter server": "parameter-server",
         "tensor": "tensor",
-        "hybrid": "hybrid[data=1,pipeline=2]"}
+        "asynchronous server": "parameter-server[async]",
+        "looped": "pipeline[schedule=looped-bfs,micro=4]",
+        "hybrid": "hybrid[data=2,pipeline=2]"}
+WORKERS = {"hybrid": 4}
 # HTA adds up some hundred differences of floating-point microseconds: far below a nanosecond each.
 MICROSECONDS = 0.01
 # Its percentages have two digits after the point.
@@ -119,13 +122,13 @@ def main():
     with tempfile.TemporaryDirectory(prefix="ddlbench-hta-") as folder:
         for name, strategy in RUNS.items():
             done = subprocess.run([binary, "run", "--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", "1280", "--test-samples", "64", "--epochs", "1",
-                                   "--batch", "64", "--workers", "2", "--strategy", strategy, "--trace", "all", "--json"], cwd=folder, text=True, capture_output=True)
+                                   "--batch", "64", "--workers", str(WORKERS.get(name, 2)), "--strategy", strategy, "--trace", "all", "--json"], cwd=folder, text=True, capture_output=True)
             if done.returncode:
                 sys.exit(f"hta_test: the run '{name}' failed:\n{done.stderr[-2000:]}")
             record = json.loads(done.stdout)
             traces = os.path.join(folder, name)
             subprocess.run([binary, "export", record["id"], "--format", "hta", "-o", traces, "--quiet"], cwd=folder, check=True)
-            kernels = {rank: sum(event["ph"] == "X" for event in json.loads(pathlib.Path(traces, f"rank{rank}.json").read_text())["traceEvents"]) for rank in range(2)}
+            kernels = {rank: sum(event["ph"] == "X" for event in json.loads(pathlib.Path(traces, f"rank{rank}.json").read_text())["traceEvents"]) for rank in range(WORKERS.get(name, 2))}
             compare(problems, name, record, analyse(python, traces, True), analyse(python, traces, False), kernels)
     for problem in problems:
         print("hta_test:", problem, file=sys.stderr)

@@ -16,11 +16,7 @@ JOBS = {
     "alexnet": ["--model", "alexnet[dropout=0]", "--dataset", "cifar10", "--batch", 24],
 }
 COMMON = ["--synthetic", "--train-samples", 96, "--test-samples", 16, "--no-evaluate", "--steps", 3, "--optimizer", "adam", "--trace", "recent"]
-WITHIN = 0.1
-
-
-def near(planned, took):
-    return abs(planned / took - 1) < WITHIN
+WITHIN = 10  # %
 
 
 def total(holds):
@@ -43,6 +39,15 @@ class Memory(Case):
         record = self.record("--strategy", form, "--workers", workers or FORMS[form], *job, *COMMON)
         return [(planned_of(record, rank["rank"]), rank["memory_bytes"]) for rank in record["ranks"]]
 
+    def expect_near(self, pairs, what):
+        """Of the worker that holds the most, and of each by itself."""
+        off = [100 * (total(plan) / total(took) - 1) for plan, took in pairs]
+        most = 100 * (max(total(plan) for plan, _ in pairs) / max(total(took) for _, took in pairs) - 1)
+        print(f"{most:+6.1f} % {what}; workers {min(off):+.1f} to {max(off):+.1f} %", flush=True)
+        parts = "\n".join(f"planned {shown(plan)}\ntook    {shown(took)}" for plan, took in pairs)
+        for one in (most, *off):
+            self.assertLess(abs(one), WITHIN, parts)
+
     def test_is_what_was_planned(self):
         for number, form in enumerate(FORMS):
             # Strategies in turn over networks; what a GPT cannot have (tied weights at two stages of an asynchronous pipeline, heads in three parts) is measured of AlexNet.
@@ -51,11 +56,7 @@ class Memory(Case):
                 name = "alexnet"
             with self.subTest(network=name, strategy=form):
                 pairs = self.measure(form, JOBS[name])
-                # Of workers that differ the one that holds the most counts.
-                planned, took = max(total(each) for each, _ in pairs), max(total(each) for _, each in pairs)
-                parts = "\n".join(f"planned {shown(plan)}\ntook    {shown(each)}" for plan, each in pairs)
-                print(f"{100 * (planned / took - 1):+6.1f} % {name} {form}", flush=True)
-                self.assertTrue(near(planned, took), f"{100 * (planned / took - 1):+.1f} %\n{parts}")
+                self.expect_near(pairs, f"{name} {form}")
 
     def test_of_what_is_run_again_is_what_was_planned(self):
         for form, workers in [("single", 1), ("data", 2), ("parameter-server", 2), ("sharded[level=1]", 2), ("sharded[level=2]", 2), ("sharded[level=3]", 2), ("local[every=3]", 2),
@@ -63,9 +64,7 @@ class Memory(Case):
             for name, job in JOBS.items():
                 with self.subTest(network=name, strategy=form):
                     pairs = self.measure(form, [*job, "--recompute"], workers)
-                    planned, took = max(total(each) for each, _ in pairs), max(total(each) for _, each in pairs)
-                    print(f"{100 * (planned / took - 1):+6.1f} % {name} {form}, recomputed", flush=True)
-                    self.assertTrue(near(planned, took), "\n".join(f"planned {shown(plan)}\ntook    {shown(each)}" for plan, each in pairs))
+                    self.expect_near(pairs, f"{name} {form}, recomputed")
 
 
 if __name__ == "__main__":

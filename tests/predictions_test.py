@@ -14,7 +14,7 @@ import unittest
 import probe_case
 
 BINARY = pathlib.Path(sys.argv[1]).resolve()
-PARTS = {"step_ms", "low", "high", "error_pct", "measured_ms", "engine", "machine", "ledger_ms", "memory_bytes", "links", "waited", "reason"}
+PARTS = {"step_ms", "low", "high", "error_pct", "measured_ms", "engine", "machine", "ledger_ms", "memory_bytes", "links", "waited", "beyond", "reason"}
 QUICK = "run --model mlp[hidden=64] --dataset fashion-mnist --synthetic --train-samples 256 --test-samples 16 --no-evaluate --batch 16 --store none".split()
 TWO_CORES = len(os.sched_getaffinity(0)) > 1
 
@@ -182,6 +182,33 @@ class Storage(Case):
         self.assertIn("--data", self.run_it("probe", "storage", code=2).stderr)
 
 
+class Beyond(Case):
+    def test_what_was_not_measured_widens_the_interval_and_is_told(self):
+        self.calibrate()
+
+        def asked(*words, model="mlp[hidden=64]", batch=32):
+            return ["predict", "--model", model, "--dataset", "fashion-mnist", "--synthetic", "--batch", batch, *words]
+
+        def point(*words, **more):
+            return self.document(*asked(*words, **more))["points"][0]
+
+        def width(found):
+            return found["step_ms"]["high"] / found["step_ms"]["low"]
+
+        inside, larger = point("--workers", 2), point("--workers", 2, batch=4096)
+        self.assertEqual(inside["beyond"], [])
+        self.assertEqual(len(larger["beyond"]), 1)
+        self.assertIn("other numbers of samples alone, fewer or more than 2048", larger["beyond"][0])
+        self.assertGreater(width(larger), 1.2 * width(inside))
+        wider = point("--workers", 16, batch=256)
+        self.assertIn("collectives of 16 ranks over shm were not measured: taken from rounds between 2", " ".join(wider["beyond"]))
+        self.assertGreater(width(wider), width(inside))
+        other = point("--workers", 2, model="mlp[hidden=96]")
+        self.assertIn("ddlbench probe compute --model mlp[hidden=96]", " ".join(other["beyond"]))
+        told = self.run_it(*asked("--workers", 16, batch=256))
+        self.assertIn("16 workers: collectives of 16 ranks", told.stderr)
+
+
 class Published(Case):
     def test_peaks_of_memory_that_others_published(self):
         document = self.document("validate", "sailor-memory")
@@ -208,6 +235,19 @@ class Published(Case):
         self.assertIn(":3: skipped:", done.stderr)
         self.assertIn("memory_counts; got 'all', expected device or tensors", done.stderr)
         self.assertIn("memory: 1 rows", done.stdout)
+        self.assertIn("rows: 1 predicted, 2 skipped", done.stdout)
+        self.assertIn(":3: skipped:", self.run_it("validate", table, "--quiet", code=4).stderr)
+        self.assertEqual(self.document("validate", table, code=4)["skipped_rows"], 2)
+
+    def test_speed_up_is_over_one_worker_at_the_same_batch(self):
+        words = ["predict", "--model", "resnet50", "--dataset", "imagenet", "--synthetic", "--batch", 256, "--machine", "v100-16gb"]
+        curve, alone = self.document(*words, "--workers", "1,4"), self.document(*words, "--workers", "4")
+        one, four = curve["points"]
+        self.assertAlmostEqual(one["speed_up"], 1, delta=1e-9)
+        self.assertAlmostEqual(curve["one_worker_ms"], one["step_ms"]["value"], delta=1e-9)
+        self.assertAlmostEqual(four["speed_up"], one["step_ms"]["value"] / four["step_ms"]["value"], delta=1e-9)
+        self.assertTrue(1 < four["speed_up"] < 4)
+        self.assertEqual(alone["points"][0]["speed_up"], four["speed_up"])
 
 
 class Studies(Case):

@@ -57,10 +57,11 @@ Exit act(const Options& options) {
   const auto workers = settings.find("workers");
   std::vector<PredictedPoint> points;
   for (const auto& group : groups_of_workers(workers == settings.end() ? "1" : workers->second.value)) points.push_back(predict_one(settings, group, machine, options));
+  const auto alone = seconds_alone(points.front().experiment, machine, engine_of(options.engine), stored_samples(options));
   if (options.output.json)
-    options.output.document(predicted_json(points, machine, options.machine, options.engine, seconds(now() - begin)));
+    options.output.document(predicted_json(points, machine, options.machine, options.engine, seconds(now() - begin), alone));
   else
-    say_predicted(points, machine, false, options.output);
+    say_predicted(points, machine, false, options.output, alone);
   for (const auto& point : points)
     if (!point.found) options.output.say(fmt::format("{} workers: {}", point.workers(), point.reason));
   return exit_for_predicted(points);

@@ -12,7 +12,7 @@
 namespace ddl {
 namespace {
 
-Json point_json(const PredictedPoint& point) {
+Json point_json(const PredictedPoint& point, std::optional<double> alone) {
   Json out{{"workers", point.workers()}, {"strategy", to_string(point.experiment.job.strategy)}};
   if (!point.experiment.name.empty()) out["case"] = point.experiment.name;
   if (!point.found) {
@@ -20,7 +20,9 @@ Json point_json(const PredictedPoint& point) {
     return out;
   }
   add_prediction(out, point.found->step, point.experiment.job.batch, point.found->fits);
+  out["speed_up"] = alone ? Json(*alone / point.found->step.seconds) : Json();
   out["waited"] = point.found->waited;
+  out["beyond"] = point.found->beyond;
   out["links"] = links_json(point.found->links, point.found->step.seconds);
   return out;
 }
@@ -52,32 +54,42 @@ PredictedPoint predict_point(Experiment experiment, const Json& machine, Engine 
   return point;
 }
 
-Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machine, const std::string& asked, const std::string& engine, double seconds) {
+Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machine, const std::string& asked, const std::string& engine, double seconds, std::optional<double> alone) {
   Json all = Json::array();
-  for (const auto& point : points) all.push_back(point_json(point));
+  for (const auto& point : points) all.push_back(point_json(point, alone));
   return {{"schema", "ddlbench.predict/1"}, {"machine", machine.value("name", machine.value("host", asked))}, {"source", is_measured(machine) ? "measured" : "datasheet"},
-          {"engine", engine}, {"points", std::move(all)}, {"seconds", seconds}};
+          {"engine", engine}, {"one_worker_ms", alone ? Json(*alone * 1e3) : Json()}, {"points", std::move(all)}, {"seconds", seconds}};
 }
 
-void say_predicted(const std::vector<PredictedPoint>& points, const Json& machine, bool named, const Output& output) {
+std::optional<double> seconds_alone(Experiment experiment, const Json& machine, Engine engine, const StoredSamples& stored) {
+  auto& job = experiment.job;
+  job.workers.resize(1);
+  job.strategy = {"single", {}};
+  job.fabric.clear();
+  const auto point = predict_point(std::move(experiment), machine, engine, 0, stored);
+  return point.found ? std::optional(point.found->step.seconds) : std::nullopt;
+}
+
+void say_predicted(const std::vector<PredictedPoint>& points, const Json& machine, bool named, const Output& output, std::optional<double> alone) {
   std::vector<std::vector<std::string>> rows{{named ? "case" : "workers", "step", "90 %", "samples/s"}};
   // Experiments that differ in more than their workers have no speed-up over each other.
   if (!named) rows.front().emplace_back("speed-up");
   rows.front().insert(rows.front().end(), {"a worker holds", "where its time goes"});
-  double first = 0;
   for (const auto& point : points) {
     if (!point.found) continue;
     const auto& found = point.found->step;
     const double rate = static_cast<double>(point.experiment.job.batch) / found.seconds;
-    if (first == 0) first = rate / point.workers();
     rows.push_back({named ? point.experiment.name : std::to_string(point.workers()), fmt::format("{:.4g} ms", found.seconds * 1e3), fmt::format("{:.4g} to {:.4g}", found.low * 1e3, found.high * 1e3),
                     fmt::format("{:.5g}", rate)});
-    if (!named) rows.back().push_back(fmt::format("{:.2f}", rate / first));
+    if (!named) rows.back().push_back(alone ? fmt::format("{:.2f}", *alone / found.seconds) : "-");
     rows.back().insert(rows.back().end(), {to_string(Bytes{found.most.total()}) + (point.found->fits ? "" : ", more than there is"), where_it_goes(found.mean)});
   }
   if (rows.size() > 1) output.data(columns(rows));
   for (const auto& point : points)
     if (const auto words = point.found ? links_words(point.found->links, point.found->step.seconds) : ""; !words.empty()) output.say(fmt::format("{}: {}", named ? point.experiment.name : fmt::format("{} workers", point.workers()), words));
+  for (const auto& point : points)
+    if (point.found)
+      for (const auto& words : point.found->beyond) output.say(fmt::format("{}: {}", named ? point.experiment.name : fmt::format("{} workers", point.workers()), words));
   double waited = 0;
   for (const auto& point : points) waited = std::max(waited, point.found ? point.found->waited : 0);
   if (const auto words = waited_words(waited); !words.empty()) output.say(words);

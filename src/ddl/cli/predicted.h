@@ -23,10 +23,14 @@ struct PredictedPoint {
 PredictedPoint predict_point(Experiment experiment, const Json& machine, Engine engine = Engine::automatic, int per_node = 0, const StoredSamples& stored = {});
 
 /// `ddlbench.predict/1`. `machine`: a profile, called `asked` by the user; `engine`: as the user asked for it.
-Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machine, const std::string& asked, const std::string& engine, double seconds);
+/// `alone`: seconds of one worker's step of the same batch, which speed-ups are of; none where there is no such.
+Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machine, const std::string& asked, const std::string& engine, double seconds, std::optional<double> alone = {});
 
 /// A table, on standard output, then what could not be predicted, and what to know of the machine. `named`: rows begin with the experiment's name, not with the number of its workers.
-void say_predicted(const std::vector<PredictedPoint>& points, const Json& machine, bool named, const Output& output);
+void say_predicted(const std::vector<PredictedPoint>& points, const Json& machine, bool named, const Output& output, std::optional<double> alone = {});
+
+/// Seconds of one worker like the experiment's first that takes the whole batch by itself; none where that cannot be predicted.
+std::optional<double> seconds_alone(Experiment experiment, const Json& machine, Engine engine, const StoredSamples& stored);
 
 /// What to know of a machine whose layers were not measured; nothing else.
 void say_source(const Json& machine, const Output& output);

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <map>
 
 #include "ddl/cli/command.h"
 #include "ddl/core/text.h"
@@ -63,7 +64,13 @@ Exit act(const Options& options) {
     if (found.memory_rows > 0) options.output.data(fmt::format("memory: {} rows, MAPE {:.1f} %\n", found.memory_rows, found.memory_mape));
     if (found.oom_rows > 0) options.output.data(fmt::format("out of memory or not: {} of {} right\n", found.oom_right, found.oom_rows));
   }
-  for (const auto& [at, reason] : found.skipped) options.output.say(fmt::format("{}:{}: skipped: {}", options.table, at, reason));
+  // Not to be silenced: a row that is not there must not pass for one that is.
+  for (const auto& [at, reason] : found.skipped) print_error(fmt::format("{}:{}: skipped: {}", options.table, at, reason));
+  if (!found.skipped.empty() && !options.output.json) options.output.data(fmt::format("rows: {} predicted, {} skipped\n", found.rows.size() + found.memory.size(), found.skipped.size()));
+  std::map<std::string, std::size_t> notes;
+  for (const auto& row : found.rows)
+    for (const auto& note : row.estimate.notes) ++notes[note];
+  for (const auto& [note, rows] : notes) options.output.say(fmt::format("{} of {} rows: {}", rows, found.rows.size(), note));
   if (found.rows.empty() && found.memory.empty()) {
     print_error(fmt::format("[validate] {}: no row could be predicted; got {} that were skipped", options.table, found.skipped.size()));
     return Exit::failure;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ddl/core/error.h"
+#include "ddl/lab/beyond.h"
 #include "ddl/lab/follow_layers.h"
 #include "ddl/measure/memory.h"
 #include "ddl/predict/datasheet/library.h"
@@ -30,8 +31,17 @@ namespace {
 /// standard deviations of the logarithm, by judgement.
 constexpr double kRunToRun = 0.02, kExposed = 0.2;
 
-/// Of what a step's messages and collectives take, where computing takes what it is said to.
-constexpr double kWireSigma = 0.05;
+/// Of what a step's messages and collectives take, where computing takes what it is said to; and for each doubling of workers over cores, whose exchanges wait for a core that was theirs when wires were measured.
+constexpr double kWireSigma = 0.05, kCrowded = 0.05;
+
+/// For each doubling between the ranks of a collective and those that were measured, of the share of a step that it is exposed in. Judgement.
+constexpr double kRanksBeyond = 0.1;
+
+double crowding(const Json& machine, std::size_t workers) {
+  const auto& cpu = machine.value("cpu", Json());
+  const auto cores = cpu.is_object() && cpu.value("usable_cores", Json()).is_number() ? cpu["usable_cores"].get<double>() : static_cast<double>(workers);
+  return std::log2(std::max(1.0, static_cast<double>(workers) / std::max(1.0, cores)));
+}
 
 /// What the emulated among a job's workers compute with.
 std::vector<EmulatedDevice> emulated_devices(const Job& job, double& memory) {
@@ -109,9 +119,14 @@ JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& m
   const auto part = graph_of(out.plan, graph, 0);
   const auto costs = job_costs(job, out.plan, part, machine, per_node);
   out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, costs.sigma, engine, costs.by_worker, loading_of(job, machine, stored, per_node)});
-  if (is_measured(machine) && out.step.mean.wall > 0) {
-    const double exposed = (out.step.mean[Cause::communication] + out.step.mean[Cause::wait]) / out.step.mean.wall;
-    std::tie(out.step.low, out.step.high) = interval_of(out.step.seconds, std::hypot(costs.sigma, kRunToRun, kExposed * exposed));
+  const auto beyond = beyond_measured(job, out.plan, part, costs, machine);
+  out.beyond = beyond.words;
+  const double exposed = out.step.mean.wall > 0 ? (out.step.mean[Cause::communication] + out.step.mean[Cause::wait]) / out.step.mean.wall : 0;
+  if (costs.measured != nullptr && out.step.mean.wall > 0) {
+    // Wires were measured between ranks that had the cores for themselves.
+    const double crowded = job.emulates() ? kCrowded * crowding(machine, job.workers.size()) : 0;
+    std::tie(out.step.low, out.step.high) =
+        interval_of(out.step.seconds, std::hypot(std::hypot(costs.sigma, crowded), is_measured(machine) ? kRunToRun : 0, ((is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks) * exposed));
   }
   if (const auto real = std::find_if(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return !worker.emulated(); }); costs.measured != nullptr && real != job.workers.end())
     out.waited = costs.measured->waited(static_cast<int>(real - job.workers.begin()));

@@ -44,6 +44,7 @@ struct JobPrediction {
   StepPrediction step;
   bool fits = true;  ///< what a worker is planned to hold, in what there is for it
   JobLinks links;    ///< what a step moves
+  std::vector<std::string> beyond = {};  ///< what of it lies outside of what was measured, in words (beyond.h)
   double waited = 0; ///< share of the time in which others had the cores while the profile was measured; the interval is the wider for it
 };
 /// Errors: of the plan; not_found for what was not measured, naming the term and the probe; invalid_argument where workers outnumber the samples of a batch.

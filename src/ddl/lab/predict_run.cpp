@@ -27,7 +27,7 @@ Json own_profile(const std::string& path, const Json& environment) {
 
 Json predict_run(const Experiment& experiment, const ModelGraph& graph, const Json& environment) {
   Json out = Json::object();
-  for (const auto* key : {"step_ms", "low", "high", "error_pct", "measured_ms", "engine", "machine", "ledger_ms", "memory_bytes", "links", "waited", "reason"}) out[key] = nullptr;
+  for (const auto* key : {"step_ms", "low", "high", "error_pct", "measured_ms", "engine", "machine", "ledger_ms", "memory_bytes", "links", "waited", "beyond", "reason"}) out[key] = nullptr;
   try {
     if (experiment.subject != "ddlbench") throw Error(Code::unsupported, fmt::format("only ddlbench's own steps are predicted, not {}'s", experiment.subject));
     const auto path = default_machine_path();
@@ -40,6 +40,7 @@ Json predict_run(const Experiment& experiment, const ModelGraph& graph, const Js
     out["ledger_ms"] = ledger_json(found.step.mean);
     out["memory_bytes"] = found.step.most.total();
     out["waited"] = found.waited;
+    out["beyond"] = found.beyond;
     out["links"] = links_json(found.links, found.step.seconds);
   } catch (const std::exception& error) {
     out["reason"] = error.what();

@@ -70,6 +70,10 @@ const std::vector<Form> kForms{
     {"hybrid[data=2,sharded=2]", 4, 4},
     {"hybrid[data=2,sharded=2,level=1]", 4, 4},
     {"hybrid[pipeline=2,sharded=2,micro=2]", 4, 4},
+    {"hybrid[data=2,tensor=2]", 4},
+    {"hybrid[sharded=2,tensor=2]", 4},
+    {"hybrid[data=2,pipeline=2,tensor=2,micro=2]", 8, 4},
+    {"hybrid[data=2,pipeline=2,tensor=2,sharded=2,micro=1]", 16, 4},
 };
 
 const std::string kGpt = "gpt[hidden=16,heads=4,layers=2,seq=8,vocab=17,dropout=0.1]", kTransformer = "transformer[hidden=16,heads=4,layers=1,dropout=0.1]";
@@ -151,7 +155,7 @@ TEST(Families, TrainByEveryStrategy) {
 
 // In fp32, where sums taken in another order are other sums.
 TEST(Families, RepeatBitByBit) {
-  for (const auto& family : {Family{"resnet", kSmall, narrow_resnet}, Family{kTransformer}})
+  for (const auto& family : families())
     for (const auto& form : kForms) {
       if (refuses(family, form)) continue;
       auto trial = trial_of(family, form);

@@ -172,6 +172,21 @@ LayerCost MeasuredMachine::loss(int worker, const ModelGraph& graph, std::int64_
 
 double MeasuredMachine::waited(int worker) const { return compute(worker).waited; }
 
+MeasuredMachine::Beyond MeasuredMachine::beyond(int worker, const ModelGraph& graph, std::int64_t samples) const {
+  double seconds = 0;
+  Beyond out;
+  const auto add = [&](const LayerEstimate& each) {
+    const double time = each.cost.forward + each.cost.backward();
+    seconds += time;
+    if (each.extrapolated) out.samples += time;
+    if (each.fitted) out.sorts += time;
+  };
+  for (std::size_t number = 0; number < graph.layers.size(); ++number) add(estimate(worker, graph, number, samples));
+  add(estimate_loss(worker, graph, samples));
+  if (seconds > 0) out = {out.samples / seconds, out.sorts / seconds};
+  return out;
+}
+
 double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const {
   double seconds = 0, off = 0;
   const auto add = [&](const LayerEstimate& each) {

@@ -64,6 +64,11 @@ class MeasuredMachine final : public CostSource {
   LayerEstimate estimate_loss(int worker, const ModelGraph& graph, std::int64_t samples) const;
   /// The share of the time in which others had the cores while what such a worker computes was measured, on the mean over what counts: of the network itself, else of all.
   double waited(int worker) const;
+  /// The shares of what layers and the loss take that were measured for other numbers of samples alone, or for none of their sort.
+  struct Beyond {
+    double samples = 0, sorts = 0;
+  };
+  Beyond beyond(int worker, const ModelGraph& graph, std::int64_t samples) const;
   /// Relative, of what all layers and the loss take: as if all were off the same way; and as far as the machine was found to drift.
   double uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const;
 

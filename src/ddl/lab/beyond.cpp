@@ -1,0 +1,50 @@
+#include "ddl/lab/beyond.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ddl/core/spec.h"
+#include "ddl/predict/machine.h"
+#include "ddl/predict/measured/measured_machine.h"
+
+namespace ddl {
+namespace {
+
+/// Shares of less are told by nobody.
+constexpr double kWorthTelling = 0.01;
+
+int widest_group(const Plan& plan) {
+  std::size_t widest = 1;
+  for (const auto& group : plan.groups) widest = std::max(widest, members(plan.mesh, group, 0).size());
+  return static_cast<int>(widest);
+}
+
+}  // namespace
+
+Beyond beyond_measured(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine) {
+  Beyond out;
+  if (costs.measured == nullptr) return out;
+  const auto real = std::find_if(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return !worker.emulated(); });
+  if (real != job.workers.end()) {
+    const auto local = (job.batch + plan.shares() - 1) / plan.shares(), samples = (local + plan.micro_batches - 1) / plan.micro_batches;
+    const auto share = costs.measured->beyond(static_cast<int>(real - job.workers.begin()), part, samples);
+    if (share.samples > kWorthTelling)
+      out.words.push_back(fmt::format("{:.0f} % of computing is of layers that were measured with other numbers of samples alone, fewer or more than {}: carried on from there, and the interval is wider for it", 100 * share.samples, samples));
+    if (share.sorts > kWorthTelling)
+      out.words.push_back(fmt::format("{:.0f} % of computing is of layers whose like was not measured: taken from others of their family, and the interval is wider for it (ddlbench probe compute --model {})", 100 * share.sorts, to_string(job.model)));
+  }
+  const int ranks = widest_group(plan);
+  int nearest = 0;
+  const auto far = [&](int other) { return std::abs(std::log2(static_cast<double>(ranks) / other)); };
+  for (const auto& entry : entries(machine, "communication"))
+    if (entry.at("transport") == job.transport && entry.at("memory") == "own")
+      if (const int measured = entry.at("ranks"); nearest == 0 || far(measured) < far(nearest)) nearest = measured;
+  if (ranks > 1 && nearest > 0 && nearest != ranks) {
+    out.ranks = far(nearest);
+    out.words.push_back(fmt::format("collectives of {} ranks over {} were not measured: taken from rounds between {}, and the interval is wider for it (ddlbench probe comm --transport {} --ranks {})", ranks, job.transport, nearest,
+                                    job.transport, ranks));
+  }
+  return out;
+}
+
+}  // namespace ddl
