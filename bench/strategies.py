@@ -11,16 +11,24 @@ usage: strategies.py [--parts A,B…] [--cases A,B…] [--rounds 3] [--steps N]
 prints tables in Markdown; build/bench/strategies_PART.json has every step of every run. Run it on a quiet machine: tables say how busy it was
 """
 import argparse
+import json
 
 import strategy_bubbles
 import strategy_pipelines
 import strategy_sharded
 import strategy_servers
 import strategy_tensor
-from common import machine, save
+from common import ROOT, machine, save
 from strategy_arms import loads
 
 PARTS = {"pipelines": strategy_pipelines, "sharded": strategy_sharded, "tensor": strategy_tensor, "servers": strategy_servers, "bubbles": strategy_bubbles}
+
+
+def keep(name, result):
+    """In the place of an earlier result of the same case; those of others stay."""
+    path = ROOT / "build" / "bench" / f"{name}.json"
+    earlier = json.loads(path.read_text())["results"] if path.exists() else []
+    save(name, {"results": [each for each in earlier if each["case"] != result["case"]] + [result]})
 
 
 def main():
@@ -40,8 +48,8 @@ def main():
         for case in part.CASES:
             if case not in wanted:
                 continue
-            results.append(part.run(case, chosen.rounds, chosen.steps))
-            save(f"strategies_{name}", {"machine": machine(), "results": results})
+            results.append({**part.run(case, chosen.rounds, chosen.steps), "machine": machine()})
+            keep(f"strategies_{name}", results[-1])
             part.show(results[-1])
             print(f"\n({loads(results[-1:])})", flush=True)
 

@@ -49,3 +49,7 @@ def show(result):
         memory = megabytes(statistics.median(values) for values in zip(*(run["peak_memory_bytes"] for run in runs)))
         middle, low, high = ratio(medians(runs), reference)
         print(f"| {arm} | {step_cells(runs, result['batch'])} | {memory} | {middle:.2f} [{low:.2f} to {high:.2f}] |")
+    print()
+    for own, other in [("ddlbench gpipe", "pipelining gpipe"), ("ddlbench zb-h1", "pipelining 1f1b")]:
+        middle, low, high = ratio(medians(result["runs"][other]), medians(result["runs"][own]))
+        print(f"- {own} against {other}: {middle:.2f} [{low:.2f} to {high:.2f}] times the samples/s, pair by pair")

@@ -16,7 +16,7 @@ JOBS = {
     "alexnet": ["--model", "alexnet[dropout=0]", "--dataset", "cifar10", "--batch", 24],
 }
 COMMON = ["--synthetic", "--train-samples", 96, "--test-samples", 16, "--no-evaluate", "--steps", 3, "--optimizer", "adam", "--trace", "recent"]
-WITHIN = 10  # %
+WITHIN, OTHERS_LESS, OTHERS_MORE = 10, 15, 30  # %
 
 
 def total(holds):
@@ -40,13 +40,14 @@ class Memory(Case):
         return [(planned_of(record, rank["rank"]), rank["memory_bytes"]) for rank in record["ranks"]]
 
     def expect_near(self, pairs, what):
-        """Of the worker that holds the most, and of each by itself."""
+        """Of the worker that holds the most within a tenth. Of others a plan may say more: of parts of unlike size it tells the largest."""
         off = [100 * (total(plan) / total(took) - 1) for plan, took in pairs]
         most = 100 * (max(total(plan) for plan, _ in pairs) / max(total(took) for _, took in pairs) - 1)
         print(f"{most:+6.1f} % {what}; workers {min(off):+.1f} to {max(off):+.1f} %", flush=True)
         parts = "\n".join(f"planned {shown(plan)}\ntook    {shown(took)}" for plan, took in pairs)
-        for one in (most, *off):
-            self.assertLess(abs(one), WITHIN, parts)
+        self.assertLess(abs(most), WITHIN, parts)
+        self.assertGreater(min(off), -OTHERS_LESS, parts)
+        self.assertLess(max(off), OTHERS_MORE, parts)
 
     def test_is_what_was_planned(self):
         for number, form in enumerate(FORMS):

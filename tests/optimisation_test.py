@@ -166,8 +166,8 @@ class BadEnds(Case):
             self.assertIn(word, done.stderr)
         # What the machine has is the limit of those that say none: of one worker, and of all together.
         total = 1024 * int(re.search(r"MemTotal: *(\d+)", pathlib.Path("/proc/meminfo").read_text()).group(1))
-        # Hidden units of an MLP whose worker holds about six tenths of that: parameters, momentum, gradients' buckets and a gradient in the making.
-        each = math.isqrt(total * 6 // 10 // 4 // 4)
+        # Hidden units of an MLP whose worker holds about six tenths of that: parameters, momentum and gradients' buckets.
+        each = math.isqrt(total * 6 // 10 // 4 // 3)
         for hidden, workers, word in [(2 * each, 1, "more than the limit of"), (each, 2, "2 workers hold ")]:
             done = run("run", "--dataset", "cifar10", "--synthetic", "--train-samples", 40, "--test-samples", 10, "--model", f"mlp[hidden={hidden},layers=2]", "--batch", 4, "--steps", 1,
                        "--workers", workers, cwd=self.folder)

@@ -14,6 +14,7 @@
 #include "ddl/lab/predict_job.h"
 #include "ddl/measure/clock.h"
 #include "ddl/predict/advise/search.h"
+#include "ddl/predict/closed/price_plan.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
@@ -229,7 +230,7 @@ class Adviser {
     for (const auto& role : plan.roles) tasks += role.tasks.size() * static_cast<std::size_t>(costs.by_worker ? role.count : 1);
     const bool small = tasks * 3 <= kFewTasks && !plan.asynchronous();
     const auto priced = [&](Engine engine) { return predict_step({plan, part, job.strategy, job.batch, *costs.source, sigma, engine, costs.by_worker, loading_of(job, input_.machine)}); };
-    point.step = priced(simulate ? Engine::automatic : small ? Engine::simulated : Engine::closed);
+    point.step = priced(simulate || !has_closed_form(plan) ? Engine::automatic : small ? Engine::simulated : Engine::closed);
     point.step.trace.clear();
     point.memory_bytes = costs.memory_bytes;
     point.fits = static_cast<double>(point.step.most.total()) <= costs.memory_bytes;

@@ -16,7 +16,7 @@
 namespace ddl {
 namespace {
 
-constexpr std::int64_t kMostWorkers = 4096;
+constexpr std::int64_t kMostWorkers = 131072;  ///< that are predicted; fewer run (check_job())
 constexpr std::int64_t kMostThreads = 1024;
 
 [[noreturn]] void refuse(std::string_view what, std::string_view text, std::string_view expected) {

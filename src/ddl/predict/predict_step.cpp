@@ -71,7 +71,7 @@ StepPrediction predict_step(const PredictionInput& input) {
   StepPrediction out;
   out.engine = input.engine;
   if (out.engine == Engine::automatic) {
-    out.engine = tasks_of(input.plan, range_of(input).steps, input.by_worker || steps_apart(input.plan)) <= kMostTasks ? Engine::simulated : Engine::closed;
+    out.engine = tasks_of(input.plan, range_of(input).steps, input.by_worker || steps_apart(input.plan)) <= kMostTasks || !has_closed_form(input.plan) ? Engine::simulated : Engine::closed;
   }
   if (out.engine == Engine::closed) {
     const auto priced = price_plan(input.plan, input.strategy, step_costs(input.plan, input.graph, input.batch, roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy)));

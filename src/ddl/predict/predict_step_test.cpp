@@ -74,6 +74,26 @@ TEST(PredictStep, BothEnginesAgreeOnADatasheet) {
 constexpr SampleShape kWords{.classes = 51'200, .objective = Objective::language, .target_length = 1025};
 
 // Every strategy has a prediction whose ledgers add up; asynchronous ones, too.
+TEST(PredictStep, WhatHasNoClosedFormIsSimulated) {
+  for (const auto& strategy : {"data[in-process=parallel]", "pipeline[replicas=2/1,micro=6]", "pipeline[schedule=gpipe,replicas=1/2,micro=6]"}) {
+    Asked asked{strategy, 3, 24};
+    EXPECT_EQ(predicted(asked).engine, Engine::simulated) << strategy;
+    asked.engine = Engine::closed;
+    try {
+      predicted(asked);
+      ADD_FAILURE() << strategy << " was priced";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::unsupported);
+      EXPECT_NE(std::string(error.what()).find("expected --engine simulated, or auto"), std::string::npos) << error.what();
+    }
+  }
+  for (const auto& strategy : {"data[in-process=mirrored]", "hybrid[data=2,pipeline=2,micro=4]", "pipeline[schedule=zbv,micro=4,balance=count]", "parameter-server[servers=2]"}) {
+    Asked asked{strategy, 4, 32};
+    asked.engine = Engine::closed;
+    EXPECT_GT(predicted(asked).seconds, 0) << strategy;
+  }
+}
+
 TEST(PredictStep, EveryStrategyHasOne) {
   for (const auto* strategy : {"model", "pipeline[schedule=zbv,micro=8]", "pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=4]", "sharded[level=3]", "local[average=gossip]", "parameter-server[servers=2]",
                                "parameter-server[async]", "parameter-server[stale=2,servers=2]",

@@ -19,7 +19,8 @@ constexpr double kFlopsPerSecond = 5e10;
 
 /// As many as keep a bubble small, 4 a worker (Huang et al., GPipe, NeurIPS 2019, section 2), where there are samples for them.
 int usual_micro_batches(const StrategyInput& input, int places, std::int64_t local) {
-  if (input.micro_batches > 1) return input.micro_batches;
+  // One place has nobody to keep busy meanwhile.
+  if (input.micro_batches > 1 || places == 1) return input.micro_batches;
   const auto most = std::min<std::int64_t>(4 * places, local);
   return static_cast<int>(most >= places ? most / places * places : most);
 }

@@ -276,7 +276,19 @@ PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& c
 
 }  // namespace
 
+bool has_closed_form(const Plan& plan) {
+  if (plan.in_process && plan.roles.size() > 1) return false;
+  // Each place of the mesh's other axes has every stage once.
+  const int once = plan.shares() * plan.parts();
+  std::vector<int> holders(plan.stages.size());
+  for (const auto& role : plan.roles)
+    for (const int stage : role.stages) holders[at(stage)] += role.count;
+  return plan.roles.size() == 1 || std::all_of(holders.begin(), holders.end(), [&](int workers) { return workers <= once; });
+}
+
 PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& costs) {
+  if (!has_closed_form(plan))
+    throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of stages or replicas that several workers take by turns; got {}, expected --engine simulated, or auto", to_string(strategy)));
   const auto terms = terms_of(plan, costs);
   // The simulator has no jitter there either.
   if (plan.asynchronous() && plan.serving.servers == 0) return price_asynchronous(plan.micro_batches, terms);
