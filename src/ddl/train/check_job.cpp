@@ -148,7 +148,7 @@ void check_plan(const Job& job, const ModelGraph& graph, const Plan& plan) {
 void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
   const auto workers = static_cast<std::int64_t>(job.workers.size());
   constexpr int kMostThatRun = 4096;
-  if (workers > kMostThatRun) refuse("workers", fmt::format("more workers than are run; got {}, expected at most {} (ddlbench predict goes on)", workers, kMostThatRun));
+  if (workers > kMostThatRun) refuse("workers", fmt::format("too many to run; got {}, expected at most {} (ddlbench predict goes on)", workers, kMostThatRun));
   of_key("strategy", [&] { return builtin_strategies().at(job.strategy.name); });
   of_key("transport", [&] { return choose_transport(job.transport, {}); });
   of_key("collective", [&] { check_collective(job, job.collective); });
