@@ -249,6 +249,12 @@ class Published(Case):
         self.assertTrue(1 < four["speed_up"] < 4)
         self.assertEqual(alone["points"][0]["speed_up"], four["speed_up"])
 
+    def test_more_workers_are_predicted_than_are_run(self):
+        words = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--batch", 100000, "--workers", 100000]
+        point = self.document("predict", *words, "--machine", "a100-80gb")["points"][0]
+        self.assertEqual((point["workers"], point["fits"]), (100000, True))
+        self.assertIn("too many to run; got 100000, expected at most 4096", self.run_it("run", *words, "--steps", 1, code=2).stderr)
+
 
 class Studies(Case):
     def test_a_study_is_predicted_on_a_machine_that_is_not_here(self):
