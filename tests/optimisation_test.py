@@ -72,6 +72,39 @@ class Optimisation(Case):
         self.assertGreaterEqual(self.record(*QUICK, "--steps", 1, "--label-smoothing", 1)["loss"]["first"], math.log(10))
 
 
+class Buckets(Case):
+    """--bucket auto: sizes are tried in the first steps, all train, and the best is taken."""
+    MODEL = ["--model", "mlp[hidden=512,layers=4]", "--workers", "2", "--batch", "32", "--synthetic", "--train-samples", "512", "--test-samples", "16", "--no-evaluate"]  # 4.8 MB of gradients: 1 MiB, or all in one
+
+    def test_a_size_is_found_and_changes_no_bit(self):
+        tuned, plain = self.record("--bucket", "auto", "--steps", 60, *self.MODEL), self.record("--steps", 60, *self.MODEL)
+        told = tuned["bucket_tuning"]
+        self.assertEqual(told["steps"], 12)
+        self.assertEqual([size["bytes"] for size in told["sizes"]], [1 << 20, 4 * tuned["model"]["parameters"]])
+        self.assertTrue(all(size["step_ms"] > 0 for size in told["sizes"]))
+        self.assertIn(told["taken"], [size["bytes"] for size in told["sizes"]])
+        best = min(told["sizes"], key=lambda size: size["step_ms"])
+        if told["taken"] != best["bytes"]:
+            self.assertGreater(best["step_ms"], 0.99 * next(size["step_ms"] for size in told["sizes"] if size["bytes"] == told["taken"]))
+        self.assertGreaterEqual(tuned["samples"]["warmup_steps"], 13)
+        self.assertEqual(sum(bucket["bytes"] > told["taken"] + 8 for bucket in tuned["buckets"][:-1]), 0)
+        # A sum of two is the same in any bucket.
+        self.assertEqual(tuned["parameters_digest"], plain["parameters_digest"])
+        self.assertIsNone(plain["bucket_tuning"])
+        # The plan that is recorded is the one that ran.
+        reductions = [task for task in tuned["plan"]["roles"][0]["tasks"] if task["kind"] == "collective"]
+        self.assertEqual(len(reductions), len(tuned["buckets"]))
+
+    def test_a_short_run_tries_nothing(self):
+        told = self.record("--strategy", "data[bucket=auto]", "--steps", 10, *self.MODEL)["bucket_tuning"]
+        self.assertEqual((told["steps"], told["taken"]), (0, max(size["bytes"] for size in told["sizes"])))
+
+    def test_what_cannot_be_cut_anew_is_refused(self):
+        done = run("run", "--strategy", "data[compress=fp16]", "--bucket", "auto", "--steps", 10, *self.MODEL, cwd=self.folder)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("got bucket=auto with compress=fp16, expected a size", done.stderr)
+
+
 class Precision(Case):
     def test_half_precision_reaches_the_accuracy_of_single(self):
         """The real Fashion-MNIST: within one point of fp32, with the same number of steps."""

@@ -47,6 +47,13 @@ void settle_transport(Experiment& experiment) {
   experiment.config["transport"] = "inproc";
 }
 
+/// What the strategy says by itself goes first.
+void settle_bucket(Experiment& experiment) {
+  if (experiment.bucket.empty()) return;
+  experiment.job.strategy.options.emplace("bucket", experiment.bucket);
+  experiment.config["strategy"] = to_string(experiment.job.strategy);
+}
+
 }  // namespace
 
 Settings read_experiment(const std::string& path) {
@@ -95,6 +102,7 @@ Experiment resolve(const Settings& settings) {
   }
   settle_length(experiment);
   settle_transport(experiment);
+  settle_bucket(experiment);
   return experiment;
 }
 

@@ -43,6 +43,7 @@ using Settings = std::map<std::string, Setting>;
 struct Experiment {
   Job job;
   std::string subject = "ddlbench";
+  std::string bucket;  ///< as an option of the strategy; empty: not said
   std::string store;
   int repeat = 1;
   Json config;       ///< every key with its value, as the record keeps it

@@ -10,6 +10,7 @@
 #include "ddl/lab/advice.h"
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/predict_job.h"
+#include "ddl/lab/record.h"
 #include "ddl/nn/model.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/predict/machine.h"
@@ -249,6 +250,7 @@ Plan plan_of_run(const Json& record, Job& job, const ModelGraph& graph) {
       next += listed ? 1 : 0;
     }
   }
+  job = job_as_run(std::move(job), record.value("bucket_tuning", Json()));
   auto plan = plan_job(job, graph);
   // Where buckets are cut anew after the first step, they are in the order that the record has.
   if (auto order = gradient_order(record, graph); plan.stages.size() < 2 && !order.empty())

@@ -15,6 +15,7 @@
 #include "ddl/lab/predict_run.h"
 #include "ddl/measure/environment.h"
 #include "ddl/predict/step/server_turns.h"
+#include "ddl/strategy/bucket_sizes.h"
 
 namespace ddl {
 namespace {
@@ -64,8 +65,15 @@ Json interval_json(const Interval& interval) {
 }
 
 /// The first step allocates everything and its buckets are rebuilt after it; beyond that the samples decide.
-std::size_t warm_up(const std::vector<double>& milliseconds) {
-  return milliseconds.size() < 4 ? 0 : std::max<std::size_t>(1, warm_up_end(milliseconds));
+std::size_t warm_up(const std::vector<double>& milliseconds, std::size_t tuned) {
+  return milliseconds.size() < 4 ? 0 : std::max({std::size_t{1}, tuned, warm_up_end(milliseconds)});
+}
+
+/// The first step after those in which sizes of buckets were tried.
+std::size_t tuned_until(const Observed& observed) {
+  const auto& said = observed.done.front();
+  const auto& tuning = said.is_object() ? said.value("bucket_tuning", Json()) : Json();
+  return tuning.is_object() ? tuning.at("steps").get<std::size_t>() + 1 : 0;
 }
 
 void add_rates(Json& record, const StepBook& book, const std::vector<double>& milliseconds, std::size_t skipped) {
@@ -160,7 +168,7 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
 /// Every rank has the same.
 void add_common(Json& record, const Observed& observed) {
   const auto& said = observed.done.front();
-  for (const auto* key : {"buckets", "precision", "clipped_steps"}) record[key] = said.is_null() || !said.contains(key) ? Json(nullptr) : said.at(key);
+  for (const auto* key : {"buckets", "bucket_tuning", "precision", "clipped_steps"}) record[key] = said.is_null() || !said.contains(key) ? Json(nullptr) : said.at(key);
 }
 
 /// Replicas must hold the same bits; a run in which they do not is not a measurement of anything.
@@ -191,6 +199,11 @@ std::string utc_now() {
   ::gmtime_r(&time.tv_sec, &parts);
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
                      parts.tm_hour, parts.tm_min, parts.tm_sec, time.tv_nsec / 1'000'000);
+}
+
+Job job_as_run(Job job, const Json& bucket_tuning) {
+  if (tunes_buckets(job.strategy) && bucket_tuning.is_object()) job.strategy = with_bucket(std::move(job.strategy), bucket_tuning.at("taken").get<std::int64_t>());
+  return job;
 }
 
 Json new_record(const Experiment& experiment, const std::string& dataset_digest) {
@@ -230,7 +243,7 @@ void complete_record(Json& record, const Experiment& experiment, const Observed&
   environment["after"] = capture_environment();
   environment["drift"] = environment_drift(environment["before"], environment["after"]);
   const auto milliseconds = group_milliseconds(observed.book, plan);
-  const auto skipped = warm_up({milliseconds.begin(), milliseconds.begin() + observed.book.complete()});
+  const auto skipped = warm_up({milliseconds.begin(), milliseconds.begin() + observed.book.complete()}, tuned_until(observed));
   add_rates(record, observed.book, milliseconds, skipped);
   judge_prediction(record["prediction"], plan, std::span(milliseconds).subspan(skipped, static_cast<std::size_t>(observed.book.complete()) - skipped));
   if (!experiment.job.emulates()) {

@@ -31,6 +31,9 @@ Json new_record(const Experiment& experiment, const std::string& dataset_digest)
 /// Adds what was observed of the workers of `plan`.
 void complete_record(Json& record, const Experiment& experiment, const Observed& observed, const Plan& plan);
 
+/// The job with what its run found out by itself: of buckets whose size it sought the one it took.
+Job job_as_run(Job job, const Json& bucket_tuning);
+
 /// The time as records write it: 2026-11-21T10:15:02.123Z.
 std::string utc_now();
 

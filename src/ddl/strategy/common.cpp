@@ -10,6 +10,7 @@
 #include "ddl/core/text.h"
 #include "ddl/core/units.h"
 #include "ddl/nn/recompute_cuts.h"
+#include "ddl/strategy/bucket_sizes.h"
 #include "ddl/strategy/stages.h"
 #include "ddl/strategy/tasks.h"
 
@@ -50,7 +51,7 @@ std::vector<int> gradient_order(const StrategyInput& input) {
 
 std::vector<Bucket> network_buckets(const StrategyInput& input) {
   constexpr std::int64_t kFirstBucket = std::int64_t{1} << 20;
-  const auto cap = size_option(input.spec, "bucket", kBucketCap);
+  const auto cap = tunes_buckets(input.spec) ? kBucketCap : size_option(input.spec, "bucket", kBucketCap);
   auto buckets = assign_buckets(parameter_bytes(input), gradient_order(input), std::min(cap, size_option(input.spec, "first-bucket", kFirstBucket)), cap);
   buckets.back().bytes += input.element_bytes;
   buckets.back().control = true;

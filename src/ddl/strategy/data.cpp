@@ -1,4 +1,6 @@
+#include "ddl/core/error.h"
 #include "ddl/core/options.h"
+#include "ddl/strategy/bucket_sizes.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/in_process.h"
@@ -23,9 +25,20 @@ std::vector<Bucket> assign_buckets(const std::vector<std::int64_t>& bytes, const
   return buckets;
 }
 
+namespace {
+
+/// Where buckets cannot be cut anew while the run goes on, or there are none to exchange.
+void refuse_tuning(const Spec& spec, const std::string& threads) {
+  if (threads == "parallel") throw Error(Code::invalid_argument, "[data] threads of one process that lead no replica of their own exchange no buckets; got bucket=auto with in-process=parallel, expected a size, as 25MiB");
+  if (const auto found = spec.options.find("compress"); found != spec.options.end() && found->second != "none")
+    throw Error(Code::invalid_argument, fmt::format("[data] what a compression keeps back of each bucket would be lost when they are cut anew; got bucket=auto with compress={}, expected a size, as 25MiB", found->second));
+}
+
+}  // namespace
+
 /// Every worker has the whole network and a part of the batch; gradients are summed in buckets, each as soon as
 /// backward has completed it (or after backward, with overlap=off), and updated bucket by bucket as sums arrive.
-/// Options: bucket=25MiB, first-bucket=1MiB, overlap=on|off, collective=…, compress=… (read by the executor).
+/// Options: bucket=25MiB or auto (the size with which the run's first steps are fastest; bucket_sizes.h), first-bucket=1MiB, overlap=on|off, collective=…, compress=… (read by the executor).
 ///          in-process=off|mirrored|parallel: workers are threads of one process. mirrored: the same, with overlap=off if nothing else is said, as tf.distribute.MirroredStrategy
 ///          has it; parallel: as torch.nn.DataParallel (in_process.h).
 /// Source:  Li et al., PyTorch Distributed, VLDB 2020.
@@ -38,6 +51,7 @@ Plan data_parallel(const StrategyInput& input) {
   else
     require_own_options(input.spec, {"in-process", "bucket", "first-bucket", "overlap", "collective", "compress"});
   const bool overlap = switch_option(input.spec, "overlap", threads == "off");
+  if (tunes_buckets(input.spec)) refuse_tuning(input.spec, threads);
   // Nobody to exchange gradients with: what is left is one worker's step.
   if (input.workers == 1) return alone(input);
   if (threads == "parallel") return replicas_of_one(input);

@@ -11,9 +11,12 @@
 #include "ddl/core/error.h"
 #include "ddl/nn/model.h"
 #include "ddl/nn/script.h"
+#include "ddl/strategy/bucket_sizes.h"
+#include "ddl/strategy/common.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/assemble.h"
+#include "ddl/train/bucket_tuner.h"
 #include "ddl/train/death_testing.h"
 #include "ddl/train/device.h"
 #include "ddl/train/emulation/machine_costs.h"
@@ -55,6 +58,9 @@ class Worker {
 
  private:
   void rebuild_buckets();
+  /// After a step that took so long: the next size of buckets where one is sought.
+  void tune_buckets(Nanoseconds took);
+  void adopt_buckets();
   void tell(bool now_or_never);
   /// After `step`. Returns whether some worker was asked to stop while it evaluated.
   bool finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated);
@@ -97,6 +103,9 @@ class Worker {
   Sampler sampler_;
   std::int64_t last_step_;
   LearningRate learning_rate_;
+
+  std::vector<int> gradient_order_;          ///< in which gradients come; empty before the first step, and where it is as planned
+  std::optional<BucketTuner> tuner_;
 
   bool stop_asked_ = false;
   std::vector<StepRecord> steps_;
@@ -184,7 +193,31 @@ void Worker::rebuild_buckets() {
   const auto observed = executor_.observed_order();
   std::vector<std::int64_t> order(observed.begin(), observed.end());
   communicator_->broadcast({reinterpret_cast<std::byte*>(order.data()), order.size(), ElementType::int64}, 0).wait();
-  executor_.adopt(plan_job(job_, graph_, {order.begin(), order.end()}));
+  gradient_order_.assign(order.begin(), order.end());
+  if (tunes_buckets(job_.strategy)) {
+    const auto bytes = graph_.parameters() * element_bytes(job_.precision);
+    tuner_.emplace(bucket_sizes(bytes), std::min(bytes, kBucketCap), last_step_ - 1);
+  }
+  adopt_buckets();
+}
+
+void Worker::adopt_buckets() {
+  if (!tuner_) return executor_.adopt(plan_job(job_, graph_, gradient_order_));
+  auto own = job_;
+  own.strategy = with_bucket(own.strategy, tuner_->size());
+  executor_.adopt(plan_job(own, graph_, gradient_order_));
+}
+
+void Worker::tune_buckets(Nanoseconds took) {
+  if (!tuner_ || !tuner_->tries()) return;
+  const auto size = tuner_->size();
+  tuner_->add(seconds(took));
+  if (!tuner_->tries()) {
+    auto& all = tuner_->seconds();
+    communicator_->all_reduce({reinterpret_cast<std::byte*>(all.data()), all.size(), ElementType::fp64}, ReduceOp::max).wait();
+    tuner_->settle();
+  }
+  if (tuner_->size() != size) adopt_buckets();
 }
 
 bool Worker::asked_to_stop() {
@@ -305,6 +338,7 @@ void Worker::train() {
     epoch_loss_ += result.loss;
     ++epoch_steps_;
     if (step == 0) rebuild_buckets();
+    else tune_buckets(worked - record.begin);
     const bool epoch_over = (step + 1) % per_epoch == 0;
     tell(false);
     record.end = now();
@@ -445,6 +479,7 @@ void Worker::finish(bool stopped) {
                                         {"bytes_sent", traffic.sent},
                                         {"bytes_received", traffic.received},
                                         {"buckets", buckets_json()},
+                                        {"bucket_tuning", tuner_ ? tuner_->json() : Json(nullptr)},
                                         {"precision", precision_json()},
                                         {"clipped_steps", job_.clip > 0 ? Json(executor_.updates().clipped) : Json(nullptr)},
                                         {"averaging", averaging_json(executor_)},
