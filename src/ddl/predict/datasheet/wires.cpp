@@ -57,15 +57,15 @@ double take_count(std::string_view& word) {
 /// "nvlink-3.0", "pcie gen4" as nvlink3, pcie4; switches of NVLink as it; other words as they are.
 std::string generation(const std::string& word) {
   if (word == "nvswitch") return "nvlink";
-  for (const std::string family : {"nvlink", "pcie"}) {
+  for (const std::string_view family : {"nvlink", "pcie"}) {
     if (!word.starts_with(family)) continue;
     auto rest = word.substr(family.size());
     if (rest.starts_with("-")) rest.erase(0, 1);
     if (rest.starts_with("gen")) rest.erase(0, 3);
     if (rest.starts_with("-")) rest.erase(0, 1);
-    for (const std::string end : {"x16", "-", ".0"})
+    for (const std::string_view end : {"x16", "-", ".0"})
       if (rest.ends_with(end)) rest.resize(rest.size() - end.size());
-    return family + rest;
+    return std::string(family) + rest;
   }
   return word;
 }

@@ -121,12 +121,9 @@ TEST(GptTables, WiresAreTheRows) {
 
 // A word that nobody knows skips its row, with its line; on another machine rows have that machine's wires.
 TEST(GptTables, WiresThatNobodyKnows) {
-  const auto table = parse_table(std::string(kHeader) + "a,gpt,2304,24,24,2048,51200,a100-80gb,32,8,nvlink3,8x200Gbps,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,3528
-"
-                                                        "b,gpt,2304,24,24,2048,51200,a100-80gb,32,8,nvlnk3,8x200Gbps,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,3528
-"
-                                                        "c,gpt,2304,24,24,2048,51200,a100-80gb,32,8,nvlink3,8x200,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,3528
-",
+  const auto table = parse_table(std::string(kHeader) + "a,gpt,2304,24,24,2048,51200,a100-80gb,32,8,nvlink3,8x200Gbps,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,3528\n"
+                                                        "b,gpt,2304,24,24,2048,51200,a100-80gb,32,8,nvlnk3,8x200Gbps,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,3528\n"
+                                                        "c,gpt,2304,24,24,2048,51200,a100-80gb,32,8,nvlink3,8x200,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,3528\n",
                                  "rows");
   const auto found = validate(table);
   EXPECT_EQ(found.rows.size(), 1U);

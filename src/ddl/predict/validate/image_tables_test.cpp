@@ -229,7 +229,7 @@ TEST(ImageTables, WhatWasNotFittedHasAWiderInterval) {
 // Wires that a stack was fitted over change nothing; others do, as far as the stack minds them, and widen the interval.
 TEST(ImageTables, WiresAreTheRows) {
   const auto with = [](const char* device, const char* inside, const char* between, const char* stack, int devices) {
-    return estimate_row(row(fmt::format("a,resnet50,,{},{},4,{},{},{},fp32,synthetic,data,,,,,64,{},300,1", device, devices, inside, between, stack, 64 * devices)));
+    return estimate_row(row(fmt::format("a,resnet50,,{},{},4,{},{},{},fp32,synthetic,data,,,,,64,{},3000,1", device, devices, inside, between, stack, 64 * devices)));
   };
   const auto pcie = with("v100", "pcie3", "infiniband", "horovod/openmpi+nccl", 4), silent = with("v100", "", "", "horovod/openmpi+nccl", 4), nvlink = with("v100", "nvlink2", "infiniband", "horovod/openmpi+nccl", 4);
   EXPECT_EQ(pcie.seconds, silent.seconds);
