@@ -30,6 +30,8 @@ Package package_of(const std::string& stack, std::vector<std::string>& notes) {
       notes.push_back(fmt::format("{}: no time of it was fitted; times are those of {}", found->value("name", "?"), own["like"].get<std::string>()));
       terms.update(own);
       own = std::move(terms);
+    } else if (!own.value("fitted", true)) {
+      notes.push_back(fmt::format("{}: nothing was fitted; its terms are judgement, and the interval is wider for it", found->value("name", "?")));
     }
     return {*std::move(found)};
   }

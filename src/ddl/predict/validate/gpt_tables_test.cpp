@@ -74,6 +74,9 @@ TEST(GptTables, WhatWasNotFittedHasAWiderInterval) {
   EXPECT_NE(estimate_row(other).notes[0].find("the interval is wider for it"), std::string::npos);
   EXPECT_GT(estimate_row(other).sigma, 0.3);
   EXPECT_EQ(estimate_row(other).seconds, estimate_row(fitted).seconds);
+  const auto judged = estimate_row(row("e,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron-core/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1"));
+  EXPECT_GE(judged.sigma, 0.2);
+  EXPECT_NE(judged.notes.at(0).find("megatron-core: nothing was fitted"), std::string::npos) << judged.notes.at(0);
 }
 
 // The library behind a package's name carries its collectives; one that is not described is its machine's, with a wider interval and a word.
