@@ -52,6 +52,16 @@ TEST(Wires, OtherWordsAreErrors) {
   EXPECT_NE(refusal("", "ethernet").find("expected it with its rate, ethernet-25Gbps: the profile's is infiniband-fdr"), std::string::npos);
 }
 
+// What a profile says in a word and in a number is the same.
+TEST(Wires, ProfilesAgreeWithTheirWords) {
+  for (const auto& name : shipped_machines()) {
+    const auto machine = find_machine(name);
+    const auto word = machine["node"]["network"].get<std::string>();
+    EXPECT_NEAR(wires_of(machine, "", word).network / (term(machine, "node.network_bandwidth_per_device") * term(machine, "node.devices")), 1, 0.01) << name << " " << word;
+    EXPECT_TRUE(find_stack("wires")["inside"].contains(machine["node"]["link"].get<std::string>())) << name;
+  }
+}
+
 // A device has its part of its node's wires; what is not used is not told.
 TEST(Wires, JoinADevice) {
   const auto machine = find_machine("a100-80gb");
