@@ -1,20 +1,21 @@
-"""Predictions made before runs, against those runs: this machine measured once, then experiments over strategies, networks, transports and a test network that had no part in that.
+"""Predictions made before runs, against those runs: this machine measured, then experiments over strategies, networks, transports and a test network that had no part in that.
 
-  calibrate   probe comm (two ranks and eight), once, and probe compute (networks by layers at three batches each, contention and jitter of two at once), before each round and after the last,
-              into a profile of its own: a machine that others share drifts, and the profile keeps what each time said
-  run         every experiment in turn, A B … then … B A, a second or two each
-              What is measured while a hypervisor gave more than a hundredth of the machine's time to others, or while fixed work before or after took more than 6 % longer than at best (pulse.py), is measured again,
-              up to --tries times, layers and runs alike; of those the least disturbed counts. That looks at the machine alone, not at what was predicted
-  predict     from that profile; no run of the experiments has a part in it
+  wires       probe comm (two ranks and eight), once
+  blocks      network by network, as many times as --rounds says, there and back: probe compute measures the network (layers at three batches each, contention and jitter of two at once) into a fresh profile that has those wires;
+              every experiment with it is predicted from that profile; then each is run, a second or two. So a prediction is made before its run, from what was measured minutes before
+  pace        A machine that others share goes now faster, now slower, for seconds or hours. Fixed work (pulse.py) before and after each measurement tells its pace: a run at another pace than its network was measured at, or while a
+              hypervisor gave more than a hundredth of the time to others, is made again, up to --tries times, of which the least disturbed counts; where the pace has changed for good the network is measured again. That looks at
+              the machine alone, not at what was predicted
   report      error of the median over rounds; MAPE, bias, largest, Kendall tau, how many lie inside the interval; the same by group; and which part of the step is off where it is
 
-usage: predictions.py [--rounds 2] [--seconds 2] [--only WORD,…] [--profile FILE] [--keep-profile] [--again]
-prints tables in Markdown; build/bench/predictions.json has every row. Run it on a quiet machine: the table says how busy it was. A fabric takes root
+usage: predictions.py [--rounds 2] [--seconds 2] [--only WORD,…] [--keep-wires]
+prints tables in Markdown; build/bench/predictions.json has every row and every run. Run it on a quiet machine: the table says how disturbed it was. A fabric takes root
 """
 import argparse
 import json
 import os
-import pathlib
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -22,15 +23,17 @@ import tempfile
 import time
 
 from common import BINARY, ROOT, machine, save
-from pulse import CALM, Pulse
+from pulse import CALM, Pulse, apart, stolen
 
 GPT = "gpt[hidden=128,layers=4,heads=4,dropout=0]"
 TRANSFORMER = "transformer[hidden=128,layers=2,heads=4,dropout=0]"
 MLP = "mlp[hidden=1024,layers=4]"
 DATASETS = {"mlp": "fashion-mnist", "lenet": "fashion-mnist", "smallcnn": "cifar10", "resnet18": "cifar10", "mobilenetv2": "cifar10", "gpt": "language", "transformer": "translation"}
-# Networks, and batches at which their layers are measured. Experiments run at others, or in parts of these.
-CALIBRATED = [([MLP, "lenet"], "4,16,64"), (["smallcnn"], "4,16,64"), (["mobilenetv2", "resnet18"], "1,4,16"), ([GPT], "1,4,16"), ([TRANSFORMER], "1,4,16")]
-STOLEN = 0.01  # of the time that a hypervisor gave to others: as bad as a pulse that is not calm
+# Batches at which layers are measured. Experiments run at others, or in parts of these.
+CALIBRATED = {"lenet": "4,16,64", MLP: "4,16,64", "smallcnn": "4,16,64", "mobilenetv2": "1,4,16", "resnet18": "1,4,16", GPT: "1,4,16", TRANSFORMER: "1,4,16"}
+STOLEN = 0.01    # of the time that a hypervisor gave to others: as bad as another pace
+MEASURED = 4     # times that a network is measured in a round, at most
+LOST = 3         # runs in a row that were disturbed: the machine's pace is another now
 FABRIC = "hosts=2,bandwidth=1Gbps"
 SLOW_FABRIC = "hosts=2,bandwidth=1Gbps,latency=200us"
 
@@ -109,20 +112,46 @@ def calibrate_wires(profile):
         done = ddlbench(profile, "probe", "comm", "--transport", transports, "--ranks", ranks, "--budget", budget, "--memory", memory, *less, "--json")
         if done.returncode != 0:
             sys.exit(f"probe comm ended with {done.returncode}: {done.stderr}")
-        print(f"  wires of {ranks} ranks, memory {memory}, measured in {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+        say(f"wires of {ranks} ranks, memory {memory}, measured in {time.monotonic() - begun:.0f} s")
 
 
-def calibrate(profile, budget, pulse, tries):
-    begun, worst = time.monotonic(), 0
-    for models, batches in CALIBRATED:
+def say(text):
+    print(f"  {text}", file=sys.stderr, flush=True)
 
-        def probe():
-            done = ddlbench(profile, "probe", "compute", "--model", ",".join(models), "--dataset", DATASETS[models[0].split("[")[0]], "--batch", batches, "--budget", budget, "--json")
-            if done.returncode != 0:
-                sys.exit(f"probe compute ended with {done.returncode}: {done.stderr}")
 
-        worst = max(worst, pulse.undisturbed(probe, tries, files=[profile])[1])
-    print(f"  layers measured in {time.monotonic() - begun:.0f} s, slowed by at most {worst:.1%}", file=sys.stderr, flush=True)
+class Watched:
+    """What went on beside `body`: its result, the pace before and after, and by how much that was disturbed, 0 being not at all."""
+
+    def __init__(self, pulse, body, pace=None):
+        begun, before = stolen(), pulse.take()
+        self.result = body()
+        after, ended = pulse.take(), stolen()
+        self.pace = (before + after) / 2
+        self.stolen = (ended[0] - begun[0]) / max(1, ended[1] - begun[1])
+        self.slowed = apart(before, after) if pace is None else max(apart(before, pace), apart(after, pace))
+        self.disturbed = max(self.slowed, self.stolen * CALM / STOLEN)
+
+    def calm(self):
+        return self.disturbed <= CALM
+
+
+def calibrate(model, wires, profile, budget, pulse, tries):
+    """A profile of that network, and the pace it was measured at."""
+    kept, text = None, None
+    begun = time.monotonic()
+    for _ in range(tries):
+        shutil.copyfile(wires, profile)
+        words = ["probe", "compute", "--model", model, "--dataset", DATASETS[model.split("[")[0]], "--batch", CALIBRATED[model], "--budget", budget, "--json"]
+        now = Watched(pulse, lambda: ddlbench(profile, *words))
+        if now.result.returncode != 0:
+            sys.exit(f"probe compute of {model} ended with {now.result.returncode}: {now.result.stderr}")
+        if kept is None or now.disturbed < kept.disturbed:
+            kept, text = now, profile.read_bytes()
+        if kept.calm():
+            break
+    profile.write_bytes(text)
+    say(f"{model} measured in {time.monotonic() - begun:.0f} s at a pace of {1e3 * kept.pace:.3f} ms, disturbed by {kept.disturbed:.1%}")
+    return kept
 
 
 def run(one, profile, steps):
@@ -133,15 +162,23 @@ def run(one, profile, steps):
         return {"failed": done.stderr.strip()}
     if record["state"] != "ok":
         return {"failed": record["reason"]}
+    if not record["prediction"].get("measured_ms"):
+        return {"failed": "nothing was measured"}
     ledgers = [rank["ledger_ms"] for rank in record["ranks"]]
-    return {"measured_ms": record["prediction"].get("measured_ms"), "before": {key: record["prediction"].get(key) for key in ("step_ms", "low", "high")}, "step_ms": {key: record["step_ms"][key] for key in ("median", "low", "high")},
-            "ledger_ms": {cause: statistics.mean(ledger[cause] for ledger in ledgers) for cause in ledgers[0]}, "wall_ms": statistics.mean(rank["wall_ms"] for rank in record["ranks"]),
-            "load": os.getloadavg()[0], "stolen": max((rank["cores"] or {}).get("stolen_share", 0) for rank in record["ranks"])}
+    return {"measured_ms": record["prediction"]["measured_ms"], "before": {key: record["prediction"].get(key) for key in ("step_ms", "low", "high")}, "step_ms": {key: record["step_ms"][key] for key in ("median", "low", "high")},
+            "ledger_ms": {cause: statistics.mean(ledger[cause] for ledger in ledgers) for cause in ledgers[0]}, "wall_ms": statistics.mean(rank["wall_ms"] for rank in record["ranks"]), "load": os.getloadavg()[0]}
 
 
-def least_disturbed(one, profile, steps, pulse, tries):
-    found, slowed = pulse.undisturbed(lambda: run(one, profile, steps), tries, lambda result: result.get("stolen", 0) * CALM / STOLEN)
-    return {**found, "slowed": slowed}
+def least_disturbed(one, profile, steps, pulse, pace, tries):
+    kept = None
+    for number in range(tries):
+        pulse.await_pace(pace, 3 if number == 0 else 10)
+        now = Watched(pulse, lambda: run(one, profile, steps), pace)
+        if kept is None or now.disturbed < kept.disturbed:
+            kept = now
+        if kept.calm() or "failed" in kept.result:
+            break
+    return kept
 
 
 def predict(one, profile):
@@ -149,29 +186,64 @@ def predict(one, profile):
     return (json.loads(done.stdout)["points"] if done.stdout else [{}])[0]
 
 
-def steps_for(one, profile, budget):
+def steps_for(prediction, budget):
     """As many as last so long; the median needs a dozen."""
-    return max(14, min(1000, round(budget * 1e3 / predict(one, profile).get("step_ms", {}).get("value", 100))))
+    return max(14, min(1000, round(budget * 1e3 / prediction["step_ms"]["value"])))
 
 
-def given(one, prediction, runs):
-    """What would be predicted had it been known what the machine's passes take while these runs go on: forward, backward, copies and updates as measured, the rest as predicted. What is left of the error is of
+def block(model, names, cases, number, chosen, wires, pulse):
+    """One round of a network's experiments, with the predictions made before them: {name: {"prediction", "run", …}}, and {name: why} of those that failed."""
+    found, failed = {}, {}
+    for measurement in range(MEASURED):
+        profile = wires.with_name(f"predictions_{number}_{re.sub('[^a-z0-9]+', '-', model)}_{measurement}.json")
+        known = calibrate(model, wires, profile, chosen.budget, pulse, chosen.tries)
+        lost = 0
+        for name in [name for name in names if name not in failed and not (name in found and found[name]["calm"])]:
+            prediction = predict(cases[name], profile)
+            if "step_ms" not in prediction:
+                failed[name] = prediction.get("reason", "no prediction")
+                continue
+            steps = steps_for(prediction, chosen.seconds)
+            now = least_disturbed(cases[name], profile, steps, pulse, known.pace, chosen.tries)
+            if "failed" in now.result:
+                failed[name] = now.result["failed"]
+                say(f"{name}: {failed[name]}")
+                continue
+            one = {"prediction": prediction, "steps": steps, "profile": profile.name, "run": now.result, "slowed": max(now.slowed, known.slowed), "stolen": now.stolen, "disturbed": max(now.disturbed, known.disturbed), "calm": now.calm() and known.calm()}
+            if name not in found or one["disturbed"] < found[name]["disturbed"]:
+                found[name] = one
+            say(f"round {number + 1} {name}: {now.result['measured_ms']:.4g} ms, load {now.result['load']:.1f}, disturbed by {one['disturbed']:.1%}")
+            lost = 0 if one["calm"] else lost + 1
+            if lost == LOST and measurement + 1 < MEASURED:
+                break
+        else:
+            break
+    return found, failed
+
+
+def given(prediction, run):
+    """What would be predicted had it been known what the machine's passes take while this run goes on: forward, backward, copies and updates as measured, the rest as predicted. What is left of the error is of
     communication, waiting and schedules. No prediction: it knows the answer's larger part."""
     parts = ("forward", "backward", "copy", "update")
     told = prediction["ledger_ms"]
-    computed = statistics.median(sum(each["ledger_ms"][part] for part in parts) for each in runs)
+    computed = sum(run["ledger_ms"][part] for part in parts)
     factor = computed / max(1e-9, sum(told[part] for part in parts))
     # Bubbles are made of others' passes.
     return computed + told["bubble"] * factor + sum(ms for part, ms in told.items() if part not in (*parts, "bubble"))
 
 
-def before(runs):
-    """What each run predicted of itself before its first step, from what was measured until then, and with the cut between layers that it has: error, %, median of the runs, and how many of them lay inside."""
-    told = [each for each in runs if each["before"]["step_ms"]]
+def before(rounds):
+    """What each run predicted of itself before its first step, with the cut between layers that it has: error, %, median of the rounds, and how many of them lay inside."""
+    told = [each["run"] for each in rounds if each["run"]["before"]["step_ms"]]
     if not told:
         return None, None
     return (statistics.median(100 * (each["before"]["step_ms"] / each["measured_ms"] - 1) for each in told),
             statistics.mean(each["before"]["low"] <= each["measured_ms"] <= each["before"]["high"] for each in told))
+
+
+def inside(one):
+    step = one["prediction"]["step_ms"]
+    return step["low"] <= one["run"]["measured_ms"] <= step["high"]
 
 
 def kendall(pairs):
@@ -188,7 +260,7 @@ def summary(rows):
     errors = [row["error_pct"] for row in rows]
     told = [row for row in rows if row["before_pct"] is not None]
     return {"rows": len(rows), "given": statistics.mean(abs(row["given_pct"]) for row in rows), "median": statistics.median(map(abs, errors)), "mape": statistics.mean(map(abs, errors)), "max": max(map(abs, errors)), "bias": statistics.mean(errors),
-            "tau": kendall([(row["predicted_ms"], row["measured_ms"]) for row in rows]), "inside": sum(row["low"] <= row["measured_ms"] <= row["high"] for row in rows) / len(rows),
+            "tau": kendall([(row["predicted_ms"], row["measured_ms"]) for row in rows]), "inside": statistics.mean(row["inside"] for row in rows),
             "before": statistics.mean(abs(row["before_pct"]) for row in told) if told else float("nan"), "before_inside": statistics.mean(row["before_inside"] for row in told) if told else float("nan")}
 
 
@@ -205,80 +277,81 @@ def off(row):
     return ", ".join(f"{cause} {ms:+.3g}" for cause, ms in sorted(parts.items(), key=lambda item: -abs(item[1]))[:3])
 
 
-def show(rows, failed, loads):
-    print(f"\n{len(rows)} experiments; load average {min(loads):.1f} to {max(loads):.1f}\n\n| group | rows | MAPE | largest | bias | tau | inside | median | predicted before each run | inside | given its computing |\n|---|---|---|---|---|---|---|---|---|---|---|")
-    for name, group in [("all", rows), *groups_of(rows)]:
-        told = summary(group)
-        print(f"| {name} | {told['rows']} | {told['mape']:.1f} % | {told['max']:.1f} % | {told['bias']:+.1f} % | {told['tau']:.3f} | {told['inside']:.0%} | {told['median']:.1f} % | {told['before']:.1f} % | {told['before_inside']:.0%} | {told['given']:.1f} % |")
-    print("\n| experiment | measured, ms | predicted | error | before | given its computing | stolen | slowed | parts off, ms |\n|---|---|---|---|---|---|---|---|---|")
+def show(rows, failed):
+    loads = [each["run"]["load"] for row in rows for each in row["rounds"]]
+    calm = [row for row in rows if row["calm"]]
+    print(f"\n{len(rows)} experiments, {max(len(row['rounds']) for row in rows)} rounds; load average {min(loads):.1f} to {max(loads):.1f}; {len(calm)} undisturbed\n\n| group | rows | MAPE | largest | bias | tau | inside | median | predicted by each run | inside | given its computing |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    for name, group in [("all", rows), ("undisturbed", calm), *groups_of(rows)]:
+        if group:
+            told = summary(group)
+            print(f"| {name} | {told['rows']} | {told['mape']:.1f} % | {told['max']:.1f} % | {told['bias']:+.1f} % | {told['tau']:.3f} | {told['inside']:.0%} | {told['median']:.1f} % | {told['before']:.1f} % | {told['before_inside']:.0%} | {told['given']:.1f} % |")
+    print("\n| experiment | measured, ms | predicted | error | by the run | given its computing | rounds | disturbed | parts off, ms |\n|---|---|---|---|---|---|---|---|---|")
     for row in sorted(rows, key=lambda row: -abs(row["error_pct"])):
-        print(f"| {row['name']} | {row['measured_ms']:.4g} | {row['predicted_ms']:.4g} ({row['low']:.4g} to {row['high']:.4g}) | {row['error_pct']:+.1f} % | {row['before_pct'] or float('nan'):+.1f} % | {row['given_pct']:+.1f} % | {row['stolen']:.1%} | {row['slowed']:.1%} | {off(row)} |")
+        print(f"| {row['name']} | {row['measured_ms']:.4g} | {row['predicted_ms']:.4g} ({row['low']:.4g} to {row['high']:.4g}) | {row['error_pct']:+.1f} % | {row['before_pct'] or float('nan'):+.1f} % | {row['given_pct']:+.1f} % | "
+              f"{', '.join(format(each['error_pct'], '+.1f') for each in row['rounds'])} | {row['disturbed']:.1%} | {off(row)} |")
     for name, why in failed.items():
         print(f"\n{name}: {why}")
+
+
+def row_of(name, one, rounds):
+    """All that was found of an experiment; each figure is the median of the rounds."""
+    for each in rounds:
+        each["error_pct"] = 100 * (each["prediction"]["step_ms"]["value"] / each["run"]["measured_ms"] - 1)
+    middle = lambda of: statistics.median(map(of, rounds))
+    before_pct, before_inside = before(rounds)
+    return {**one, "name": name, "measured_ms": middle(lambda each: each["run"]["measured_ms"]), **{f"{key}": middle(lambda each, key=key: each["prediction"]["step_ms"][key]) for key in ("low", "high")},
+            "predicted_ms": middle(lambda each: each["prediction"]["step_ms"]["value"]), "error_pct": middle(lambda each: each["error_pct"]), "inside": statistics.mean(map(inside, rounds)), "before_pct": before_pct, "before_inside": before_inside,
+            "given_pct": middle(lambda each: 100 * (given(each["prediction"], each["run"]) / each["run"]["measured_ms"] - 1)), "disturbed": max(each["disturbed"] for each in rounds), "calm": all(each["calm"] for each in rounds),
+            **{key: {cause: middle(lambda each, cause=cause: of(each)[cause]) for cause in of(rounds[0])} for key, of in {"predicted_ledger_ms": lambda each: each["prediction"]["ledger_ms"], "ledger_ms": lambda each: each["run"]["ledger_ms"]}.items()}, "rounds": rounds}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=2, help="that each run's steps are to last")
-    parser.add_argument("--budget", default="1s", help="of each measurement of probe compute")
+    parser.add_argument("--budget", default="0.6s", help="of each measurement of probe compute")
     parser.add_argument("--only", default="", help="words, with commas between: experiments that have one of them in their name")
-    parser.add_argument("--profile", type=pathlib.Path, default=ROOT / "build/bench/predictions_machine.json")
-    parser.add_argument("--keep-profile", action="store_true", help="do not measure the machine again")
-    parser.add_argument("--tries", type=int, default=4)
-    parser.add_argument("--keep-wires", action="store_true", help="probe comm's part of the profile is there already")
-    parser.add_argument("--again", action="store_true", help="no runs: predict what the last run of this script measured")
+    parser.add_argument("--tries", type=int, default=3)
+    parser.add_argument("--keep-wires", action="store_true", help="what probe comm measured for this script before")
+    parser.add_argument("--again", action="store_true", help="no runs: predict what the last run of this script measured, from the profiles of then")
     chosen = parser.parse_args()
-    profile = chosen.profile.resolve()
-    profile.parent.mkdir(parents=True, exist_ok=True)
+    folder = ROOT / "build" / "bench"
+    folder.mkdir(parents=True, exist_ok=True)
+    wires = folder / "predictions_wires.json"
     cases = {name_of(one): one for one in CASES if any(word in name_of(one) for word in chosen.only.split(","))}
     if not cases:
         parser.error(f"--only: got {chosen.only}: no experiment has that in its name")
-    measure = not chosen.again and not (chosen.keep_profile and profile.exists())
-    pulse = None if chosen.again else Pulse()
-    if measure:
-        if not (chosen.keep_wires and profile.exists()):
-            calibrate_wires(profile)
-        calibrate(profile, chosen.budget, pulse, chosen.tries)
-    runs, failed = {name: [] for name in cases}, {}
+    rounds, failed = {name: [] for name in cases}, {}
     if chosen.again:
-        earlier = json.loads((ROOT / "build/bench/predictions.json").read_text())
-        rows = {row["name"]: row for row in earlier["rows"] if row["name"] in cases}
-        runs, steps = ({name: row[what] for name, row in rows.items()} for what in ("runs", "steps"))
-        cases = {name: cases[name] for name in runs}
+        for row in json.loads((folder / "predictions.json").read_text())["rows"]:
+            if row["name"] in cases:
+                rounds[row["name"]] = [{**each, "prediction": predict(cases[row["name"]], folder / each["profile"])} for each in row["rounds"]]
     else:
-        steps = {name: steps_for(one, profile, chosen.seconds) for name, one in cases.items()}
+        pulse = Pulse()
+        if not (chosen.keep_wires and wires.exists()):
+            calibrate_wires(wires)
     for number in range(0 if chosen.again else chosen.rounds):
         begun = time.monotonic()
-        for name in list(cases) if number % 2 == 0 else reversed(list(cases)):
-            if name in failed:
-                continue
-            found = least_disturbed(cases[name], profile, steps[name], pulse, chosen.tries)
-            if "failed" in found or not found["measured_ms"]:
-                failed[name] = found.get("failed") or "nothing was measured"
-                print(f"  {name}: {failed[name]}", file=sys.stderr, flush=True)
-                continue
-            runs[name].append(found)
-            print(f"  round {number + 1}/{chosen.rounds} {name}: {found['measured_ms']:.4g} ms, load {found['load']:.1f}, stolen {found['stolen']:.1%}, slowed by {found['slowed']:.1%}", file=sys.stderr, flush=True)
-        print(f"  a round took {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
-        if measure:
-            calibrate(profile, chosen.budget, pulse, chosen.tries)
-    rows = []
-    for name, one in cases.items():
-        if not runs[name] or name in failed:
-            continue
-        prediction, measured = predict(one, profile), statistics.median(each["measured_ms"] for each in runs[name])
-        if "step_ms" not in prediction:
-            failed[name] = prediction.get("reason", "no prediction")
-            continue
-        step, (before_pct, before_inside) = prediction["step_ms"], before(runs[name])
-        rows.append({**one, "name": name, "steps": steps[name], "measured_ms": measured, "predicted_ms": step["value"], "low": step["low"], "high": step["high"],
-                     "error_pct": 100 * (step["value"] / measured - 1), "before_pct": before_pct, "before_inside": before_inside, "stolen": min(each.get("stolen", 0) for each in runs[name]), "slowed": min(each.get("slowed", 0) for each in runs[name]), "given_pct": 100 * (given(one, prediction, runs[name]) / measured - 1), "predicted_ledger_ms": prediction["ledger_ms"],
-                     "ledger_ms": {cause: statistics.median(each["ledger_ms"][cause] for each in runs[name]) for cause in runs[name][0]["ledger_ms"]}, "runs": runs[name]})
+        models = list(dict.fromkeys(one["model"] for one in cases.values()))
+        for model in models if number % 2 == 0 else models[::-1]:
+            names = [name for name, one in cases.items() if one["model"] == model and name not in failed]
+            found, lost = block(model, names if number % 2 == 0 else names[::-1], cases, number, chosen, wires, pulse)
+            failed |= lost
+            for name, one in found.items():
+                rounds[name].append(one)
+            keep(cases, rounds, failed)
+        say(f"a round took {time.monotonic() - begun:.0f} s")
+    rows = keep(cases, rounds, failed)
     if not rows:
         sys.exit("nothing was predicted and measured: " + "; ".join(f"{name}: {why}" for name, why in failed.items()))
-    save("predictions", {"machine": machine(), "profile": str(profile.name), "summary": summary(rows), "rows": rows, "failed": failed})
-    show(rows, failed, [each["load"] for row in rows for each in row["runs"]])
+    show(rows, failed)
+
+
+def keep(cases, rounds, failed):
+    rows = [row_of(name, one, rounds[name]) for name, one in cases.items() if rounds[name] and name not in failed]
+    if rows:
+        save("predictions", {"machine": machine(), "summary": summary(rows), "rows": rows, "failed": failed})
+    return rows
 
 
 if __name__ == "__main__":

@@ -1,26 +1,26 @@
-"""Whether others slow this machine just now, by fixed work on each of its cores.
+"""How fast this machine computes just now, by fixed work on each of its cores.
 
 Where a machine is lent in parts, a neighbour that computes on the same core's other thread slows what computes by up to 1.4, as do two of our own cores that the host runs on one, and no counter of a guest tells: what is
-stolen stays 0. Products of matrices that stay in cache feel it at once; what waits for memory hardly.
+stolen may stay 0. That lasts for seconds or for hours. Products of matrices that stay in cache feel it at once; what waits for memory hardly. So what is to be compared is measured at the same pace: that of before and after
+is told, and what was measured at another is measured again.
 """
 import concurrent.futures
 import os
-import shutil
 import statistics
 import time
 
 import torch
 
 SECONDS = 0.03  # on each core
-CALM = 0.06     # slower than the fastest that was seen
+TAKES = 3
+CALM = 0.06     # two paces that differ by no more are the same
 
 
 class Pulse:
     def __init__(self):
         torch.set_num_threads(1)
         self.a, self.b = torch.randn(256, 256), torch.randn(256, 256)
-        self.best = float("inf")
-        for _ in range(20):
+        for _ in range(10):
             self.take()
 
     def work(self, core):
@@ -33,42 +33,28 @@ class Pulse:
         return statistics.median(took)
 
     def take(self):
-        """What the work takes on the slowest core while all have it, s."""
+        """What the work takes on the slowest core while all have it, s; the median of some."""
         cores = sorted(os.sched_getaffinity(0))
         with concurrent.futures.ThreadPoolExecutor(len(cores)) as threads:
-            slowest = max(threads.map(self.work, cores))
-        self.best = min(self.best, slowest)
-        return slowest
+            return statistics.median(max(threads.map(self.work, cores)) for _ in range(TAKES))
 
-    def slowed(self):
-        return self.take() / self.best - 1
-
-    def await_calm(self, most=20):
-        """Until the machine is, for so many seconds at most."""
+    def await_pace(self, pace, most):
+        """Until the machine goes at that pace, for so many seconds at most. Returns whether it does."""
         end = time.monotonic() + most
-        while (now := self.slowed()) > CALM and time.monotonic() < end:
+        while apart(self.take(), pace) > CALM:
+            if time.monotonic() > end:
+                return False
             time.sleep(0.2)
-        return now
+        return True
 
-    def undisturbed(self, body, tries, disturbed=lambda result: 0.0, files=()):
-        """What `body` returned when the machine was least disturbed of at most so many tries, and how much it was: the slower pulse of before and after, or what `disturbed` says of the result. `files` are as that
-        try left them."""
-        kept = None
-        copies = [file.with_suffix(".before") for file in files]
-        for file, copy in zip(files, copies):
-            shutil.copyfile(file, copy)
-        for number in range(tries):
-            if number > 0:
-                for file, copy in zip(files, copies):
-                    shutil.copyfile(copy, file)
-            before = self.await_calm()
-            result = body()
-            much = max(before, self.slowed(), disturbed(result))
-            if kept is None or much < kept[1]:
-                kept = result, much, [file.read_bytes() for file in files]
-            if much <= CALM:
-                break
-        for file, copy, text in zip(files, copies, kept[2]):
-            file.write_bytes(text)
-            copy.unlink()
-        return kept[0], kept[1]
+
+def apart(one, other):
+    """By how much the slower of two paces is slower."""
+    return max(one, other) / min(one, other) - 1
+
+
+def stolen():
+    """Jiffies that a hypervisor gave to others, and all, since the machine began."""
+    with open("/proc/stat") as file:
+        counts = list(map(int, file.readline().split()[1:9]))
+    return counts[7], sum(counts)
