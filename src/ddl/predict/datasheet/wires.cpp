@@ -31,17 +31,17 @@ std::optional<double> take_number(std::string_view& text) {
   return value;
 }
 
-/// "200Gbps", "25Gb/s", "300GB/s", "100GbE": bytes/s. A small b is a bit, a capital B a byte.
+/// "200Gbps", "25Gb/s", "300GB/s", "100GbE", "10GigE": bytes/s. A small b is a bit, a capital B a byte.
 std::optional<double> rate(std::string_view text) {
   const auto value = take_number(text);
   if (!value) return std::nullopt;
   const auto unit = trim(text);
-  if (unit.size() < 3) return std::nullopt;
+  if (unit.empty()) return std::nullopt;
   const char prefix = static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0])));
   const double scale = prefix == 'M' ? 1e6 : prefix == 'G' ? 1e9 : prefix == 'T' ? 1e12 : 0;
   const auto rest = unit.substr(1);
   if (scale > 0 && (rest == "B/s" || rest == "Bps")) return *value * scale;
-  if (scale > 0 && (rest == "b/s" || rest == "bps" || rest == "bit/s" || rest == "bE" || rest == "be")) return *value * scale / 8;
+  if (scale > 0 && (rest == "b/s" || rest == "bps" || rest == "bit/s" || rest == "bit" || rest == "b" || rest == "bE" || rest == "be" || rest == "igE")) return *value * scale / 8;
   return std::nullopt;
 }
 
