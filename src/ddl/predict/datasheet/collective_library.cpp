@@ -81,7 +81,8 @@ double seconds(const FittedCollectives& fit, const Asked& of) {
 
 double seconds(const TuningTable& table, const TuningTable::Algorithm& one, const Asked& of) {
   const auto generation = std::find_if(table.generations.begin(), table.generations.end(), [&](const auto& each) { return of.gpu.compute_capability < each.below; });
-  if (generation == table.generations.end() || generation->ll_bandwidth.size() != 3) throw Error(Code::unsupported, fmt::format("[machine] unsupported: compute capability of {}; got {}, expected one that the library knows", of.gpu.name, of.gpu.compute_capability));
+  if (generation == table.generations.end() || generation->ll_bandwidth.size() != 3)
+    throw Error(Code::unsupported, fmt::format("[machine] unsupported: compute capability of {}; got {}, expected one that the library knows", of.gpu.name, of.gpu.compute_capability));
   const double n = of.ranks, nodes = of.nodes(), inside = of.gpu.nvlink() ? one.nvlink : one.pci;
   double bus = of.ring_rate() * (of.across() ? one.share_across : one.share);
   if (one.capped) bus = std::min(bus, generation->ll_bandwidth[nodes <= 1 ? 0 : nodes <= 2 ? 1 : 2]);

@@ -146,7 +146,8 @@ void read_between(Wires& out, const Json& known, const std::string& text, const 
   if (!word.empty()) unknown("link_inter", text, words_of(known, "between"), "25Gbps");
   if (own.find(family) != std::string::npos) return;
   // Another sort of network than the profile's, of any rate.
-  if (!own.empty() && std::isalpha(static_cast<unsigned char>(own[0])) != 0) throw Error(Code::invalid_argument, fmt::format("link_inter; got '{}', expected it with its rate, {}-25Gbps: the profile's is {}", text, family, own));
+  if (!own.empty() && std::isalpha(static_cast<unsigned char>(own[0])) != 0)
+    throw Error(Code::invalid_argument, fmt::format("link_inter; got '{}', expected it with its rate, {}-25Gbps: the profile's is {}", text, family, own));
   out.notes.push_back(fmt::format("link_inter '{}' names no rate; the profile's {} is taken", text, own.empty() ? "network" : own));
 }
 
@@ -167,7 +168,8 @@ std::vector<std::string> join(Gpu& gpu, const Wires& wires, int devices) {
   std::vector<std::string> others;
   const auto take = [&](double& own, double told, bool used, const char* what) {
     if (told <= 0) return;
-    if (used && std::abs(told / own - 1) > 0.01) others.push_back(fmt::format("{}: {:.4g} GB/s, not the {:.4g} of the profile of {}; nothing was fitted over such wires", what, told * 1e-9, own * 1e-9, gpu.name));
+    if (used && std::abs(told / own - 1) > 0.01)
+      others.push_back(fmt::format("{}: {:.4g} GB/s, not the {:.4g} of the profile of {}; nothing was fitted over such wires", what, told * 1e-9, own * 1e-9, gpu.name));
     own = told;
   };
   take(gpu.bus, wires.bus, devices > 1, "wires in a node");

@@ -35,7 +35,8 @@ TEST(Wires, InsideANode) {
 // Gb/s of a node.
 TEST(Wires, BetweenNodes) {
   for (const auto& [word, expected] : {std::pair("20Gbps", 20.0), {"2x20Gbps", 40}, {"8x200Gbps", 1600}, {"infiniband-edr", 100}, {"InfiniBand HDR", 200}, {"HDR", 200}, {"ib-ndr", 400}, {"4xEDR", 400}, {"8xinfiniband-ndr", 3200},
-                                       {"100GbE", 100}, {"ethernet-25Gbps", 25}, {"roce_100Gb/s", 100}, {"Ethernet 10 Gbit/s", 10}, {"10GigE", 10}, {"40Gb Ethernet", 40}, {"200 Gbps InfiniBand", 200}, {"efa-400Gbps", 400}, {"slingshot-11", 200}, {"25GB/s", 200}, {"1.6Tbps", 1600}})
+                                       {"100GbE", 100}, {"ethernet-25Gbps", 25}, {"roce_100Gb/s", 100},
+                                       {"Ethernet 10 Gbit/s", 10}, {"10GigE", 10}, {"40Gb Ethernet", 40}, {"200 Gbps InfiniBand", 200}, {"efa-400Gbps", 400}, {"slingshot-11", 200}, {"25GB/s", 200}, {"1.6Tbps", 1600}})
     EXPECT_NEAR(of("a100-80gb", "", word).network * 8 / 1e9, expected, 1e-6) << word;
   for (const auto* word : {"", "infiniband", "InfiniBand", "ib"}) {
     EXPECT_EQ(of("k80", "", word).network, 0) << word;
