@@ -9,6 +9,7 @@
 #include "ddl/data/dataset.h"
 #include "ddl/core/units.h"
 #include "ddl/nn/plugins.h"
+#include "ddl/predict/datasheet/collective_library.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/machine.h"
 #include "ddl/strategy/builtin.h"
@@ -133,9 +134,9 @@ Json machines() {
   for (const auto& name : shipped_machines()) {
     try {
       const auto machine = find_machine(name);
-      all.push_back(item(name, fmt::format("{:.3g} TFLOP/s fp32, {} at {:.4g} GB/s, {} a node over {}", term(machine, "device.peak_flops.fp32") * 1e-12,
+      all.push_back(item(name, fmt::format("{:.3g} TFLOP/s fp32, {} at {:.4g} GB/s, {} a node over {}, {}", term(machine, "device.peak_flops.fp32") * 1e-12,
                                            to_string(Bytes{static_cast<std::int64_t>(term(machine, "device.memory_bytes"))}), term(machine, "device.memory_bandwidth") * 1e-9,
-                                           term(machine, "node.devices"), machine["node"].value("link", "?"))));
+                                           term(machine, "node.devices"), machine["node"].value("link", "?"), library_of(machine).name())));
     } catch (const Error& error) {
       all.push_back(item(name, "", error.what()));
     }

@@ -136,5 +136,34 @@ TEST(PredictStep, AProfileWithoutATermNamesIt) {
   }
 }
 
+// What processors reach stands in their profile; without it nothing is assumed.
+TEST(PredictStep, ProcessorsReachWhatTheirProfileSays) {
+  auto machine = find_machine("cpu-avx512");
+  const auto graph = builtin_models().at("resnet50").make(parse_spec("resnet50"), {3, 224, 224, 1000});
+  const auto seconds = [&](const char* term, double value) {
+    auto other = machine;
+    other["device"]["efficiency"][term] = value;
+    double sum = 0;
+    const auto source = datasheet_source(other, "fp32", 1);
+    for (std::size_t i = 0; i < graph.layers.size(); ++i) sum += source->layer(0, graph, i, 64).forward;
+    return sum;
+  };
+  const double shipped = seconds("compute", 0.6);
+  EXPECT_GT(seconds("compute", 0.3), 1.5 * shipped);
+  EXPECT_GT(seconds("memory", 0.1), shipped);
+  // All but the input are called.
+  EXPECT_NEAR(seconds("call_us", 1004) - shipped, 1e-3 * static_cast<double>(graph.layers.size() - 1), 1e-9);
+  for (const auto* term : {"compute", "memory", "call_us"}) {
+    auto other = machine;
+    other["device"]["efficiency"].erase(term);
+    try {
+      datasheet_source(other, "fp32", 1);
+      ADD_FAILURE() << term;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(fmt::format("device.efficiency.{}", term)), std::string::npos) << error.what();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ddl

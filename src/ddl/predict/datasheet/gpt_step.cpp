@@ -133,7 +133,7 @@ class GptPricing {
     if (w_.pipeline <= 1) return 0;
     const double across = spans_nodes() ? std::min(w_.tensor * w_.data / gpu_.per_node, 1.0) : 0;
     const double inside = value_ / (0.5 * gpu_.bus);
-    const double over_network = value_ / w_.tensor / (gpu_.network * k_.all_reduce.network_bandwidth) + (w_.tensor > 1 ? 0.5 * k_.all_reduce_in_node(gpu_, value_, w_.tensor) : 0);
+    const double over_network = value_ / w_.tensor / (gpu_.network * k_.library.network_bandwidth()) + (w_.tensor > 1 ? 0.5 * k_.all_reduce_in_node(gpu_, value_, w_.tensor) : 0);
     return (own_.message + across * over_network + (1 - across) * inside) * (w_.chunks > 1 && w_.overlaps ? 0.2 : 1);
   }
 
@@ -155,7 +155,7 @@ class GptPricing {
   double tied() const {
     if (w_.pipeline <= 1) return 0;
     const double bytes = own_.gradient_bytes * words() * w_.hidden / w_.tensor;
-    return spans_nodes() ? bytes / (gpu_.network * k_.all_reduce.network_bandwidth) : k_.all_reduce_in_node(gpu_, bytes, 2);
+    return spans_nodes() ? bytes / (gpu_.network * k_.library.network_bandwidth()) : k_.all_reduce_in_node(gpu_, bytes, 2);
   }
 
   /// As its memory sees it: with the package's own vocabulary.

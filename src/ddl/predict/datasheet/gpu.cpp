@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
@@ -28,10 +29,13 @@ Gpu gpu_of(const Json& machine, const std::string& precision) {
   gpu.bus = term(machine, "node.bus_bandwidth");
   gpu.network = term(machine, "node.network_bandwidth_per_device");
   gpu.per_node = static_cast<int>(term(machine, "node.devices"));
+  gpu.link = machine["node"].value("link", "");
+  gpu.wires = machine["node"].value("network", "");
+  gpu.compute_capability = term_or(machine, "device.compute_capability", 0);
   return gpu;
 }
 
-GpuKernels gpu_kernels(const Json& kernels) {
+GpuKernels gpu_kernels(const Json& kernels, CollectiveLibrary library) {
   GpuKernels out;
   for (const auto& tile : kernels.at("tiles")) out.tiles.emplace_back(tile.at(0).get<double>(), tile.at(1).get<double>());
   out.gemm_efficiency = term(kernels, "gemm_efficiency");
@@ -44,9 +48,8 @@ GpuKernels gpu_kernels(const Json& kernels) {
   out.update_bandwidth = term(kernels, "update_bandwidth");
   out.flops_per_joule_gain = term(kernels, "flops_per_joule_gain");
   out.slowdown_per_doubling = term(kernels, "slowdown_per_doubling_of_nodes");
-  out.all_reduce = {term(kernels, "all_reduce.latency_us") * 1e-6, term(kernels, "all_reduce.latency_us_per_rank") * 1e-6, term(kernels, "all_reduce.half_bytes"), term(kernels, "all_reduce.bandwidth"),
-                    term(kernels, "all_reduce.bandwidth_of_two"), term(kernels, "all_reduce.across_latency_us") * 1e-6, term(kernels, "all_reduce.across_latency_us_per_node") * 1e-6,
-                    term(kernels, "all_reduce.network_bandwidth")};
+  out.launch = term(kernels, "launch_us") * 1e-6;
+  out.library = std::move(library);
   return out;
 }
 
@@ -71,16 +74,8 @@ double GpuKernels::gemm(const Gpu& gpu, double rows, double columns, double inne
 
 double GpuKernels::pass(const Gpu& gpu, double bytes) const { return bytes / (gpu.bandwidth * pass_bandwidth); }
 
-double GpuKernels::all_reduce_in_node(const Gpu& gpu, double bytes, double ranks) const {
-  if (ranks <= 1) return 0;
-  const double rate = gpu.bus * all_reduce.bandwidth * (ranks <= 2 ? all_reduce.bandwidth_of_two : 1);
-  return all_reduce.latency + all_reduce.latency_per_rank * ranks + 2 * (ranks - 1) / ranks * bytes / rate * (1 + std::sqrt(all_reduce.half_bytes / std::max(bytes, 1.0)));
-}
+double GpuKernels::all_reduce_in_node(const Gpu& gpu, double bytes, double ranks) const { return library.all_reduce(gpu, bytes, ranks, ranks); }
 
-double GpuKernels::all_reduce_across(const Gpu& gpu, double bytes, double ranks, double on_node) const {
-  if (ranks <= 1) return 0;
-  const double rate = std::min(gpu.network * all_reduce.network_bandwidth * on_node, gpu.bus);
-  return all_reduce.across_latency + all_reduce.across_latency_per_node * std::max(ranks / on_node - 1, 0.0) + 2 * (ranks - 1) / ranks * bytes / rate;
-}
+double GpuKernels::all_reduce_across(const Gpu& gpu, double bytes, double ranks, double on_node) const { return library.all_reduce(gpu, bytes, ranks, on_node); }
 
 }  // namespace ddl

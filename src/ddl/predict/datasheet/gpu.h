@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ddl/core/json.h"
+#include "ddl/predict/datasheet/collective_library.h"
 
 namespace ddl {
 
@@ -20,6 +21,9 @@ struct Gpu {
   double bus = 0;              ///< of a node: what NCCL's bus bandwidth is limited to, bytes/s
   double network = 0;          ///< bytes/s each way that one device has of its node's wires
   int per_node = 8;
+  std::string link, wires;     ///< words of the profile for what joins devices of a node, and nodes
+  double compute_capability = 0;
+  bool nvlink() const { return link.starts_with("nvlink"); }
 };
 
 /// Errors: not_found for a profile without one of these terms; unsupported for a precision that it has no peak of.
@@ -31,12 +35,9 @@ struct GpuKernels {
   double gemm_efficiency = 0, tile_half = 0, wave = 0;      ///< of peak; elements; s
   double batched_gemm_efficiency = 0, gemm_bandwidth = 0;   ///< relative to gemm_efficiency; of the memory's
   double pass_bandwidth = 0, flash_efficiency = 0, update_bandwidth = 0;
-  double flops_per_joule_gain = 0;
+  double flops_per_joule_gain = 0, launch = 0;
   double slowdown_per_doubling = 0;  ///< of a step, each time that nodes double: the slowest of more
-  struct AllReduce {
-    double latency = 0, latency_per_rank = 0, half_bytes = 0, bandwidth = 0, bandwidth_of_two = 0;
-    double across_latency = 0, across_latency_per_node = 0, network_bandwidth = 0;
-  } all_reduce;
+  CollectiveLibrary library;         ///< which of them carries collectives
 
   /// Sustained clock over that of the datasheet, by watts for each FLOP/s beside an A100's: newer generations draw what they may.
   double derate(const Gpu& gpu) const;
@@ -44,12 +45,12 @@ struct GpuKernels {
   double gemm(const Gpu& gpu, double rows, double columns, double inner, double batch, double kernel, double efficiency = 1) const;
   /// Reading and writing so many bytes.
   double pass(const Gpu& gpu, double bytes) const;
-  /// NCCL's, within a node; 0 of one rank.
+  /// The library's, within a node; 0 of one rank.
   double all_reduce_in_node(const Gpu& gpu, double bytes, double ranks) const;
-  /// A ring over nodes, `on_node` of its ranks on each.
+  /// Over nodes, `on_node` of its ranks on each.
   double all_reduce_across(const Gpu& gpu, double bytes, double ranks, double on_node) const;
 };
 
-GpuKernels gpu_kernels(const Json& kernels);
+GpuKernels gpu_kernels(const Json& kernels, CollectiveLibrary library);
 
 }  // namespace ddl

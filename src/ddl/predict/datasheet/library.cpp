@@ -34,6 +34,15 @@ std::string path_of(const std::string& under, const std::string& name, const cha
   return "";
 }
 
+Json find_named(const std::string& folder, const char* what, const std::string& name) {
+  const auto path = path_of(folder, name);
+  if (path.empty()) {
+    const auto known = names_in(folder);
+    throw Error(Code::not_found, fmt::format("[machine] no {} of that name; got '{}'{}, expected one of: {}", what, name, did_you_mean(name, known), join(known, " ")));
+  }
+  return parse_json(read_file(path), path);
+}
+
 const Json* find(const Json& document, const std::string& path) {
   const auto* at = &document;
   std::size_t from = 0;
@@ -89,14 +98,10 @@ std::optional<Json> stack_with(const std::string& name, const char* part) {
   return stack.contains(part) ? std::optional(std::move(stack)) : std::nullopt;
 }
 
-Json find_stack(const std::string& name) {
-  const auto path = path_of("stacks", name);
-  if (path.empty()) {
-    const auto known = shipped_stacks();
-    throw Error(Code::not_found, fmt::format("[machine] no stack of that name; got '{}'{}, expected one of: {}", name, did_you_mean(name, known), join(known, " ")));
-  }
-  return parse_json(read_file(path), path);
-}
+Json find_stack(const std::string& name) { return find_named("stacks", "stack", name); }
+
+std::vector<std::string> shipped_libraries() { return names_in("libraries"); }
+Json find_library(const std::string& name) { return find_named("libraries", "library of collectives", name); }
 
 std::vector<std::string> shipped_tables() { return names_in("tables", ".csv"); }
 

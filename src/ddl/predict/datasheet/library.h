@@ -8,8 +8,8 @@
 
 namespace ddl {
 
-/// What ships of machines, as files: profiles from datasheets (`ddlbench.machine/1`), and in `stacks/` what training packages cost (`ddlbench.stack/1`) and kernels reach
-/// (`ddlbench.kernels/1`), each with its source.
+/// What ships of machines, as files: profiles from datasheets (`ddlbench.machine/1`); in `stacks/` what training packages cost (`ddlbench.stack/1`), kernels reach
+/// (`ddlbench.kernels/1`) and wires carry (`ddlbench.wires/1`); in `libraries/` what collectives take (`ddlbench.library/1`); each with its source.
 
 /// Folders where they are looked for, the first that has a file of a name counts: ./machines, where the product was installed, where it was built from.
 std::vector<std::string> machine_folders();
@@ -22,6 +22,9 @@ Json find_stack(const std::string& name);
 std::vector<std::string> shipped_stacks();
 /// The one of that name, where there is one that says anything of `part` ("gpt", "images").
 std::optional<Json> stack_with(const std::string& name, const char* part);
+/// A file of libraries/. Errors: not_found with the names that there are; corrupt.
+Json find_library(const std::string& name);
+std::vector<std::string> shipped_libraries();
 /// Tables of measured runs, in tables/.
 std::vector<std::string> shipped_tables();
 /// The path of a table by its name, or the path itself where there is a file. Errors: not_found with the names that there are.

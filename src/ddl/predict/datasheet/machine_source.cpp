@@ -12,10 +12,6 @@
 namespace ddl {
 namespace {
 
-/// Of layers on processors: shares of peak and bandwidth that oneDNN's kernels reach, and what calling one takes. Judgement; probe compute measures them.
-constexpr double kCpuCompute = 0.6, kCpuMemory = 0.7, kCpuLaunch = 4e-6;
-/// A kernel's launch on GPUs (PyTorch from 2019 on: docs/validation.md).
-constexpr double kGpuLaunch = 5e-6;
 /// Of a compressed all-reduce: about a kernel for each pass. Judgement.
 constexpr double kCompressionKernels = 10;
 
@@ -28,9 +24,13 @@ double elements(const std::vector<std::int64_t>& shape) {
 class DatasheetMachine final : public CostSource {
  public:
   DatasheetMachine(const Json& machine, const std::string& precision, int optimizer_tensors, int per_node)
-      : gpu_(gpu_of(machine, precision)), kernels_(gpu_kernels(find_stack("nvidia"))), is_gpu_(machine["device"].value("kind", "gpu") == "gpu"),
+      : gpu_(gpu_of(machine, precision)), kernels_(gpu_kernels(find_stack("nvidia"), library_of(machine))), is_gpu_(machine["device"].value("kind", "gpu") == "gpu"),
         bytes_(precision == "fp16" || precision == "bf16" ? 2 : precision == "fp64" ? 8 : 4), passes_of_update_(3 + 2 * optimizer_tensors) {
     if (per_node > 0) gpu_.per_node = per_node;
+    if (is_gpu_) return;
+    cpu_compute_ = term(machine, "device.efficiency.compute");
+    cpu_memory_ = term(machine, "device.efficiency.memory");
+    cpu_call_ = term(machine, "device.efficiency.call_us") * 1e-6;
   }
 
   LayerCost layer(int /*worker*/, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override {
@@ -41,9 +41,8 @@ class DatasheetMachine final : public CostSource {
     for (const auto& parameter : layer.parameters) weights += static_cast<double>(parameter.elements());
     const auto n = static_cast<double>(samples);
     const double moved = bytes_ * (n * (in + elements(layer.shape)) + weights);
-    const double launch = is_gpu_ ? kGpuLaunch : kCpuLaunch;
     const bool multiplies = layer.multiply_adds > 0;
-    const double forward = std::max(multiplies ? product(graph, layer, n) : 0, moved / memory()) + launch;
+    const double forward = std::max(multiplies ? product(graph, layer, n) : 0, moved / memory()) + launch();
     const auto& learns = learning(graph);
     if (layer.frozen || !learns[number]) return {forward, 0, 0};
     // A product's gradients are two products of as many operations; what passes over memory reads the gradient besides.
@@ -71,16 +70,16 @@ class DatasheetMachine final : public CostSource {
   TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override {
     const double size = static_cast<double>(bytes);
     const int here = from / gpu_.per_node, there = to / gpu_.per_node;
-    if (here == there) return {kGpuLaunch + size / (0.5 * gpu_.bus)};
+    if (here == there) return {launch() + size / (0.5 * gpu_.bus)};
     const double share = 1.0 / gpu_.per_node;
-    return {kernels_.all_reduce.across_latency / 2 + size / (gpu_.network * kernels_.all_reduce.network_bandwidth), {{resources.resource(wire(here)), share}, {resources.resource(wire(there)), share}}};
+    return {kernels_.library.message_latency(gpu_) + size / (gpu_.network * kernels_.library.network_bandwidth()), {{resources.resource(wire(here)), share}, {resources.resource(wire(there)), share}}};
   }
 
   double update(int /*worker*/, std::int64_t bytes) const override { return static_cast<double>(bytes) * passes_of_update_ / (gpu_.bandwidth * kernels_.update_bandwidth); }
   double copy(int /*worker*/, std::int64_t bytes) const override { return 2 * static_cast<double>(bytes) / memory(); }
 
   TaskCost compressing(int /*worker*/, const std::string& compression, std::int64_t bytes, int /*ranks*/, StepCosts&) const override {
-    return {compression_passes(compression) * static_cast<double>(bytes) / memory() + kCompressionKernels * (is_gpu_ ? kGpuLaunch : kCpuLaunch)};
+    return {compression_passes(compression) * static_cast<double>(bytes) / memory() + kCompressionKernels * launch()};
   }
 
   LayerCost loss(int /*worker*/, const ModelGraph& graph, std::int64_t samples) const override {
@@ -98,11 +97,12 @@ class DatasheetMachine final : public CostSource {
     if (learns_.first != &graph || learns_.second.size() != graph.layers.size()) learns_ = {&graph, learning_layers(graph)};
     return learns_.second;
   }
+  double launch() const { return is_gpu_ ? kernels_.launch : cpu_call_; }
   static std::string wire(int node) { return fmt::format("wires of node {}", node); }
-  double memory() const { return gpu_.bandwidth * (is_gpu_ ? kernels_.pass_bandwidth : kCpuMemory); }
+  double memory() const { return gpu_.bandwidth * (is_gpu_ ? kernels_.pass_bandwidth : cpu_memory_); }
 
   double product(const ModelGraph& graph, const Layer& layer, double samples) const {
-    if (!is_gpu_) return 2 * samples * static_cast<double>(layer.multiply_adds) / (gpu_.peak * kCpuCompute);
+    if (!is_gpu_) return 2 * samples * static_cast<double>(layer.multiply_adds) / (gpu_.peak * cpu_compute_);
     const auto gemm = [&](double rows, double columns, double inner, double batch = 1) { return kernels_.gemm(gpu_, rows, columns, inner, batch, 0); };
     if (layer.kind == LayerKind::linear && !layer.parameters.empty() && layer.parameters[0].shape.size() == 2) {
       const auto& weight = layer.parameters[0].shape;
@@ -120,6 +120,7 @@ class DatasheetMachine final : public CostSource {
   Gpu gpu_;
   GpuKernels kernels_;
   bool is_gpu_;
+  double cpu_compute_ = 0, cpu_memory_ = 0, cpu_call_ = 0;
   double bytes_;
   double passes_of_update_;
   mutable std::pair<const ModelGraph*, std::vector<bool>> learns_{};

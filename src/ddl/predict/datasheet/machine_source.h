@@ -12,8 +12,9 @@ namespace ddl {
 /// w / devices_per_node.
 ///  - matrix products and convolutions (as products: Chetlur et al., cuDNN, 2014) by tiles and waves on GPUs (GpuKernels::gemm), else by the peak; attention by its operations;
 ///  - all other layers by the bytes that they read and write; backward as twice that and two products;
-///  - collectives as NCCL does them within and across nodes; across, they share their nodes' wires.
-/// Errors: those of gpu_of(), naming the term that the profile lacks.
+///  - collectives as the profile's library does them within and across nodes; across, they share their nodes' wires.
+/// Of processors the shares of peak and bandwidth are the profile's `device.efficiency`.
+/// Errors: those of gpu_of() and library_of(), naming the term that the profile lacks.
 std::unique_ptr<CostSource> datasheet_source(const Json& machine, const std::string& precision, int optimizer_tensors, int devices_per_node = 0);
 
 /// Standard deviation of the logarithm of measured over predicted to be expected of it: the study of tables (docs/validation.md) found 0.2 where no device of the kind was measured.

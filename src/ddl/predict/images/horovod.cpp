@@ -48,7 +48,9 @@ double per_megabyte(const ReplicaStep& step, const Json& stack, const std::strin
     return kMegabyte / std::min(share * wire, gpu.bus) / kMs * ring;
   }
   if (const double share = term_or(stack, group + "share_of_bus", 0); share > 0) return kMegabyte / (share * step.device.gpu().bus) / kMs * ring;
-  return term(stack, group + "ms_per_mb") * ring;
+  // What NCCL took of one bus it takes of another in proportion; what goes through a host's memory does not mind.
+  const double fitted_over = term_or(stack, group + "of_bus_bandwidth", 0);
+  return term(stack, group + "ms_per_mb") * (fitted_over > 0 ? fitted_over / step.device.gpu().bus : 1) * ring;
 }
 
 /// `kernel`: seconds of a mean backward kernel. A collective's kernel waits until those that run on every rank end.

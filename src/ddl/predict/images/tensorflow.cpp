@@ -19,7 +19,7 @@ ImageSeconds price_tensorflow(const ReplicaStep& step, const Json& stack) {
   std::string update = "images.updates." + step.update + ".";
   if (!stack.at("images").at("updates").contains(step.update)) {
     update = "images.other_update.";
-    out.notes.push_back(fmt::format("updates by '{}' were not measured; taken for a mean of those that were", step.update));
+    out.notes.push_back(fmt::format("updates by '{}' were not measured; taken for a mean of those that were, and the interval is wider for it", step.update));
   }
   out.terms = {{"compute", step.alone}};
   if (step.devices > 1) {
@@ -27,6 +27,8 @@ ImageSeconds price_tensorflow(const ReplicaStep& step, const Json& stack) {
     out.terms.emplace_back("uneven devices", step.alone * uneven * (1 + term(stack, "images.uneven_per_doubling") * std::log2(here)));
     out.exposed = kMs * term(stack, update + "ms_per_mb") * megabytes * (here - 1) / here * std::pow(here / kNodeOfEight, term(stack, update + "power"));
     out.terms.emplace_back("gradients in a node", out.exposed);
+    // Updates of another kind: nobody knows.
+    if (update == "images.other_update.") out.stalls = out.exposed;
     double network = kMs * term(stack, "images.network_ms_per_mb") * megabytes * std::log2(step.nodes());
     if (step.network_bandwidth > 0) network *= term(stack, "images.network_gbps") * 1e9 / 8 / step.network_bandwidth;
     else if (step.nodes() > 1) out.notes.push_back(fmt::format("link_inter names no rate; {} Gb/s assumed between nodes", term(stack, "images.network_gbps")));

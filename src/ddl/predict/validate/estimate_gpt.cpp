@@ -2,15 +2,27 @@
 #include <cmath>
 
 #include "ddl/core/error.h"
+#include "ddl/core/text.h"
 #include "ddl/predict/datasheet/gpt_step.h"
 #include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/datasheet/wires.h"
 #include "ddl/predict/validate/estimate.h"
 
 namespace ddl {
 namespace {
 
+/// Of a package that nobody has measured, taken for another: what packages that were measured are apart (docs/validation.md, "Intervals").
+constexpr double kOtherStack = 0.35;
+/// Of a library of collectives that has no description, taken for its machine's. Judgement.
+constexpr double kOtherLibrary = 0.10;
+
+struct Package {
+  Json stack;
+  double sigma = 0;  ///< for being taken for another
+};
+
 /// Packages by the first word of their name; one that nobody has measured costs what Megatron does. Terms that one does not have itself are those of the stack that its "like" names.
-Json stack_of(const std::string& stack, std::vector<std::string>& notes) {
+Package package_of(const std::string& stack, std::vector<std::string>& notes) {
   if (auto found = stack_with(stack.substr(0, stack.find('/')), "gpt")) {
     auto& own = (*found)["gpt"];
     if (own.contains("like")) {
@@ -18,11 +30,28 @@ Json stack_of(const std::string& stack, std::vector<std::string>& notes) {
       notes.push_back(fmt::format("{}: no time of it was fitted; times are those of {}", found->value("name", "?"), own["like"].get<std::string>()));
       terms.update(own);
       own = std::move(terms);
+    } else if (!own.value("fitted", true)) {
+      notes.push_back(fmt::format("{}: nothing was fitted; its terms are judgement, and the interval is wider for it", found->value("name", "?")));
     }
-    return *std::move(found);
+    return {*std::move(found)};
   }
-  notes.push_back(fmt::format("stack '{}' has no profile; taken for megatron", stack));
-  return find_stack("megatron");
+  notes.push_back(fmt::format("stack '{}' has no profile; taken for megatron, and the interval is wider for it", stack));
+  return {find_stack("megatron"), kOtherStack};
+}
+
+/// The library that a row names behind its package, of several the last that is described (Open MPI starts what NCCL carries: openmpi+nccl); where it names none its machine's.
+CollectiveLibrary row_library(const MeasuredRow& row, const Json& machine, double& sigma, std::vector<std::string>& notes) {
+  const auto slash = row.stack.find('/');
+  if (slash == std::string::npos) return library_of(machine);
+  const auto known = shipped_libraries();
+  std::string named;
+  for (const auto& word : split(row.stack.substr(slash + 1), '+'))
+    if (std::find(known.begin(), known.end(), word) != known.end()) named = word;
+  if (!named.empty()) return CollectiveLibrary::read(find_library(named));
+  auto own = library_of(machine);
+  notes.push_back(fmt::format("collectives of stack '{}' are not described; taken for those of {}, and the interval is wider for it", row.stack, own.name()));
+  sigma = std::hypot(sigma, kOtherLibrary);
+  return own;
 }
 
 double needed(double value, const char* column, const MeasuredRow& row) {
@@ -66,11 +95,12 @@ double beyond(double value, double low, double high) {
   return std::pow(0.02 * std::log2(ratio), 2);
 }
 
-double sigma_of(const GptStep& step, const MeasuredRow& row, const Gpu& gpu, const GptStack& stack, bool known_shape) {
+double sigma_of(const GptStep& step, const MeasuredRow& row, const Gpu& gpu, const GptStack& stack, bool known_shape, bool own_wires) {
   double base = known_shape ? stack.sigma_of_known_shape : stack.sigma;
   // Nothing was fitted on other devices: four rows of a V100 were 4 % off.
   if (gpu.name.starts_with("v100")) base = std::max(base, 0.06);
   else if (!gpu.name.starts_with("a100")) base = std::max(base, 0.10);
+  if (!own_wires) base = std::max(base, 0.10);
   double square = base * base + beyond(step.hidden, 1024, 25'600) + beyond(row.devices, 1, 3072) + beyond(step.micro_batch, 1, 16) + beyond(step.sequence, 1024, 2048);
   if (step.sequence_parallel || step.recompute == GptStep::Recompute::selective) square += 0.06 * 0.06;
   return std::sqrt(square);
@@ -83,14 +113,19 @@ Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
   auto step = step_of(row);
   const auto precision = row.precision.empty() ? std::string("fp16") : row.precision;
   if (precision == "fp32" || precision == "tf32") step.value_bytes = 4;
-  auto gpu = gpu_of(find_machine(row.device), precision);
+  const auto machine = find_machine(row.device);
+  auto gpu = gpu_of(machine, precision);
   if (row.devices_per_node > 0) gpu.per_node = row.devices_per_node;
-  auto stack = gpt_stack(stack_of(row.stack, out.notes));
+  const auto wires = wires_of(machine, row.link_intra, row.link_inter);
+  const auto others = join(gpu, wires, row.devices);
+  auto package = package_of(row.stack, out.notes);
+  auto stack = gpt_stack(package.stack);
   if (!shapes) stack.shapes.clear();
-  const auto priced = price_gpt(step, gpu, gpu_kernels(find_stack("nvidia")), stack);
+  const auto priced = price_gpt(step, gpu, gpu_kernels(find_stack("nvidia"), row_library(row, machine, package.sigma, out.notes)), stack);
   out.seconds = priced.total;
   out.noted_shape = priced.known_shape;
-  out.sigma = sigma_of(step, row, gpu, stack, priced.known_shape);
+  out.sigma = sigma_of(step, row, gpu, stack, priced.known_shape, others.empty());
+  out.sigma = std::hypot(out.sigma, package.sigma);
   out.terms = {{"compute", priced.passes - priced.exchange - priced.send}, {"tensor exchange", priced.exchange}, {"messages", priced.send}, {"bubble", priced.fill}, {"stragglers", priced.stragglers},
                {"gradients", priced.gradients}, {"tied embedding", priced.tied}, {"update", priced.update}, {"measured shape", priced.shape}};
   for (const auto& [tensors, cached] : priced.stage_bytes) {
@@ -100,6 +135,8 @@ Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
   out.memory_bytes = *std::max_element(out.memory_of_stages.begin(), out.memory_of_stages.end());
   out.memory_of_all_bytes = out.memory_bytes * row.devices;
   out.fits = out.memory_bytes <= gpu.memory;
+  out.notes.insert(out.notes.end(), wires.notes.begin(), wires.notes.end());
+  out.notes.insert(out.notes.end(), others.begin(), others.end());
   if (!gpu.name.starts_with("a100")) out.notes.push_back(fmt::format("no constant was fitted on {}", gpu.name));
   if (stack.recomputes == 0 && step.recompute == GptStep::Recompute::full) out.notes.push_back(fmt::format("{}: steps take the time of steps without recomputation", stack.name));
   return out;

@@ -1,10 +1,9 @@
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
 #include "ddl/core/error.h"
-#include "ddl/core/text.h"
 #include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/datasheet/wires.h"
 #include "ddl/predict/images/memory.h"
 #include "ddl/predict/images/steps.h"
 #include "ddl/predict/validate/estimate.h"
@@ -12,21 +11,36 @@
 namespace ddl {
 namespace {
 
+/// Of a package or library that nobody has measured, taken for another: docs/validation.md, "Intervals".
+constexpr double kOtherStack = 0.25;
+
 /// A row with what its device and stack say.
 struct Described {
   const MeasuredRow& row;
   Json machine, stack;
   std::string precision;
+  Wires wires = {};
   int per_node = 1;
   double launch = 0;  ///< seconds between operators
+  double other_stack = 0;  ///< standard deviation for being taken for another package
   std::vector<std::string> notes = {};
 };
 
 bool pipelined(const MeasuredRow& row) { return row.pp > 1 || !row.stages.empty() || row.strategy == "pipeline"; }
 
+/// What a library's calls take under a package, where the package leaves that to the library.
+Json with_library(Json stack) {
+  auto& images = stack["images"];
+  if (images.contains("library")) {
+    const auto library = find_library(images["library"].get<std::string>());
+    for (const auto* calls : {"of_two", "of_more"}) images[calls] = library.at("horovod").at(calls);
+  }
+  return stack;
+}
+
 /// package/library by that name, or by the package alone. Of those that nobody has measured, what is staged through a host's memory costs what Intel MPI does, what is NCCL what its wires say, and
 /// pipelines what torchgpipe's do.
-Json stack_of(const MeasuredRow& row, std::vector<std::string>& notes) {
+Json stack_of(const MeasuredRow& row, double& sigma, std::vector<std::string>& notes) {
   auto name = row.stack;
   std::replace(name.begin(), name.end(), '/', '-');
   const auto package = row.stack.substr(0, row.stack.find('/'));
@@ -35,31 +49,20 @@ Json stack_of(const MeasuredRow& row, std::vector<std::string>& notes) {
   for (const auto& known : {name, package})
     if (auto found = stack_with(known, "images")) {
       if (known == "horovod-nccl") notes.emplace_back("horovod over NCCL with RDMA was not measured: its terms are judgement");
-      return *std::move(found);
+      return with_library(*std::move(found));
     }
-  notes.push_back(fmt::format("stack '{}' has no profile; taken for {}", row.stack, near));
-  return find_stack(near);
+  notes.push_back(fmt::format("stack '{}' has no profile; taken for {}, and the interval is wider for it", row.stack, near));
+  sigma = kOtherStack;
+  return with_library(find_stack(near));
 }
 
 Described described(const MeasuredRow& row) {
   Described out{row, find_machine(row.device), {}, row.precision.empty() ? "fp32" : row.precision};
-  out.stack = stack_of(row, out.notes);
+  out.stack = stack_of(row, out.other_stack, out.notes);
+  out.wires = wires_of(out.machine, row.link_intra, row.link_inter);
   out.per_node = row.devices_per_node > 0 ? row.devices_per_node : static_cast<int>(term(out.machine, "node.devices"));
   out.launch = term_or(out.machine, "device.operator_us", term(out.stack, "images.operator_us")) * 1e-6;
   return out;
-}
-
-/// "8x200Gbps", "20Gbps": bytes/s of a node each way; 0 for words that say no rate.
-double rate_of_link(const std::string& link) {
-  const auto end = link.find("Gbps");
-  if (end == std::string::npos) return 0;
-  double rate = 1e9 / 8;
-  for (const auto& part : split(link.substr(0, end), 'x')) {
-    const bool number = !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c) != 0 || c == '.'; });
-    if (!number) return 0;
-    rate *= std::stod(part);
-  }
-  return rate;
 }
 
 bool fitted(const Json& stack, const char* what, const std::string& word) {
@@ -71,11 +74,11 @@ bool fitted(const Json& stack, const char* what, const std::string& word) {
 /// Standard deviation of the logarithm, from residuals of the tables that constants were fitted to; docs/validation.md, "Intervals".
 double sigma_of(Described& of, const ImageSeconds& priced) {
   constexpr double kOfStalls = 0.5, kOfExposed = 0.15, kOfUneven = 0.1;
-  constexpr double kOtherDevice = 0.06, kOtherDeviceByDatasheet = 0.35, kOtherPrecision = 0.06, kPerDoubling = 0.04;
+  constexpr double kOtherDevice = 0.06, kOtherDeviceByDatasheet = 0.35, kOtherPrecision = 0.06, kOtherWires = 0.06, kPerDoubling = 0.04;
   const auto& row = of.row;
   const bool rated = row.one_device_samples_per_s > 0;
   const double total = priced.total();
-  std::vector<double> parts{term(of.stack, "images.sigma"), kOfStalls * priced.stalls / total, kOfExposed * priced.exposed / total, kOfUneven * priced.uneven / total};
+  std::vector<double> parts{term(of.stack, "images.sigma"), kOfStalls * priced.stalls / total, kOfExposed * priced.exposed / total, kOfUneven * priced.uneven / total, of.other_stack};
   const auto beyond = [&](double sigma, const std::string& what) {
     parts.push_back(sigma);
     of.notes.push_back(fmt::format("{} was not measured with {}", what, of.stack.value("name", "?")));
@@ -83,6 +86,9 @@ double sigma_of(Described& of, const ImageSeconds& priced) {
   if (!fitted(of.stack, "devices", of.machine.value("name", ""))) beyond(rated ? kOtherDevice : kOtherDeviceByDatasheet, row.device);
   else if (!rated) parts.push_back(term(of.stack, "images.sigma_of_roofline"));
   if (!fitted(of.stack, "precisions", of.precision)) beyond(rated ? kOtherPrecision : kOtherDeviceByDatasheet, of.precision);
+  if (of.stack.at("images").at("fitted").contains("wires"))
+    for (const auto& [word, used] : {std::pair(row.link_intra, row.devices > 1), {row.link_inter, row.devices > of.per_node}})
+      if (used && !word.empty() && !fitted(of.stack, "wires", word)) beyond(kOtherWires, word);
   if (const double count = term(of.stack, "images.fitted.count"); row.devices > count) beyond(kPerDoubling * std::log2(row.devices / count), fmt::format("more than {} devices", count));
   double square = 0;
   for (const double part : parts) square += part * part;
@@ -116,7 +122,7 @@ ImageSeconds price_replicas(Described& of, const ImageRoofline& device, double& 
   const double rate = row.one_device_samples_per_s, alone = rate > 0 ? batch / rate : device.step(network, batch);
   const auto slash = row.stack.find('/');
   const ReplicaStep step{network, device, batch, alone, row.devices, of.per_node, slash == std::string::npos ? "" : row.stack.substr(slash + 1),
-                         row.link_intra.starts_with("nvlink"), row.data == "real", rate_of_link(row.link_inter)};
+                         of.wires.nvlink, row.data == "real", of.wires.network};
   auto out = form == "tensorflow" ? price_tensorflow(step, of.stack) : form == "apex" ? price_apex(step, of.stack, of.machine) : price_horovod(step, of.stack);
   if (passes > 1) {
     out.terms.emplace_back("accumulated passes", (passes - 1) * alone);
@@ -192,7 +198,12 @@ Estimate estimate_images(const MeasuredRow& row) {
   auto of = described(row);
   require_images(of);
   const auto kernels = find_stack("nvidia");
-  const ImageRoofline device(gpu_of(of.machine, of.precision), image_kernels(kernels), of.launch, of.precision);
+  auto gpu = gpu_of(of.machine, of.precision);
+  // A node's wires are shared by as many as the row says.
+  gpu.network *= static_cast<double>(gpu.per_node) / of.per_node;
+  gpu.per_node = of.per_node;
+  join(gpu, of.wires, row.devices);
+  const ImageRoofline device(gpu, image_kernels(kernels), of.launch, of.precision);
   double samples = 1;
   const auto priced = of.stack.at("images").value("form", "") == "fill-drain" ? price_stages(of, device, samples) : price_replicas(of, device, samples);
   Estimate out;
@@ -205,6 +216,7 @@ Estimate estimate_images(const MeasuredRow& row) {
   for (const double each : memory) out.memory_of_all_bytes += each * (memory.size() == 1 ? row.devices : 1);
   out.fits = out.memory_bytes + image_memory_terms(kernels, of.stack, row.model).context <= term(of.machine, "device.memory_bytes");
   out.notes = of.notes;
+  out.notes.insert(out.notes.end(), of.wires.notes.begin(), of.wires.notes.end());
   out.notes.insert(out.notes.end(), priced.notes.begin(), priced.notes.end());
   if (row.one_device_samples_per_s <= 0) out.notes.emplace_back("one device was not measured: its time is from the datasheet");
   return out;

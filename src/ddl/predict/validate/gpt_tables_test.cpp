@@ -71,6 +71,73 @@ TEST(GptTables, WhatWasNotFittedHasAWiderInterval) {
   EXPECT_LT(estimate_row(newer).seconds, estimate_row(fitted).seconds);
   ASSERT_FALSE(estimate_row(other).notes.empty());
   EXPECT_NE(estimate_row(other).notes[0].find("colossal"), std::string::npos);
+  EXPECT_NE(estimate_row(other).notes[0].find("the interval is wider for it"), std::string::npos);
+  EXPECT_GT(estimate_row(other).sigma, 0.3);
+  EXPECT_EQ(estimate_row(other).seconds, estimate_row(fitted).seconds);
+  const auto judged = estimate_row(row("e,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron-core/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1"));
+  EXPECT_GE(judged.sigma, 0.2);
+  EXPECT_NE(judged.notes.at(0).find("megatron-core: nothing was fitted"), std::string::npos) << judged.notes.at(0);
+}
+
+// The library behind a package's name carries its collectives; one that is not described is its machine's, with a wider interval and a word.
+TEST(GptTables, TheRowsLibrary) {
+  const auto with = [](const char* stack) { return estimate_row(row(fmt::format("a,gpt,3072,32,32,2048,51200,a100-80gb,64,8,,,{},fp16,hybrid,16,4,1,1f1b,1,full,0,4,512,1", stack))); };
+  const auto nccl = with("megatron/nccl"), none = with("megatron"), both = with("megatron/openmpi+nccl"), mpi = with("megatron/openmpi"), other = with("megatron/rccl");
+  EXPECT_EQ(nccl.seconds, none.seconds);
+  EXPECT_EQ(nccl.seconds, both.seconds);
+  EXPECT_EQ(nccl.seconds, other.seconds);
+  EXPECT_NE(nccl.seconds, mpi.seconds);
+  EXPECT_EQ(nccl.sigma, both.sigma);
+  EXPECT_GT(other.sigma, 2 * nccl.sigma);
+  ASSERT_FALSE(other.notes.empty());
+  EXPECT_NE(other.notes[0].find("collectives of stack 'megatron/rccl' are not described; taken for those of nccl"), std::string::npos) << other.notes[0];
+}
+
+// Wires are those that a row says, where they are not its device's: exchanges in a node and between nodes take as much longer, all else stays. Without a word, or with its own, nothing changes.
+TEST(GptTables, WiresAreTheRows) {
+  const auto with = [](const char* inside, const char* between) {
+    return estimate_row(row(fmt::format("a,gpt,3072,32,32,2048,51200,a100-80gb,64,8,{},{},megatron/nccl,fp16,hybrid,16,4,1,1f1b,1,full,0,4,512,1", inside, between)));
+  };
+  const auto term_of = [](const Estimate& estimate, const char* name) {
+    for (const auto& [term, seconds] : estimate.terms)
+      if (term == name) return seconds;
+    return -1.0;
+  };
+  const auto own = with("nvlink3", "8x200Gbps"), silent = with("", ""), pcie = with("pcie4", "8x200Gbps"), slow = with("nvlink3", "25Gbps"), newer = with("NVLink4", "8xNDR");
+  EXPECT_EQ(own.seconds, silent.seconds);
+  EXPECT_EQ(own.sigma, silent.sigma);
+  EXPECT_TRUE(own.notes.empty());
+  // The bus is a twelfth; what does not go by its rate, latencies, is a small part of exchanges of 50 MB.
+  EXPECT_GT(term_of(pcie, "tensor exchange"), 10 * term_of(own, "tensor exchange"));
+  EXPECT_LT(term_of(pcie, "tensor exchange"), 12 * term_of(own, "tensor exchange"));
+  EXPECT_EQ(term_of(slow, "tensor exchange"), term_of(own, "tensor exchange"));
+  EXPECT_GT(term_of(slow, "gradients"), 20 * term_of(own, "gradients"));
+  EXPECT_LT(term_of(newer, "tensor exchange"), term_of(own, "tensor exchange"));
+  EXPECT_LT(term_of(newer, "gradients"), term_of(own, "gradients"));
+  for (const auto* other : {&pcie, &slow, &newer}) {
+    EXPECT_GT(other->sigma, 2 * own.sigma);
+    ASSERT_FALSE(other->notes.empty());
+    EXPECT_NE(other->notes[0].find("not the"), std::string::npos) << other->notes[0];
+  }
+  EXPECT_NE(with("nvlink3", "InfiniBand").notes.at(0).find("names no rate; the profile's 8x200Gbps is taken"), std::string::npos);
+}
+
+// A word that nobody knows skips its row, with its line; on another machine rows have that machine's wires.
+TEST(GptTables, WiresThatNobodyKnows) {
+  const auto table = parse_table(std::string(kHeader) + "a,gpt,2304,24,24,2048,51200,a100-80gb,32,8,nvlink3,8x200Gbps,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,3528\n"
+                                                        "b,gpt,2304,24,24,2048,51200,a100-80gb,32,8,nvlnk3,8x200Gbps,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,3528\n"
+                                                        "c,gpt,2304,24,24,2048,51200,a100-80gb,32,8,nvlink3,8x200,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,3528\n",
+                                 "rows");
+  const auto found = validate(table);
+  EXPECT_EQ(found.rows.size(), 1U);
+  ASSERT_EQ(found.skipped.size(), 2U);
+  EXPECT_EQ(found.skipped[0].line, 3);
+  EXPECT_NE(found.skipped[0].reason.find("link_intra; got 'nvlnk3' (did you mean 'nvlink3'?), expected one of: nvlink1"), std::string::npos) << found.skipped[0].reason;
+  EXPECT_NE(found.skipped[1].reason.find("link_inter; got '8x200'"), std::string::npos) << found.skipped[1].reason;
+  const auto newer = validate(table, "h100-80gb");
+  ASSERT_EQ(newer.rows.size(), 3U);
+  EXPECT_EQ(newer.rows[0].estimate.seconds, newer.rows[1].estimate.seconds);
+  EXPECT_EQ(newer.rows[0].estimate.seconds, estimate_row(row("a,gpt,2304,24,24,2048,51200,h100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1")).seconds);
 }
 
 // A trillion parameters on one device do not fit; on 3,072 with recomputation they do (SC21).

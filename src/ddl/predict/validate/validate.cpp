@@ -107,7 +107,12 @@ Validation validate(const MeasuredTable& table, const std::string& device, bool 
   std::vector<Predicted> all, plain;
   bool noted = false;
   for (auto row : table.rows) {
-    if (!device.empty()) row.device = device;
+    if (!device.empty()) {
+      row.device = device;
+      // Its own wires, too.
+      row.link_intra.clear();
+      row.link_inter.clear();
+    }
     try {
       ValidatedRow one;
       one.estimate = estimate_row(row, shapes);

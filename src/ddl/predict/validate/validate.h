@@ -39,7 +39,7 @@ struct Validation {
 };
 
 /// Predicts every row of a table and compares. The baseline is time = FLOPs / (devices x constant), with the constant that gives it the least MAPE on these very rows.
-/// `device`: a profile that takes the place of each row's own; empty: none. `shapes`: as estimate_row().
+/// `device`: a profile that takes the place of each row's own, with its wires; empty: none. `shapes`: as estimate_row().
 /// Errors: those of the table.
 Validation validate(const MeasuredTable& table, const std::string& device = "", bool shapes = true);
 
