@@ -57,7 +57,7 @@ Exit act(const Options& options) {
   const auto workers = settings.find("workers");
   std::vector<PredictedPoint> points;
   for (const auto& group : groups_of_workers(workers == settings.end() ? "1" : workers->second.value)) points.push_back(predict_one(settings, group, machine, options));
-  const auto alone = seconds_alone(points.front().experiment, machine, engine_of(options.engine), stored_samples(options));
+  const auto alone = seconds_alone(points.front(), machine, engine_of(options.engine), stored_samples(options));
   if (options.output.json)
     options.output.document(predicted_json(points, machine, options.machine, options.engine, seconds(now() - begin), alone));
   else

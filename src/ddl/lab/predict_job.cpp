@@ -12,6 +12,7 @@
 #include "ddl/core/error.h"
 #include "ddl/lab/beyond.h"
 #include "ddl/lab/follow_layers.h"
+#include "ddl/lab/real_worker.h"
 #include "ddl/measure/memory.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_source.h"
@@ -93,11 +94,9 @@ JobCosts job_costs(const Job& job, const Plan& plan, const ModelGraph& part, con
 
 double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
   if (costs.measured == nullptr) return kDatasheetSigma;
-  const auto real = std::find_if(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return !worker.emulated(); });
+  const auto real = first_real_worker(job, plan);
   // What emulated workers compute is known.
-  if (real == job.workers.end()) return kWireSigma;
-  const auto samples = (job.batch + plan.shares() - 1) / plan.shares();
-  return costs.measured->uncertainty(static_cast<int>(real - job.workers.begin()), part, (samples + plan.micro_batches - 1) / plan.micro_batches);
+  return real ? costs.measured->uncertainty(real->number, part, real->samples) : kWireSigma;
 }
 
 Plan planned_job(const Job& job, const ModelGraph& graph) {
@@ -128,8 +127,7 @@ JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& m
     std::tie(out.step.low, out.step.high) =
         interval_of(out.step.seconds, std::hypot(std::hypot(costs.sigma, crowded), is_measured(machine) ? kRunToRun : 0, ((is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks) * exposed));
   }
-  if (const auto real = std::find_if(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return !worker.emulated(); }); costs.measured != nullptr && real != job.workers.end())
-    out.waited = costs.measured->waited(static_cast<int>(real - job.workers.begin()));
+  if (const auto real = first_real_worker(job, out.plan); costs.measured != nullptr && real) out.waited = costs.measured->waited(real->number);
   out.links = job_links(job, out.plan, machine, per_node);
   out.fits = static_cast<double>(out.step.most.total()) <= costs.memory_bytes;
   return out;
