@@ -217,14 +217,14 @@ class Adviser {
     // Options that a strategy has of its own say it instead.
     if (!point.keys.contains("accumulate") && !point.asked) base.accumulate = 1;
     const auto job = job_of(base, point.workers, point.strategy, point.keys);
-    const auto plan = planned_job(job, input_.graph);
-    const auto& part = part_of(plan);
     const std::tuple of{point.workers, job.collective, job.transport};
+    auto known = costs_.find(of);
+    if (known == costs_.end()) known = costs_.emplace(of, job_costs(job, input_.machine, input_.per_node)).first;
+    const auto& costs = known->second;
+    const auto plan = planned_job(job, input_.graph, *costs.source);
+    const auto& part = part_of(plan);
     point.differs = difference_of(plan, point.strategy);
     point.stages = stages_of(plan, part, point.strategy);
-    auto known = costs_.find(of);
-    if (known == costs_.end()) known = costs_.emplace(of, job_costs(job, plan, part, input_.machine, input_.per_node)).first;
-    const auto& costs = known->second;
     const auto sigma = job_sigma(costs, job, plan, part);
     std::size_t tasks = 0;
     for (const auto& role : plan.roles) tasks += role.tasks.size() * static_cast<std::size_t>(costs.by_worker ? role.count : 1);
