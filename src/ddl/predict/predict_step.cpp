@@ -40,6 +40,7 @@ void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
     out.roles[static_cast<std::size_t>(costs.actors[a].role)] += ledger;
     ++counted[static_cast<std::size_t>(costs.actors[a].role)];
   }
+  out.trace = run.trace;
   // The mean of a role's workers.
   for (std::size_t r = 0; r < out.roles.size(); ++r) {
     out.roles[r].wall /= std::max(1, counted[r]);
