@@ -20,6 +20,7 @@
 #include "ddl/predict/interval.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
+#include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/job_network.h"
@@ -45,20 +46,25 @@ double crowding(const Json& machine, std::size_t workers) {
   return std::log2(std::max(1.0, static_cast<double>(workers) / std::max(1.0, cores)));
 }
 
-/// What the emulated among a job's workers compute with.
-std::vector<EmulatedDevice> emulated_devices(const Job& job, double& memory) {
-  std::map<std::pair<std::string, int>, std::shared_ptr<const CostSource>> known;
+/// What the emulated among a job's workers compute with; `memory`: by worker, what their profiles say there is, written over what is there.
+std::vector<EmulatedDevice> emulated_devices(const Job& job, std::vector<double>& memory) {
+  struct Known {
+    std::shared_ptr<const CostSource> source;
+    double memory = 0;
+  };
+  std::map<std::pair<std::string, int>, Known> known;
   std::vector<EmulatedDevice> devices;
-  for (const auto& worker : job.workers) {
+  for (std::size_t w = 0; w < job.workers.size(); ++w) {
+    const auto& worker = job.workers[w];
     auto& device = devices.emplace_back();
     if (!worker.emulated()) continue;
-    auto& source = known[{worker.device, worker.threads}];
-    if (!source) {
+    auto& own = known[{worker.device, worker.threads}];
+    if (!own.source) {
       const auto profile = emulated_profile(worker.device);
-      source = emulated_costs(profile, job, worker.threads);
-      if (const auto own = static_cast<double>(emulated_memory(profile)); own > 0) memory = memory > 0 ? std::min(memory, own) : own;
+      own = {emulated_costs(profile, job, worker.threads), static_cast<double>(emulated_memory(profile))};
     }
-    device = {source, worker.slow};
+    device = {own.source, worker.slow};
+    memory[w] = own.memory > 0 ? own.memory : static_cast<double>(total_memory());
   }
   return devices;
 }
@@ -76,21 +82,32 @@ Json machine_called(const std::string& asked) {
 
 JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
   JobCosts costs;
-  const bool all_emulated = std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); });
   costs.source = costs_on(machine, job, per_node);
   costs.measured = dynamic_cast<const MeasuredMachine*>(costs.source.get());
   costs.by_worker = costs.measured != nullptr || job.emulates();
-  if (!all_emulated) {
-    // Workers of a host share its memory.
-    const auto workers = static_cast<int>(job.workers.size());
-    costs.memory_bytes = costs.measured != nullptr ? term_or(machine, "device.memory_bytes", static_cast<double>(total_memory())) / std::max(1, per_node > 0 ? std::min(per_node, workers) : workers)
-                                                   : term(machine, "device.memory_bytes");
+  const bool all_emulated = std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); });
+  // Workers of a host share its memory.
+  const auto workers = static_cast<int>(job.workers.size());
+  const double own = all_emulated                ? 0
+                     : costs.measured != nullptr ? term_or(machine, "device.memory_bytes", static_cast<double>(total_memory())) / std::max(1, per_node > 0 ? std::min(per_node, workers) : workers)
+                                                 : term(machine, "device.memory_bytes");
+  costs.memory_of.assign(job.workers.size(), own);
+  if (job.emulates()) {
+    auto devices = emulated_devices(job, costs.memory_of);
+    costs.source = std::make_unique<EmulatedCosts>(std::move(costs.source), std::move(devices));
   }
-  if (!job.emulates()) return costs;
-  auto devices = emulated_devices(job, costs.memory_bytes);
-  costs.source = std::make_unique<EmulatedCosts>(std::move(costs.source), std::move(devices));
-  if (costs.memory_bytes == 0) costs.memory_bytes = static_cast<double>(total_memory());
+  costs.memory_bytes = *std::min_element(costs.memory_of.begin(), costs.memory_of.end());
   return costs;
+}
+
+bool job_fits(const Job& job, const ModelGraph& graph, const Plan& plan, const JobCosts& costs, const StepPrediction& step) {
+  if (batch_shares(job.strategy).empty()) return static_cast<double>(step.most.total()) <= costs.memory_bytes;
+  // Beside what the plan says, what compression keeps.
+  const auto besides = step.most.total() - plan.roles.front().holds.total();
+  const auto holds = holdings_by_worker(job, graph, plan);
+  for (std::size_t w = 0; w < holds.size(); ++w)
+    if (static_cast<double>(holds[w].total() + besides) > costs.memory_of[w]) return false;
+  return true;
 }
 
 double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
@@ -139,7 +156,7 @@ JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& m
   }
   if (const auto real = first_real_worker(job, out.plan); costs.measured != nullptr && real) out.waited = costs.measured->waited(real->number);
   out.links = job_links(job, out.plan, machine, per_node);
-  out.fits = static_cast<double>(out.step.most.total()) <= costs.memory_bytes;
+  out.fits = job_fits(job, graph, out.plan, costs, out.step);
   return out;
 }
 

@@ -25,7 +25,8 @@ struct JobCosts {
   std::unique_ptr<CostSource> source;
   const MeasuredMachine* measured = nullptr;  ///< what in it was measured of real workers and wires; null where all is of datasheets
   bool by_worker = false;   ///< PredictionInput::by_worker
-  double memory_bytes = 0;  ///< what there is for one worker
+  double memory_bytes = 0;  ///< what there is for one worker, the one that has least
+  std::vector<double> memory_of = {};  ///< by worker
 };
 /// `per_node`: devices that share a node, or a host; 0: as the profile says, all on one host where it was measured. Errors: those of MeasuredMachine and datasheet_source().
 JobCosts job_costs(const Job& job, const Json& machine, int per_node = 0);
@@ -37,6 +38,9 @@ double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const 
 /// layers take are cut by what the source says of worker 0's, unless the job has them measured.
 /// Errors: of the plan; of the source; invalid_argument where workers outnumber the samples of a batch.
 Plan planned_job(const Job& job, const ModelGraph& graph, const CostSource& source);
+
+/// Whether each worker has what it is planned to hold, `step` being the plan's.
+bool job_fits(const Job& job, const ModelGraph& graph, const Plan& plan, const JobCosts& costs, const StepPrediction& step);
 
 struct JobPrediction {
   Plan plan;

@@ -9,6 +9,7 @@
 #include "ddl/predict/step/compressed.h"
 #include "ddl/predict/step/server_turns.h"
 #include "ddl/predict/step/simulate_step.h"
+#include "ddl/strategy/batch_shares.h"
 
 namespace ddl {
 namespace {
@@ -25,9 +26,16 @@ std::size_t tasks_of(const Plan& plan, int steps, bool by_worker) {
 /// What runs before a step is predicted: of asynchronous plans until the pipeline is full, and as long again.
 StepRange range_of(const PredictionInput& input) { return steps_to_simulate(input.plan, input.source.jitter(input.plan.workers())); }
 
+/// One worker stands for the others of its role where they do not slow each other down, do not step apart, and have as many samples.
+bool by_worker(const PredictionInput& input) { return input.by_worker || steps_apart(input.plan) || !batch_shares(input.strategy).empty(); }
+
+StepCosts costs_of(const PredictionInput& input, const std::vector<Actor>& actors) {
+  return step_costs(input.plan, input.graph, input.batch, actors, input.source, input.loading, compression_of(input.strategy), input.plan.workers() > 1 ? batch_shares(input.strategy) : std::vector<std::int64_t>{});
+}
+
 /// Steps that go on into each other. Of workers that step apart each has its turns at the servers, so that one cannot stand for the others.
 void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
-  const auto costs = step_costs(input.plan, input.graph, input.batch, input.by_worker || steps_apart(input.plan) ? workers_as_actors(input.plan) : roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy));
+  const auto costs = costs_of(input, by_worker(input) ? workers_as_actors(input.plan) : roles_as_actors(input.plan));
   const auto run = simulate_steps(input.plan, costs, range_of(input).steps);
   out.seconds = run.step_seconds;
   out.roles.resize(input.plan.roles.size());
@@ -49,7 +57,7 @@ void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
 }
 
 void simulate(const PredictionInput& input, StepPrediction& out) {
-  const auto costs = step_costs(input.plan, input.graph, input.batch, input.by_worker ? workers_as_actors(input.plan) : roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy));
+  const auto costs = costs_of(input, by_worker(input) ? workers_as_actors(input.plan) : roles_as_actors(input.plan));
   const auto range = range_of(input);
   auto run = simulate_steps(input.plan, costs, range.steps, range.first);
   out.seconds = run.step_seconds;
@@ -72,10 +80,10 @@ StepPrediction predict_step(const PredictionInput& input) {
   StepPrediction out;
   out.engine = input.engine;
   if (out.engine == Engine::automatic) {
-    out.engine = tasks_of(input.plan, range_of(input).steps, input.by_worker || steps_apart(input.plan)) <= kMostTasks || !has_closed_form(input.plan) ? Engine::simulated : Engine::closed;
+    out.engine = tasks_of(input.plan, range_of(input).steps, by_worker(input)) <= kMostTasks || !has_closed_form(input.plan, input.strategy) ? Engine::simulated : Engine::closed;
   }
   if (out.engine == Engine::closed) {
-    const auto priced = price_plan(input.plan, input.strategy, step_costs(input.plan, input.graph, input.batch, roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy)));
+    const auto priced = price_plan(input.plan, input.strategy, costs_of(input, roles_as_actors(input.plan)));
     out.seconds = priced.seconds;
     out.roles = priced.workers;
   } else if (input.plan.asynchronous() || steps_apart(input.plan)) {

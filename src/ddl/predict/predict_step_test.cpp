@@ -74,9 +74,21 @@ TEST(PredictStep, BothEnginesAgreeOnADatasheet) {
 
 constexpr SampleShape kWords{.classes = 51'200, .objective = Objective::language, .target_length = 1025};
 
+// Of three parts and one the larger takes as long as in a batch of which all have as much.
+TEST(PredictStep, UnequalSharesOfABatchTakeAsLongAsTheLargest) {
+  const double even = predicted({"data", 2, 128}).seconds;
+  EXPECT_NEAR(predicted({"data[shares=1/1]", 2, 128}).seconds, even, 1e-9 * even);
+  const auto uneven = predicted({"data[shares=3/1]", 2, 128});
+  EXPECT_EQ(uneven.engine, Engine::simulated);
+  EXPECT_NEAR(uneven.seconds / predicted({"data", 2, 192}).seconds, 1, 0.01);
+  EXPECT_NEAR(predicted({"data[shares=1/3]", 2, 128}).seconds, uneven.seconds, 1e-9 * even);
+  EXPECT_EQ(uneven.most.total(), predicted({"data", 2, 192}).most.total()) << "as planned for who has most";
+  EXPECT_GT(uneven.mean[Cause::wait] + uneven.mean[Cause::communication], 0.2 * uneven.mean.wall);
+}
+
 // Every strategy has a prediction whose ledgers add up; asynchronous ones, too.
 TEST(PredictStep, WhatHasNoClosedFormIsSimulated) {
-  for (const auto& strategy : {"data[in-process=parallel]", "pipeline[replicas=2/1,micro=6]", "pipeline[schedule=gpipe,replicas=1/2,micro=6]"}) {
+  for (const auto& strategy : {"data[in-process=parallel]", "pipeline[replicas=2/1,micro=6]", "pipeline[schedule=gpipe,replicas=1/2,micro=6]", "data[shares=2/1/1]"}) {
     Asked asked{strategy, 3, 24};
     EXPECT_EQ(predicted(asked).engine, Engine::simulated) << strategy;
     asked.engine = Engine::closed;

@@ -13,6 +13,7 @@
 #include "ddl/predict/closed/longest_path.h"
 #include "ddl/predict/step/jitter.h"
 #include "ddl/predict/step/server_turns.h"
+#include "ddl/strategy/batch_shares.h"
 
 namespace ddl {
 namespace {
@@ -282,7 +283,8 @@ PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& c
 
 }  // namespace
 
-bool has_closed_form(const Plan& plan) {
+bool has_closed_form(const Plan& plan, const Spec& strategy) {
+  if (plan.workers() > 1 && !batch_shares(strategy).empty()) return false;
   if (plan.in_process && plan.roles.size() > 1) return false;
   // Each place of the mesh's other axes has every stage once.
   const int once = plan.shares() * plan.parts();
@@ -293,8 +295,8 @@ bool has_closed_form(const Plan& plan) {
 }
 
 PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& costs) {
-  if (!has_closed_form(plan))
-    throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of stages or replicas that several workers take by turns; got {}, expected --engine simulated, or auto", to_string(strategy)));
+  if (!has_closed_form(plan, strategy))
+    throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of stages or replicas that several workers take by turns, nor of unequal shares of a batch; got {}, expected --engine simulated, or auto", to_string(strategy)));
   const auto terms = terms_of(plan, costs);
   // The simulator has no jitter there either.
   if (plan.asynchronous() && plan.serving.servers == 0) return price_asynchronous(plan.micro_batches, terms);
