@@ -26,7 +26,9 @@ Sampler::Sampler(std::int64_t samples, std::int64_t global_batch, int workers, b
   require(samples >= 1, "samples", samples, 1);
   require(global_batch >= 1, "global batch", global_batch, 1);
   require(workers >= 1, "workers", workers, 1);
-  if (!proportions_.empty()) require(static_cast<int>(proportions_.size()) == workers && *std::min_element(proportions_.begin(), proportions_.end()) > 0, "proportions of parts, one for each worker", static_cast<std::int64_t>(proportions_.size()), workers);
+  const auto none = std::find_if(proportions_.begin(), proportions_.end(), [](std::int64_t each) { return each < 1; });
+  if (!proportions_.empty() && (static_cast<int>(proportions_.size()) != workers || none != proportions_.end()))
+    throw Error(Code::invalid_argument, fmt::format("[sampler] proportions of workers' parts; got {}{}, expected {} of 1 or more", proportions_.size(), none == proportions_.end() ? "" : ", one of them less than 1", workers));
   if (workers > samples)
     throw Error(
         Code::invalid_argument,
