@@ -185,8 +185,7 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
     run.advice = advice;
     run.advised = part;
   }
-  // The record's median is of rank 0.
-  const double median = record.at("step_ms").at("median").get<double>() * 1e-3, took = run.loss->apart ? run.loss->worker_steps.front() : run.loss->measured;
+  const double median = record.at("step_ms").at("median").get<double>() * 1e-3, took = run.loss->measured;
   if (std::abs(took - median) > 0.1 * median)
     run.notes.push_back(fmt::format("the {} traced steps took {:.4g} ms on the mean, the whole run's median is {:.4g} ms: causes are those of the traced steps (--trace all keeps more)", steps.size(), took * 1e3, median * 1e3));
   if (plan.asynchronous() || run.loss->apart) run.notes.emplace_back("gradients are of parameters that have been updated since: causes are of speed, and what a step learns is another thing (docs/strategies.md)");

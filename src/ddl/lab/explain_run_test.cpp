@@ -39,7 +39,7 @@ Json record_of(const std::map<std::string, std::string>& settings, const std::fu
       told.step = step;
       told.begin = one.workers[static_cast<std::size_t>(worker)].begin;
       told.end = one.workers[static_cast<std::size_t>(worker)].end;
-      told.samples = worker == 0 ? 64 : 0;
+      told.samples = 64 / plan.workers();
       observed.book.add(worker, {told}, own);
     }
   }
@@ -61,7 +61,7 @@ Json record_of(const std::map<std::string, std::string>& settings, const std::fu
       told.step = step;
       told.begin = period.begin + shift;
       told.end = period.end + shift;
-      told.samples = worker == 0 ? 64 : 0;
+      told.samples = 64 / plan.workers();
       observed.book.add(worker, {told}, own);
       end = std::max(end, told.end);
     }
@@ -126,7 +126,12 @@ TEST(ExplainRun, StepsThatRunIntoEachOtherAreExplainedToo) {
     // Balanced stages without a flush lose nothing; servers take time for what they are sent.
     EXPECT_NE(in_words(run).find(run.loss->apart ? "The first thing to try is" : "Nothing worth naming is lost. 0.00x is not explained"), std::string::npos) << in_words(run);
   }
-  const auto run = explain_run(record_of({{"workers", "2"}, {"strategy", "parameter-server[async=on]"}}, [](int worker, const Task& task) { return passes(task) * (worker == 1 ? 3 : 1); }), nullptr, "");
+  const auto record = record_of({{"workers", "2"}, {"strategy", "parameter-server[async=on]"}}, [](int worker, const Task& task) { return passes(task) * (worker == 1 ? 3 : 1); });
+  // 32 samples in 3 ms and 32 in 9.
+  EXPECT_NEAR(record.at("step_ms").at("median").get<double>(), 4.5, 0.01);
+  EXPECT_NEAR(record.at("throughput").at("median").get<double>(), 32 / 3e-3 + 32 / 9e-3, 1e-3 * 32 / 3e-3);
+  EXPECT_NEAR(record.at("ranks").at(1).at("step_ms").at("median").get<double>(), 9, 0.01);
+  const auto run = explain_run(record, nullptr, "");
   ASSERT_TRUE(run.loss && run.straggler);
   EXPECT_TRUE(in_words(run).starts_with("2 workers reach 2.00x: each steps by itself, in 3 to 9 ms, so that a step's samples take 4.5 ms")) << in_words(run);
   EXPECT_EQ(run.straggler->worker, 1);

@@ -14,6 +14,7 @@
 #include "ddl/lab/plan_record.h"
 #include "ddl/lab/predict_run.h"
 #include "ddl/measure/environment.h"
+#include "ddl/predict/step/server_turns.h"
 
 namespace ddl {
 namespace {
@@ -33,6 +34,21 @@ std::vector<double> step_milliseconds(const std::vector<StepRecord>& steps) {
   std::vector<double> milliseconds;
   milliseconds.reserve(steps.size());
   for (const auto& step : steps) milliseconds.push_back(seconds(step.end - step.begin) * 1e3);
+  return milliseconds;
+}
+
+/// What each step of the group took, ms: rank 0's, which all step with; of workers that step by themselves what a step's samples take all of them together, each at the pace it has then.
+std::vector<double> group_milliseconds(const StepBook& book, const Plan& plan) {
+  auto milliseconds = step_milliseconds(book.steps(0));
+  if (!steps_apart(plan)) return milliseconds;
+  for (std::int64_t step = 0; step < book.complete(); ++step) {
+    double pace = 0;  // samples a millisecond
+    for (int rank = 0; rank < book.ranks(); ++rank) {
+      const auto& own = book.steps(rank)[static_cast<std::size_t>(step)];
+      if (own.end > own.begin) pace += static_cast<double>(own.samples) / (seconds(own.end - own.begin) * 1e3);
+    }
+    if (pace > 0) milliseconds[static_cast<std::size_t>(step)] = static_cast<double>(book.samples(step)) / pace;
+  }
   return milliseconds;
 }
 
@@ -213,7 +229,7 @@ void complete_record(Json& record, const Experiment& experiment, const Observed&
   auto& environment = record["environment"];
   environment["after"] = capture_environment();
   environment["drift"] = environment_drift(environment["before"], environment["after"]);
-  const auto milliseconds = step_milliseconds(observed.book.steps(0));
+  const auto milliseconds = group_milliseconds(observed.book, plan);
   const auto skipped = warm_up({milliseconds.begin(), milliseconds.begin() + observed.book.complete()});
   add_rates(record, observed.book, milliseconds, skipped);
   judge_prediction(record["prediction"], plan, std::span(milliseconds).subspan(skipped, static_cast<std::size_t>(observed.book.complete()) - skipped));
