@@ -21,7 +21,7 @@ struct Options {
   int per_node = 0;  ///< 0: the profile's
   std::string storage, sample_bytes, sample_time;
   bool shared = false;
-  std::string format, file;  ///< of the simulated step's trace
+  std::string format, written;  ///< of the simulated step's trace
   std::unique_ptr<ExperimentFlags> flags;
 };
 
@@ -62,13 +62,13 @@ void write_trace(const std::vector<PredictedPoint>& points, const Json& machine,
   const auto& job = experiment.job;
   const auto exporter = builtin_exporters().at(options.format).make;
   const auto record = predicted_trace(experiment, make_model(job.model, dataset_shape(job.dataset, job.synthetic)), machine, options.per_node, stored_samples(options));
-  write_exported(exporter, exporter.files(record), options.file);
-  options.output.say("written: " + options.file);
+  write_exported(exporter, exporter.files(record), options.written);
+  options.output.say("written: " + options.written);
 }
 
 Exit act(const Options& options) {
   const auto begin = now();
-  if (options.format.empty() != options.file.empty())
+  if (options.format.empty() != options.written.empty())
     throw Error(Code::invalid_argument, fmt::format("--export and -o go together; got {} alone, expected both", options.format.empty() ? "-o" : "--export"));
   auto settings = merge(options.file.empty() ? Settings{} : read_experiment(options.file), options.flags->settings());
   const auto machine = machine_called(options.machine);
@@ -107,7 +107,7 @@ Command add_predict(CLI::App& root) {
   app->add_flag("--storage-shared", options->shared, "All nodes have one storage together.");
   app->add_option("--export", options->format, "Write the simulated step's trace, too, of every worker: as export does of a run; json: as a record has it.")
       ->check(CLI::IsMember({"json", "chrome", "perfetto", "hta", "chakra"}));
-  app->add_option("-o,--output", options->file, "File for that, or folder where the form is one.")->type_name("FILE");
+  app->add_option("-o,--output", options->written, "File for that, or folder where the form is one.")->type_name("FILE");
   options->flags = std::make_unique<ExperimentFlags>(*app);
   return {app, [options] { return act(*options); }};
 }

@@ -69,6 +69,8 @@ void simulate(const PredictionInput& input, StepPrediction& out) {
     ledger.wall /= traced;
     for (auto& each : ledger.seconds) each /= traced;
     out.roles[static_cast<std::size_t>(costs.actors[a].role)] = ledger;
+    // Workers of a role may differ in what they compute with, and in how much.
+    for (int w = 0; w < std::max(1, costs.actors[a].count); ++w) out.mean += ledger;
   }
   std::erase_if(run.trace, [&](const Span& span) { return span.step + 1 != range.steps; });
   out.trace = std::move(run.trace);
@@ -93,10 +95,11 @@ StepPrediction predict_step(const PredictionInput& input) {
   }
   std::tie(out.low, out.high) = interval_of(out.seconds, input.sigma);
   int workers = 0;
+  const bool told_of_each = out.mean.wall > 0;
   for (std::size_t r = 0; r < out.roles.size(); ++r) {
     const auto& role = input.plan.roles[r];
     if (role.holds.total() > out.most.total()) out.most = role.holds;
-    for (int w = 0; w < role.count; ++w) out.mean += out.roles[r];
+    for (int w = 0; w < role.count && !told_of_each; ++w) out.mean += out.roles[r];
     workers += role.count;
   }
   if (const auto compression = compression_of(input.strategy); !compression.empty() && workers > 1)
