@@ -111,15 +111,13 @@ class Runs(Case):
     @unittest.skipUnless(TWO_CORES, "two workers need two cores")
     def test_stages_that_are_cut_by_time_move_what_is_predicted(self):
         self.calibrate()
-        words = ["--model", "mlp[hidden=64,layers=6]", "--workers", 2]
-        self.run_it("probe", "compute", "--model", "mlp[hidden=64,layers=6]", "--batch", "4,16", "--budget", "50ms")
-        prediction, record = self.prediction("--steps", 8, *words, "--strategy", "pipeline[micro=4]")
+        prediction, record = self.prediction("--steps", 8, "--workers", 2, "--strategy", "pipeline[micro=4]")
         self.assertIsNotNone(record["measured_layers"])
         # A run measures its layers anew, and may cut elsewhere each time: told where, both do the same.
         cut = "/".join(str(stage["layers"]) for stage in record["stages"])
         counted = []
         for steps in (20, 28):
-            told, run = self.prediction("--steps", steps, *words, "--strategy", f"pipeline[micro=4,stages={cut}]")
+            told, run = self.prediction("--steps", steps, "--workers", 2, "--strategy", f"pipeline[micro=4,stages={cut}]")
             counted.append([(rank["bytes_sent"], rank["bytes_received"]) for rank in run["ranks"]])
         self.assertEqual(told["links"]["pairs"], prediction["links"]["pairs"])
         for rank, ((sent, _), (all_sent, _)) in enumerate(zip(*counted)):
