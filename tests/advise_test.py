@@ -127,6 +127,19 @@ class Here(Case):
         refused = self.run_it("predict", *TINY[:-2], "--workers", "2", "--strategy", "data[compress=top-k[ratio=0.3]]", code=2)
         self.assertIn("run ddlbench probe compute --compression top-k[ratio=0.3]", refused.stderr)
 
+    def test_unlike_workers_share_a_batch_by_what_they_do(self):
+        self.probe()
+        told = self.advice("--model", "smallcnn", "--dataset", "cifar10", "--synthetic", "--train-samples", "4096", "--test-samples", "64", "--batch", "1024", "--budget", "3s", "--workers",
+                           "emulated:v100[slow=20]:1,emulated:v100[slow=40]:1", "--verify", "1")
+        best = told["points"][0]
+        self.assertRegex(best["strategy"], r"^data\[.*shares=\d+/\d+")
+        plain = next(point for point in told["points"] if point["strategy"] == "data" and point["workers"] == 2)
+        self.assertLess(best["step_ms"]["value"], 0.8 * plain["step_ms"]["value"])
+        run, = told["verified"]
+        self.assertEqual((run["state"], run["strategy"]), ("ok", best["strategy"]), run)
+        # As it runs it is faster than plain data is predicted, however late waits end.
+        self.assertLess(run["measured_ms"]["median"], plain["step_ms"]["value"], run)
+
     def test_another_machines_profile_is_not_verified(self):
         self.probe()
         profile = json.loads((self.folder / "machine.json").read_text())

@@ -140,8 +140,10 @@ class Asynchronous(Case):
         self.assertFalse(loss["apart"])
         passes = sum(document["ledger_ms"][cause] for cause in ("forward", "backward"))
         self.assertGreater(passes, 23)
-        # Messages of a few bytes, and stages that are woken now sooner, now later.
-        self.assertLess(self.cause(document, "bubble")["without"]["gain_ms"], 0.3 * passes)
+        # A flush would cost as much as the passes take. Without one all that can be gained is what the worker that has most to do waits, which on a busy machine is more, and is in its ledger; the simulated step is within
+        # 15 % of the measured one (check_sums()).
+        waits = min(sum(rank["ledger_ms"][cause] for cause in ("bubble", "wait", "communication", "residual")) for rank in document["ranks"])
+        self.assertLess(self.cause(document, "bubble")["without"]["gain_ms"], waits + 0.15 * loss["step_ms"])
         self.assertIn("gradients are of parameters that have been updated since", " ".join(document["notes"]))
 
     def test_its_slowest_stage_is_named(self):

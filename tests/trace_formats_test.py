@@ -1,5 +1,5 @@
 """Traces in Chrome's, Perfetto's and Chakra's form, of real runs of every strategy: the latter read by Google's Protocol Buffers with the schema of Perfetto's own Python package, and both held
-against the record, and against each other.
+against the record, and against each other; and Chakra's of steps that are predicted and never run.
 
 usage: trace_formats_test.py PATH-OF-DDLBENCH PYTHON-WITH-PERFETTO
 """
@@ -187,6 +187,15 @@ def train(binary, folder, strategy, workers):
     return record, files
 
 
+def predict(binary, folder, number, strategy, workers):
+    """Returns a simulated step as a record has it, which nobody ran, and the folder of its files in Chakra's form."""
+    told, files = pathlib.Path(folder, f"{number}.json"), pathlib.Path(folder, f"{number}.predicted")
+    for form, file in (("json", told), ("chakra", files)):
+        subprocess.run([binary, "predict", "--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--batch", "64", "--workers", str(workers), "--strategy", strategy, "--machine", "v100-16gb", "--export", form, "-o", file,
+                        "--quiet"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return json.loads(told.read_text()), files
+
+
 def read(python, program, paths):
     """What a program prints of each, one after the other: starting it takes longer than reading one."""
     with subprocess.Popen([python, "-c", program, *paths], text=True, stdout=subprocess.PIPE) as running:
@@ -207,6 +216,9 @@ def main():
             spans, sends = check(record, json.loads(files["chrome"].read_text()), perfetto, always)
             nodes = check_chakra(record, chakra)
             print(f"{strategy}: {spans} spans and {sends} messages in both forms, {nodes} nodes of a step in Chakra's", flush=True)
+        predicted = list(pool.map(lambda number, form: predict(binary, folder, number, *form), range(len(FORMS)), FORMS.items()))
+        for strategy, (record, _), chakra in zip(FORMS, predicted, read(python, CHAKRA, [files for _, files in predicted]), strict=True):
+            print(f"{strategy}, predicted: {check_chakra(record, chakra)} nodes of a step in Chakra's", flush=True)
 
 
 main()

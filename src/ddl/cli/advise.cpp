@@ -166,6 +166,7 @@ Exit act(const Options& options) {
     print_table(advice, numbers, job.batch, options.output);
     say_what_was_looked_at(advice, options);
     say_source(machine, options.output);
+    if (const auto words = memory_words(machine); !words.empty()) options.output.say(words);
   }
   Exit exit = advice.verdict.pick ? Exit::ok : Exit::failure;
   if (options.verify > 0 && advice.verdict.pick) {

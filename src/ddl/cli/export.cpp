@@ -2,9 +2,8 @@
 
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "ddl/cli/command.h"
+#include "ddl/cli/exported.h"
 #include "ddl/cli/recorder.h"
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
@@ -16,19 +15,6 @@ struct Options {
   Output output;
   std::string run = "latest", format = "json", store = "ddlbench.db", file = "-";
 };
-
-/// Writes what is called by name into the folder `options.file`, made where it is not there; returns the names.
-std::vector<std::string> write_folder(const Options& options, const std::vector<ExportedFile>& files) {
-  std::error_code failed;
-  std::filesystem::create_directories(options.file, failed);
-  if (failed) throw Error(Code::io, fmt::format("-o: cannot make the folder '{}': {}", options.file, failed.message()));
-  std::vector<std::string> names;
-  for (const auto& [name, text] : files) {
-    write_file((std::filesystem::path(options.file) / name).string(), text);
-    names.push_back(name);
-  }
-  return names;
-}
 
 Exit act(const Options& options) {
   const auto exporters = builtin_exporters();
@@ -49,10 +35,7 @@ Exit act(const Options& options) {
   std::size_t bytes = 0;
   for (const auto& file : files) bytes += file.text.size();
   Json document{{"schema", "ddlbench.export/1"}, {"file", options.file}, {"format", options.format}, {"bytes", bytes}};
-  if (exporter.folder)
-    document["files"] = write_folder(options, files);
-  else
-    write_file(options.file, files.front().text);
+  if (const auto names = write_exported(exporter, files, options.file); exporter.folder) document["files"] = names;
   if (options.output.json) options.output.document(document);
   options.output.say("written: " + options.file);
   return Exit::ok;

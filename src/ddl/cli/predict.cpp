@@ -2,11 +2,15 @@
 
 #include "ddl/cli/command.h"
 #include "ddl/cli/experiment_flags.h"
+#include "ddl/cli/exported.h"
 #include "ddl/cli/of_flag.h"
 #include "ddl/cli/predicted.h"
 #include "ddl/core/error.h"
 #include "ddl/core/units.h"
+#include "ddl/data/dataset.h"
+#include "ddl/lab/predicted_trace.h"
 #include "ddl/measure/clock.h"
+#include "ddl/nn/model.h"
 
 namespace ddl {
 namespace {
@@ -17,6 +21,7 @@ struct Options {
   int per_node = 0;  ///< 0: the profile's
   std::string storage, sample_bytes, sample_time;
   bool shared = false;
+  std::string format, written;  ///< of the simulated step's trace
   std::unique_ptr<ExperimentFlags> flags;
 };
 
@@ -50,21 +55,36 @@ PredictedPoint predict_one(const Settings& settings, const std::string& workers,
   return predict_point(resolve(own), machine, engine_of(options.engine), options.per_node, stored_samples(options));
 }
 
+/// The trace of one prediction, in another form.
+void write_trace(const std::vector<PredictedPoint>& points, const Json& machine, const Options& options) {
+  if (points.size() > 1) throw Error(Code::invalid_argument, fmt::format("--export: one prediction is written; got {} numbers of workers, expected one", points.size()));
+  const auto& experiment = points.front().experiment;
+  const auto& job = experiment.job;
+  const auto exporter = builtin_exporters().at(options.format).make;
+  const auto record = predicted_trace(experiment, make_model(job.model, dataset_shape(job.dataset, job.synthetic)), machine, options.per_node, stored_samples(options));
+  write_exported(exporter, exporter.files(record), options.written);
+  options.output.say("written: " + options.written);
+}
+
 Exit act(const Options& options) {
   const auto begin = now();
+  if (options.format.empty() != options.written.empty())
+    throw Error(Code::invalid_argument, fmt::format("--export and -o go together; got {} alone, expected both", options.format.empty() ? "-o" : "--export"));
   auto settings = merge(options.file.empty() ? Settings{} : read_experiment(options.file), options.flags->settings());
   const auto machine = machine_called(options.machine);
   const auto workers = settings.find("workers");
   std::vector<PredictedPoint> points;
   for (const auto& group : groups_of_workers(workers == settings.end() ? "1" : workers->second.value)) points.push_back(predict_one(settings, group, machine, options));
-  const auto alone = seconds_alone(points.front().experiment, machine, engine_of(options.engine), stored_samples(options));
+  const auto alone = seconds_alone(points.front(), machine, engine_of(options.engine), stored_samples(options));
   if (options.output.json)
     options.output.document(predicted_json(points, machine, options.machine, options.engine, seconds(now() - begin), alone));
   else
     say_predicted(points, machine, false, options.output, alone);
   for (const auto& point : points)
     if (!point.found) options.output.say(fmt::format("{} workers: {}", point.workers(), point.reason));
-  return exit_for_predicted(points);
+  const auto exit = exit_for_predicted(points);
+  if (!options.format.empty() && exit == Exit::ok) write_trace(points, machine, options);
+  return exit;
 }
 
 }  // namespace
@@ -74,7 +94,8 @@ Command add_predict(CLI::App& root) {
   auto* app = add_command(root, "predict", "What an experiment would take on a machine, without running it.", options->output,
                           {"ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 1,2,4,8,16 --machine v100-16gb",
                            "ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 8 --strategy pipeline[micro=16] --machine a100-80gb --precision bf16 --json",
-                           "ddlbench predict --model resnet50 --dataset imagenet --batch 256 --workers 1,8 --machine v100-16gb --storage-rate 200MB/s --sample-time 3ms --loader 4"});
+                           "ddlbench predict --model resnet50 --dataset imagenet --batch 256 --workers 1,8 --machine v100-16gb --storage-rate 200MB/s --sample-time 3ms --loader 4",
+                           "ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 8 --machine v100-16gb --export chakra -o predicted"});
   app->add_option("file", options->file, "Experiment in YAML, as `run` takes it.")->type_name("FILE");
   app->add_option("--machine", options->machine, "A profile: a name (ddlbench list machines), or a file; none: this machine's own, as probe measured it.");
   app->add_option("--engine", options->engine, "closed: the strategy's formula; simulated: event by event; auto: simulated unless the plan is too large for a second.")
@@ -84,6 +105,9 @@ Command add_predict(CLI::App& root) {
   app->add_option("--sample-bytes", options->sample_bytes, "What a sample takes in storage; as its data set is usually stored unless given.")->type_name("SIZE");
   app->add_option("--sample-time", options->sample_time, "What a loader's thread takes to make a sample; as the profile says unless given.")->type_name("TIME");
   app->add_flag("--storage-shared", options->shared, "All nodes have one storage together.");
+  app->add_option("--export", options->format, "Write the simulated step's trace, too, of every worker: as export does of a run; json: as a record has it.")
+      ->check(CLI::IsMember({"json", "chrome", "perfetto", "hta", "chakra"}));
+  app->add_option("-o,--output", options->written, "File for that, or folder where the form is one.")->type_name("FILE");
   options->flags = std::make_unique<ExperimentFlags>(*app);
   return {app, [options] { return act(*options); }};
 }

@@ -40,6 +40,9 @@ std::string where_it_goes(const Ledger& ledger) {
 
 bool is_known(const PredictedPoint& point) { return point.found.has_value(); }
 
+/// Whether its plan is `single`'s: `data` has nobody to exchange gradients with.
+bool is_alone(const Job& job) { return job.workers.size() == 1 && (job.strategy.name == "single" || job.strategy.name == "data"); }
+
 }  // namespace
 
 PredictedPoint predict_point(Experiment experiment, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
@@ -61,13 +64,15 @@ Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machi
           {"engine", engine}, {"one_worker_ms", alone ? Json(*alone * 1e3) : Json()}, {"points", std::move(all)}, {"seconds", seconds}};
 }
 
-std::optional<double> seconds_alone(Experiment experiment, const Json& machine, Engine engine, const StoredSamples& stored) {
+std::optional<double> seconds_alone(const PredictedPoint& first, const Json& machine, Engine engine, const StoredSamples& stored) {
+  const auto seconds_of = [](const PredictedPoint& point) { return point.found ? std::optional(point.found->step.seconds) : std::nullopt; };
+  if (is_alone(first.experiment.job)) return seconds_of(first);
+  auto experiment = first.experiment;
   auto& job = experiment.job;
   job.workers.resize(1);
   job.strategy = {"single", {}};
   job.fabric.clear();
-  const auto point = predict_point(std::move(experiment), machine, engine, 0, stored);
-  return point.found ? std::optional(point.found->step.seconds) : std::nullopt;
+  return seconds_of(predict_point(std::move(experiment), machine, engine, 0, stored));
 }
 
 void say_predicted(const std::vector<PredictedPoint>& points, const Json& machine, bool named, const Output& output, std::optional<double> alone) {

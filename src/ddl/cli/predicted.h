@@ -29,8 +29,8 @@ Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machi
 /// A table, on standard output, then what could not be predicted, and what to know of the machine. `named`: rows begin with the experiment's name, not with the number of its workers.
 void say_predicted(const std::vector<PredictedPoint>& points, const Json& machine, bool named, const Output& output, std::optional<double> alone = {});
 
-/// Seconds of one worker like the experiment's first that takes the whole batch by itself; none where that cannot be predicted.
-std::optional<double> seconds_alone(Experiment experiment, const Json& machine, Engine engine, const StoredSamples& stored);
+/// Seconds of one worker like the first of a point's that takes the whole batch by itself, which the point may be; none where that cannot be predicted.
+std::optional<double> seconds_alone(const PredictedPoint& first, const Json& machine, Engine engine, const StoredSamples& stored);
 
 /// What to know of a machine whose layers were not measured; nothing else.
 void say_source(const Json& machine, const Output& output);

@@ -233,6 +233,7 @@ void keep(const std::string& path, const Json& document) {
       throw Error(Code::invalid_argument, fmt::format("--machine: {} is of another machine; got {}, here is {}; give another file", path, machine["cpu"].dump(),
                                                       new_machine(document["environment"])["cpu"].dump()));
   }
+  add_memory(machine, document["environment"]);
   if (document["kind"] == "storage" || document["kind"] == "loader") add_data_to_machine(machine, document);
   else document["kind"] == "compute" || document["kind"] == "memory" ? add_compute_to_machine(machine, document) : add_to_machine(machine, document);
   std::error_code ignored;

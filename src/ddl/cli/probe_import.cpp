@@ -37,6 +37,7 @@ Exit import_traces(const std::vector<std::string>& files, const Settings& told, 
   const auto path = machine.empty() ? default_machine_path() : machine;
   if (path != "none" && !path.empty()) {
     auto profile = profile_at(path, document["environment"], machine.empty());
+    if (document["environment"].is_object()) add_memory(profile, document["environment"]);
     for (const auto& entry : document["compute"]) add_entry(profile, "compute", {"device", "threads", "precision", "kernels", "network", "dataset", "batch"}, entry);
     for (const auto& entry : document["optimizer"]) add_entry(profile, "optimizer", {"device", "threads", "optimizer", "bytes"}, entry);
     // What was measured for itself says more.

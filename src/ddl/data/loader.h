@@ -20,14 +20,14 @@ struct Share {
 /// One global order per epoch, cut into global batches, each cut among the workers.
 ///
 /// The order of epoch e is a permutation drawn from (seed, e), or 0 … n-1 without shuffling. Step s of an epoch is
-/// order[s*B, (s+1)*B); worker r takes the r-th of its parts, whose sizes differ by at most one. The last batch may be
+/// order[s*B, (s+1)*B); worker r takes the r-th of its parts, whose sizes differ by at most one, or are in proportions that are told. The last batch may be
 /// ragged, and a worker's share of it empty: it still takes part in every collective.
 class Sampler {
  public:
   /// Errors: invalid_argument where a size is not positive or workers outnumber samples.
-  /// `weight`: of a sample; none: each counts 1.
+  /// `weight`: of a sample; none: each counts 1. `proportions`: of workers' parts of a batch, one for each; empty: alike.
   Sampler(std::int64_t samples, std::int64_t global_batch, int workers, bool shuffle, std::uint64_t seed,
-          std::function<std::int64_t(std::int64_t index)> weight = {});
+          std::function<std::int64_t(std::int64_t index)> weight = {}, std::vector<std::int64_t> proportions = {});
 
   std::int64_t steps_per_epoch() const;
   /// `step` counts from 0 over all epochs. Threads: any, also of copies.
@@ -42,6 +42,7 @@ class Sampler {
   bool shuffle_;
   std::uint64_t seed_;
   std::function<std::int64_t(std::int64_t)> weight_;
+  std::vector<std::int64_t> proportions_;
   /// The order of the epoch last asked for, since steps come in sequence.
   struct Cache;
   std::shared_ptr<Cache> cache_;

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ddl/core/proportions.h"
 #include "ddl/core/random.h"
 #include "ddl/data/loader.h"
 
@@ -15,8 +16,8 @@ struct Sampler::Cache {
 };
 
 Sampler::Sampler(std::int64_t samples, std::int64_t global_batch, int workers, bool shuffle, std::uint64_t seed,
-                 std::function<std::int64_t(std::int64_t)> weight)
-    : samples_(samples), global_batch_(global_batch), workers_(workers), shuffle_(shuffle), seed_(seed), weight_(std::move(weight)),
+                 std::function<std::int64_t(std::int64_t)> weight, std::vector<std::int64_t> proportions)
+    : samples_(samples), global_batch_(global_batch), workers_(workers), shuffle_(shuffle), seed_(seed), weight_(std::move(weight)), proportions_(std::move(proportions)),
       cache_(std::make_shared<Cache>()) {
   const auto require = [](bool holds, std::string_view what, std::int64_t got, std::int64_t least) {
     if (!holds)
@@ -25,6 +26,9 @@ Sampler::Sampler(std::int64_t samples, std::int64_t global_batch, int workers, b
   require(samples >= 1, "samples", samples, 1);
   require(global_batch >= 1, "global batch", global_batch, 1);
   require(workers >= 1, "workers", workers, 1);
+  const auto none = std::find_if(proportions_.begin(), proportions_.end(), [](std::int64_t each) { return each < 1; });
+  if (!proportions_.empty() && (static_cast<int>(proportions_.size()) != workers || none != proportions_.end()))
+    throw Error(Code::invalid_argument, fmt::format("[sampler] proportions of workers' parts; got {}{}, expected {} of 1 or more", proportions_.size(), none == proportions_.end() ? "" : ", one of them less than 1", workers));
   if (workers > samples)
     throw Error(
         Code::invalid_argument,
@@ -56,8 +60,13 @@ Share Sampler::share(std::int64_t step, int worker) const {
   const std::int64_t batch = std::min(global_batch_, samples_ - first);
   // The first batch % workers parts have one sample more.
   const std::int64_t each = batch / workers_, extra = batch % workers_;
-  const std::int64_t begin = first + worker * each + std::min<std::int64_t>(worker, extra);
-  const std::int64_t end = begin + each + (worker < extra ? 1 : 0);
+  std::int64_t begin = first + worker * each + std::min<std::int64_t>(worker, extra);
+  std::int64_t end = begin + each + (worker < extra ? 1 : 0);
+  if (!proportions_.empty()) {
+    const auto own = proportional_part(batch, proportions_, static_cast<std::size_t>(worker));
+    begin = first + own.first;
+    end = first + own.second;
+  }
   std::int64_t global_weight = batch, weight = end - begin;
   if (weight_) {
     global_weight = weight = 0;

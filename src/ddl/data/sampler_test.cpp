@@ -39,6 +39,25 @@ TEST(Sampler, WorkersTogetherTakeEveryIndexOnceAnEpoch) {
       }
 }
 
+TEST(Sampler, PartsInProportionsAddUp) {
+  const std::vector<std::int64_t> proportions{5, 2, 1};
+  const Sampler sampler(50, 16, 3, true, 3, {}, proportions), alone(50, 16, 1, true, 3);
+  for (std::int64_t step = 0; step < 2 * sampler.steps_per_epoch(); ++step) {
+    std::vector<std::int64_t> together;
+    for (int worker = 0; worker < 3; ++worker) {
+      const auto share = sampler.share(step, worker);
+      together.insert(together.end(), share.indices.begin(), share.indices.end());
+      EXPECT_LT(std::abs(static_cast<double>(share.indices.size()) - static_cast<double>(share.global_samples * proportions[static_cast<std::size_t>(worker)]) / 8.0), 1) << worker;
+      EXPECT_EQ(share.weight, static_cast<std::int64_t>(share.indices.size()));
+    }
+    EXPECT_EQ(together, alone.share(step, 0).indices);
+  }
+  EXPECT_EQ(sampler.share(0, 0).indices.size(), 10U);
+  EXPECT_EQ(sampler.share(0, 1).indices.size(), 4U);
+  EXPECT_THROW(Sampler(50, 16, 3, true, 3, {}, {1, 2}), Error);
+  EXPECT_THROW(Sampler(50, 16, 2, true, 3, {}, {1, 0}), Error);
+}
+
 TEST(Sampler, ShufflesAnewEachEpochAndOnlyThen) {
   const Sampler sampler(100, 10, 2, true, 1), again(100, 10, 2, true, 1), other(100, 10, 2, true, 2);
   EXPECT_NE(sampler.order(0), sampler.order(1));

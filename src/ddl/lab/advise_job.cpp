@@ -11,6 +11,7 @@
 
 #include "ddl/collective/compression.h"
 #include "ddl/core/error.h"
+#include "ddl/lab/batch_split.h"
 #include "ddl/lab/predict_job.h"
 #include "ddl/measure/clock.h"
 #include "ddl/predict/advise/search.h"
@@ -34,6 +35,9 @@ constexpr std::size_t kFastest = 10;
 /// Strategies of stages whose boundaries are moved, the fastest first; and how much faster each step of that has to be.
 constexpr std::size_t kCuts = 4;
 constexpr double kFaster = 1e-3;
+
+/// Numbers of workers whose shares of a batch are told one by one; plans of each number of workers that are tried with unequal ones, the fastest first.
+constexpr int kMostShares = 64, kShared = 3;
 
 /// How many layers each stage has, inputs not counted, where option `stages` could say so.
 std::vector<int> stages_of(const Plan& plan, const ModelGraph& graph, const Spec& strategy) {
@@ -89,6 +93,7 @@ class Adviser {
     out_.not_searched = found.not_looked;
     if (out_.points.empty()) throw Error(Code::not_found, fmt::format("[advise] nothing could be predicted: {}", out_.refused.empty() ? "no time to look at anything" : out_.refused.front().reason));
     move_cuts(input_.budget.value * 5 / 6);
+    share_batches(input_.budget.value * 5 / 6);
     refine();
     finish();
     out_.seconds = spent();
@@ -209,6 +214,72 @@ class Adviser {
     }
   }
 
+  /// Of workers that are not alike, the fastest plans in which each has as much of the batch: with as much as each does in the time of the others, and within what it has room for.
+  void share_batches(double ends) {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < out_.points.size(); ++i)
+      if (out_.points[i].strategy.name == "data" && out_.points[i].workers > 1 && out_.points[i].workers <= kMostShares && !out_.points[i].strategy.options.contains("shares")) order.push_back(i);
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return out_.points[a].step.seconds < out_.points[b].step.seconds; });
+    std::map<int, int> seen;  // by workers
+    for (const auto number : order) {
+      if (spent() >= ends) return;
+      const auto& from = out_.points[number];
+      const auto workers = chosen_workers(job_.workers, from.workers);
+      const auto option = from.strategy.options.find("in-process");
+      if (std::all_of(workers.begin(), workers.end(), [&](const WorkerSpec& worker) { return worker == workers.front(); }) || (option != from.strategy.options.end() && option->second == "parallel")) continue;
+      if (++seen[from.workers] <= kShared) share_batch(number);
+    }
+  }
+
+  void share_batch(std::size_t number) {
+    const auto& from = out_.points[number];
+    auto base = job_;
+    if (!from.keys.contains("accumulate") && !from.asked) base.accumulate = 1;
+    const auto job = job_of(base, from.workers, from.strategy, from.keys);
+    const auto& costs = costs_.at({from.workers, job.collective, job.transport});
+    std::map<std::tuple<std::string, int, double, std::int64_t>, double> known;
+    const auto seconds = [&](int worker, std::int64_t samples) {
+      const auto& own = job.workers[static_cast<std::size_t>(worker)];
+      const auto [place, unknown] = known.try_emplace({own.device, own.threads, own.slow, samples});
+      if (!unknown) return place->second;
+      const auto pass = (samples + job.accumulate - 1) / job.accumulate;
+      double sum = 0;
+      for (std::size_t layer = 0; layer < input_.graph.layers.size(); ++layer) {
+        const auto cost = costs.source->layer(worker, input_.graph, layer, pass);
+        sum += cost.forward + cost.backward();
+      }
+      const auto loss = costs.source->loss(worker, input_.graph, pass);
+      return place->second = static_cast<double>(job.accumulate) * (sum + loss.forward + loss.backward());
+    };
+    const auto look_at = [&](const std::vector<std::int64_t>& samples) -> std::optional<std::size_t> {
+      if (samples.empty() || std::all_of(samples.begin(), samples.end(), [&](std::int64_t each) { return each == samples.front(); })) return std::nullopt;
+      AdvisedPoint point{out_.points[number].strategy, out_.points[number].keys, out_.points[number].workers};
+      point.strategy.options["shares"] = fmt::format("{}", fmt::join(samples, "/"));
+      return look(std::move(point));
+    };
+    const auto found = look_at(balanced_batch(job.batch, from.workers, seconds));
+    if (!found || out_.points[*found].fits) return;
+    look_at(balanced_batch(job.batch, out_.points[number].workers, seconds, room_of(job, costs)));
+  }
+
+  /// The most samples of a batch that each worker has room for.
+  std::vector<std::int64_t> room_of(const Job& job, const JobCosts& costs) const {
+    std::map<double, std::int64_t> known;  // by memory
+    std::vector<std::int64_t> out;
+    for (const double memory : costs.memory_of) {
+      const auto [place, unknown] = known.try_emplace(memory, 0);
+      for (std::int64_t low = 0, high = job.batch; unknown && low < high;) {
+        const auto middle = (low + high + 1) / 2;
+        auto even = job;
+        even.batch = middle * static_cast<std::int64_t>(job.workers.size());
+        if (static_cast<double>(plan_job(even, input_.graph).roles.front().holds.total()) <= memory) place->second = low = middle;
+        else high = middle - 1;
+      }
+      out.push_back(place->second);
+    }
+    return out;
+  }
+
   static Worth worth_of(const AdvisedPoint& point) { return {point.step.seconds, static_cast<double>(point.step.most.total()), point.fits}; }
 
   /// Errors: of the plan, of the source.
@@ -217,23 +288,23 @@ class Adviser {
     // Options that a strategy has of its own say it instead.
     if (!point.keys.contains("accumulate") && !point.asked) base.accumulate = 1;
     const auto job = job_of(base, point.workers, point.strategy, point.keys);
-    const auto plan = planned_job(job, input_.graph);
-    const auto& part = part_of(plan);
     const std::tuple of{point.workers, job.collective, job.transport};
+    auto known = costs_.find(of);
+    if (known == costs_.end()) known = costs_.emplace(of, job_costs(job, input_.machine, input_.per_node)).first;
+    const auto& costs = known->second;
+    const auto plan = planned_job(job, input_.graph, *costs.source);
+    const auto& part = part_of(plan);
     point.differs = difference_of(plan, point.strategy);
     point.stages = stages_of(plan, part, point.strategy);
-    auto known = costs_.find(of);
-    if (known == costs_.end()) known = costs_.emplace(of, job_costs(job, plan, part, input_.machine, input_.per_node)).first;
-    const auto& costs = known->second;
     const auto sigma = job_sigma(costs, job, plan, part);
     std::size_t tasks = 0;
     for (const auto& role : plan.roles) tasks += role.tasks.size() * static_cast<std::size_t>(costs.by_worker ? role.count : 1);
     const bool small = tasks * 3 <= kFewTasks && !plan.asynchronous();
     const auto priced = [&](Engine engine) { return predict_step({plan, part, job.strategy, job.batch, *costs.source, sigma, engine, costs.by_worker, loading_of(job, input_.machine)}); };
-    point.step = priced(simulate || !has_closed_form(plan) ? Engine::automatic : small ? Engine::simulated : Engine::closed);
+    point.step = priced(simulate || !has_closed_form(plan, point.strategy) ? Engine::automatic : small ? Engine::simulated : Engine::closed);
     point.step.trace.clear();
     point.memory_bytes = costs.memory_bytes;
-    point.fits = static_cast<double>(point.step.most.total()) <= costs.memory_bytes;
+    point.fits = job_fits(job, input_.graph, plan, costs, point.step);
   }
 
   /// Kept, since sources know networks by where they lie.

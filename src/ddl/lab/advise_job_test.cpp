@@ -9,6 +9,7 @@
 #include "ddl/lab/advise_words.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/datasheet/library.h"
+#include "ddl/strategy/batch_shares.h"
 
 namespace ddl {
 namespace {
@@ -28,6 +29,25 @@ Advice advised(const Asked& asked) {
   const auto experiment = resolve(settings);
   const auto graph = make_model(experiment.job.model, dataset_shape(experiment.job.dataset, true));
   return advise({experiment, graph, asked.machine, 0, asked.stale, Seconds{asked.budget}, asked.lossy});
+}
+
+TEST(Advise, UnlikeWorkersShareABatchByWhatTheyDo) {
+  const auto advice = advised({.workers = "emulated:v100:1,emulated:k80:3", .budget = 3});
+  const AdvisedPoint *even = nullptr, *shared = nullptr;
+  for (const auto& point : advice.points) {
+    if (point.strategy.name != "data" || point.workers != 4 || !point.fits) continue;
+    auto& best = point.strategy.options.contains("shares") ? shared : even;
+    if (best == nullptr || point.step.seconds < best->step.seconds) best = &point;
+  }
+  ASSERT_TRUE(even != nullptr && shared != nullptr);
+  EXPECT_LT(shared->step.seconds, 0.7 * even->step.seconds) << to_string(shared->strategy);
+  const auto shares = batch_shares(shared->strategy);
+  ASSERT_EQ(shares.size(), 4U);
+  EXPECT_EQ(shares[0] + shares[1] + shares[2] + shares[3], 128);
+  EXPECT_GT(shares[0], 3 * shares[1]);
+  EXPECT_LE(std::abs(shares[1] - shares[3]), 1);
+  // Of workers that are alike nobody has more.
+  for (const auto& point : advised({}).points) EXPECT_FALSE(point.strategy.options.contains("shares"));
 }
 
 TEST(Advise, RanksPointsAndTellsTheFront) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ddl/core/spec.h"
+#include "ddl/lab/real_worker.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
 
@@ -24,12 +25,10 @@ int widest_group(const Plan& plan) {
 Beyond beyond_measured(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine) {
   Beyond out;
   if (costs.measured == nullptr) return out;
-  const auto real = std::find_if(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return !worker.emulated(); });
-  if (real != job.workers.end()) {
-    const auto local = (job.batch + plan.shares() - 1) / plan.shares(), samples = (local + plan.micro_batches - 1) / plan.micro_batches;
-    const auto share = costs.measured->beyond(static_cast<int>(real - job.workers.begin()), part, samples);
+  if (const auto real = first_real_worker(job, plan)) {
+    const auto share = costs.measured->beyond(real->number, part, real->samples);
     if (share.samples > kWorthTelling)
-      out.words.push_back(fmt::format("{:.0f} % of computing is of layers that were measured with other numbers of samples alone, fewer or more than {}: carried on from there, and the interval is wider for it", 100 * share.samples, samples));
+      out.words.push_back(fmt::format("{:.0f} % of computing is of layers that were measured with other numbers of samples alone, fewer or more than {}: carried on from there, and the interval is wider for it", 100 * share.samples, real->samples));
     if (share.sorts > kWorthTelling)
       out.words.push_back(fmt::format("{:.0f} % of computing is of layers whose like was not measured: taken from others of their family, and the interval is wider for it (ddlbench probe compute --model {})", 100 * share.sorts, to_string(job.model)));
   }

@@ -1,5 +1,7 @@
 #include "ddl/lab/config.h"
 
+#include <algorithm>
+
 #include "ddl/core/error.h"
 #include "ddl/core/hash.h"
 #include "ddl/data/dataset.h"
@@ -16,11 +18,18 @@ constexpr std::string_view kDefault = "default";
 
 bool from_command_line(const std::string& origin) { return origin.starts_with("--"); }
 
+/// Where a value came from, and its key, unless a flag of that name says both.
+std::string place_of(const std::string& origin, const std::string& key) {
+  auto flag = "--" + key;
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return origin == flag ? origin : origin + ": " + key;
+}
+
 Json apply(const Binding& binding, Experiment& experiment, const Setting& setting) {
   try {
     return binding.apply(experiment, setting.value);
   } catch (const Error& error) {
-    throw prefixed(fmt::format("{}: {}", setting.origin, binding.key.name), error);
+    throw prefixed(place_of(setting.origin, binding.key.name), error);
   }
 }
 
@@ -30,12 +39,12 @@ void settle_length(Experiment& experiment) {
   const auto origin = [&](const char* key) { return experiment.provenance[key].get<std::string>(); };
   if (steps > 0 && epochs > 0 && origin("epochs") != kDefault)
     throw Error(Code::invalid_argument,
-                fmt::format("{}: steps: cannot stand beside epochs; got steps {} and epochs {} (from {}), expected one of "
-                            "them (0 takes one back)", origin("steps"), steps, epochs, origin("epochs")));
+                fmt::format("{}: cannot stand beside epochs; got steps {} and epochs {} (from {}), expected one of "
+                            "them (0 takes one back)", place_of(origin("steps"), "steps"), steps, epochs, origin("epochs")));
   if (steps == 0 && epochs == 0)
     throw Error(Code::invalid_argument,
-                fmt::format("{}: epochs: nothing to do; got epochs 0 and no steps, expected one of them to be positive",
-                            origin("epochs")));
+                fmt::format("{}: nothing to do; got epochs 0 and no steps, expected one of them to be positive",
+                            place_of(origin("epochs"), "epochs")));
   experiment.config["steps"] = steps > 0 ? Json(steps) : Json();
   experiment.config["epochs"] = steps > 0 ? Json() : Json(epochs);
 }
@@ -122,7 +131,7 @@ std::string identity(const Experiment& experiment, const std::string& build, con
 
 std::string origin_of(const Experiment& experiment, const std::string& key) {
   const auto origin = experiment.provenance.is_object() ? experiment.provenance.value(key, "") : "";
-  return origin.empty() || origin == kDefault ? key : origin + ": " + key;
+  return origin.empty() || origin == kDefault ? key : place_of(origin, key);
 }
 
 DatasetPair open_data(const Experiment& experiment) {

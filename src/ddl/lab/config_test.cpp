@@ -148,6 +148,14 @@ TEST_F(Config, SetGoesThroughTheSameChecks) {
             "--set: learning_rate: wrong type; got 'nan', expected a number from 0 to 1000000");
   EXPECT_EQ(complaint_of_set("data", "\xff"), "--set: data: not UTF-8; got '\\xff', expected printable text");
   EXPECT_EQ(complaint_of_set("batch", "2"), "accepted");
+  // A flag of the key's own name has said which.
+  Settings flags;
+  try {
+    set(flags, "learning_rate", "nan", "--learning-rate");
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "--learning-rate: wrong type; got 'nan', expected a number from 0 to 1000000");
+  }
   Settings settings;
   set(settings, "batch", "2", "--batch");
   EXPECT_THROW(set(settings, "batch", "3", "--set"), Error);

@@ -15,7 +15,6 @@
 #include "ddl/plan/meetings.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
-#include "ddl/strategy/split_parts.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/transport/fabric_description.h"
@@ -131,12 +130,12 @@ std::function<std::optional<double>(const Task&, int)> latency_of(const Job& job
 }
 
 /// How much longer computing takes beside the others, by a profile of the machine: what all workers of a host want of its cores and memory, of what there is.
-std::optional<double> contention_of(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine) {
+std::optional<double> contention_of(const Job& job, const Plan& plan, const Json& machine) {
   if (!is_measured(machine) || entries(machine, "contention").empty()) return std::nullopt;
   try {
     StepCosts resources;
     std::map<int, double> wanted;
-    const auto costs = job_costs(job, plan, part, machine);
+    const auto costs = job_costs(job, machine);
     for (int worker = 0; worker < plan.workers(); ++worker)
       for (const auto& demand : costs.source->computing(worker, resources)) wanted[demand.resource] += demand.share;
     double most = 1;
@@ -172,7 +171,7 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
   const auto draws = step_draws(plan, steps, job.loader_threads > 0);
   LossInput input{plan, draws};
   input.latency = latency_of(job, machine);
-  if (machine != nullptr && plan.workers() > 1) input.contention = contention_of(job, plan, graph_of(plan, graph, 0), *machine);
+  if (machine != nullptr && plan.workers() > 1) input.contention = contention_of(job, plan, *machine);
   if (one != nullptr && plan.workers() > 1) {
     input.one = one_worker_of(*one);
     run.one_worker = text_at(*one, "id");

@@ -16,6 +16,7 @@
 #include "ddl/nn/model.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_source.h"
+#include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/partition/crossing.h"
 #include "ddl/strategy/partition/layer_sort.h"
 #include "ddl/train/plan_job.h"
@@ -90,6 +91,7 @@ class Importing {
     if (!plan_.split.empty()) throw Error(Code::invalid_argument, fmt::format("[import] layers are split among workers; got a trace of {}, expected one of whole layers", to_string(job_.strategy)));
     if (job_.recompute || job_.strategy.options.contains("recompute"))
       throw Error(Code::invalid_argument, "[import] backward holds forwards that were run again; got a trace with recompute, expected one without");
+    if (!batch_shares(job_.strategy).empty()) throw Error(Code::invalid_argument, fmt::format("[import] ranks have unequal parts of a batch; got a trace of {}, expected one of equal parts", to_string(job_.strategy)));
     const auto shares = plan_.shares();
     samples_ = (job_.batch + shares - 1) / shares;
     samples_ = (samples_ + plan_.micro_batches - 1) / plan_.micro_batches;

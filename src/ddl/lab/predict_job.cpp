@@ -10,8 +10,9 @@
 #include <utility>
 
 #include "ddl/core/error.h"
+#include "ddl/core/units.h"
 #include "ddl/lab/beyond.h"
-#include "ddl/lab/follow_layers.h"
+#include "ddl/lab/real_worker.h"
 #include "ddl/measure/memory.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_source.h"
@@ -19,8 +20,10 @@
 #include "ddl/predict/interval.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
+#include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/emulation/machine_costs.h"
+#include "ddl/train/job_network.h"
 #include "ddl/train/measure_layers.h"
 #include "ddl/train/plan_job.h"
 
@@ -43,20 +46,25 @@ double crowding(const Json& machine, std::size_t workers) {
   return std::log2(std::max(1.0, static_cast<double>(workers) / std::max(1.0, cores)));
 }
 
-/// What the emulated among a job's workers compute with.
-std::vector<EmulatedDevice> emulated_devices(const Job& job, double& memory) {
-  std::map<std::pair<std::string, int>, std::shared_ptr<const CostSource>> known;
+/// What the emulated among a job's workers compute with; `memory`: by worker, what their profiles say there is, written over what is there.
+std::vector<EmulatedDevice> emulated_devices(const Job& job, std::vector<double>& memory) {
+  struct Known {
+    std::shared_ptr<const CostSource> source;
+    double memory = 0;
+  };
+  std::map<std::pair<std::string, int>, Known> known;
   std::vector<EmulatedDevice> devices;
-  for (const auto& worker : job.workers) {
+  for (std::size_t w = 0; w < job.workers.size(); ++w) {
+    const auto& worker = job.workers[w];
     auto& device = devices.emplace_back();
     if (!worker.emulated()) continue;
-    auto& source = known[{worker.device, worker.threads}];
-    if (!source) {
+    auto& own = known[{worker.device, worker.threads}];
+    if (!own.source) {
       const auto profile = emulated_profile(worker.device);
-      source = emulated_costs(profile, job, worker.threads);
-      if (const auto own = static_cast<double>(emulated_memory(profile)); own > 0) memory = memory > 0 ? std::min(memory, own) : own;
+      own = {emulated_costs(profile, job, worker.threads), static_cast<double>(emulated_memory(profile))};
     }
-    device = {source, worker.slow};
+    device = {own.source, worker.slow};
+    memory[w] = own.memory > 0 ? own.memory : static_cast<double>(total_memory());
   }
   return devices;
 }
@@ -72,38 +80,54 @@ Json machine_called(const std::string& asked) {
   return read_machine(own);
 }
 
-JobCosts job_costs(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, int per_node) {
+JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
   JobCosts costs;
-  const bool all_emulated = std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); });
   costs.source = costs_on(machine, job, per_node);
   costs.measured = dynamic_cast<const MeasuredMachine*>(costs.source.get());
-  costs.sigma = job_sigma(costs, job, plan, part);
   costs.by_worker = costs.measured != nullptr || job.emulates();
-  if (!all_emulated) {
-    // Workers of a host share its memory.
-    const auto workers = static_cast<int>(job.workers.size());
-    costs.memory_bytes = costs.measured != nullptr ? static_cast<double>(total_memory()) / std::max(1, per_node > 0 ? std::min(per_node, workers) : workers) : term(machine, "device.memory_bytes");
+  const bool all_emulated = std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); });
+  // Workers of a host share its memory.
+  const auto workers = static_cast<int>(job.workers.size());
+  const double own = all_emulated                ? 0
+                     : costs.measured != nullptr ? term_or(machine, "device.memory_bytes", static_cast<double>(total_memory())) / std::max(1, per_node > 0 ? std::min(per_node, workers) : workers)
+                                                 : term(machine, "device.memory_bytes");
+  costs.memory_of.assign(job.workers.size(), own);
+  if (job.emulates()) {
+    auto devices = emulated_devices(job, costs.memory_of);
+    costs.source = std::make_unique<EmulatedCosts>(std::move(costs.source), std::move(devices));
   }
-  if (!job.emulates()) return costs;
-  auto devices = emulated_devices(job, costs.memory_bytes);
-  costs.source = std::make_unique<EmulatedCosts>(std::move(costs.source), std::move(devices));
-  if (costs.memory_bytes == 0) costs.memory_bytes = static_cast<double>(total_memory());
+  costs.memory_bytes = *std::min_element(costs.memory_of.begin(), costs.memory_of.end());
   return costs;
+}
+
+bool job_fits(const Job& job, const ModelGraph& graph, const Plan& plan, const JobCosts& costs, const StepPrediction& step) {
+  if (batch_shares(job.strategy).empty()) return static_cast<double>(step.most.total()) <= costs.memory_bytes;
+  // Beside what the plan says, what compression keeps.
+  const auto besides = step.most.total() - plan.roles.front().holds.total();
+  const auto holds = holdings_by_worker(job, graph, plan);
+  for (std::size_t w = 0; w < holds.size(); ++w)
+    if (static_cast<double>(holds[w].total() + besides) > costs.memory_of[w]) return false;
+  return true;
 }
 
 double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
   if (costs.measured == nullptr) return kDatasheetSigma;
-  const auto real = std::find_if(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return !worker.emulated(); });
+  const auto real = first_real_worker(job, plan);
   // What emulated workers compute is known.
-  if (real == job.workers.end()) return kWireSigma;
-  const auto samples = (job.batch + plan.shares() - 1) / plan.shares();
-  return costs.measured->uncertainty(static_cast<int>(real - job.workers.begin()), part, (samples + plan.micro_batches - 1) / plan.micro_batches);
+  return real ? costs.measured->uncertainty(real->number, part, real->samples) : kWireSigma;
 }
 
-Plan planned_job(const Job& job, const ModelGraph& graph) {
+Plan planned_job(const Job& job, const ModelGraph& graph, const CostSource& source) {
   auto own = job;
-  // As a run cuts it. What is measured before one is not known here.
-  if (job.workers.front().emulated() && cuts_by_time(job)) follow_profile(own, graph);
+  // As a run cuts it, which measures each layer by itself.
+  if (cuts_by_time(job) && job.forward_seconds.empty()) {
+    const auto samples = largest_pass(job, plan_job(job, graph));
+    for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
+      const auto cost = source.layer(0, graph, layer, samples);
+      own.forward_seconds.push_back(cost.forward);
+      own.backward_seconds.push_back(cost.backward());
+    }
+  }
   auto plan = plan_job(own, graph);
   if (plan.shares() > job.batch) throw Error(Code::invalid_argument, fmt::format("more workers than samples of a batch; got {} of a batch of {}", plan.shares(), job.batch));
   // All segments but the last: counted as all.
@@ -115,29 +139,35 @@ Plan planned_job(const Job& job, const ModelGraph& graph) {
 
 JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
   JobPrediction out;
-  out.plan = planned_job(job, graph);
+  const auto costs = job_costs(job, machine, per_node);
+  out.plan = planned_job(job, graph, *costs.source);
   const auto part = graph_of(out.plan, graph, 0);
-  const auto costs = job_costs(job, out.plan, part, machine, per_node);
-  out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, costs.sigma, engine, costs.by_worker, loading_of(job, machine, stored, per_node)});
+  const double sigma = job_sigma(costs, job, out.plan, part);
+  out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, sigma, engine, costs.by_worker, loading_of(job, machine, stored, per_node)});
   const auto beyond = beyond_measured(job, out.plan, part, costs, machine);
   out.beyond = beyond.words;
+  if (const auto words = memory_words(machine); !words.empty()) out.beyond.push_back(words);
   const double exposed = out.step.mean.wall > 0 ? (out.step.mean[Cause::communication] + out.step.mean[Cause::wait]) / out.step.mean.wall : 0;
   if (costs.measured != nullptr && out.step.mean.wall > 0) {
     // Wires were measured between ranks that had the cores for themselves.
     const double crowded = job.emulates() ? kCrowded * crowding(machine, job.workers.size()) : 0;
     std::tie(out.step.low, out.step.high) =
-        interval_of(out.step.seconds, std::hypot(std::hypot(costs.sigma, crowded), is_measured(machine) ? kRunToRun : 0, ((is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks) * exposed));
+        interval_of(out.step.seconds, std::hypot(std::hypot(sigma, crowded), is_measured(machine) ? kRunToRun : 0, ((is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks) * exposed));
   }
-  if (const auto real = std::find_if(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return !worker.emulated(); }); costs.measured != nullptr && real != job.workers.end())
-    out.waited = costs.measured->waited(static_cast<int>(real - job.workers.begin()));
+  if (const auto real = first_real_worker(job, out.plan); costs.measured != nullptr && real) out.waited = costs.measured->waited(real->number);
   out.links = job_links(job, out.plan, machine, per_node);
-  out.fits = static_cast<double>(out.step.most.total()) <= costs.memory_bytes;
+  out.fits = job_fits(job, graph, out.plan, costs, out.step);
   return out;
 }
 
 std::string waited_words(double waited) {
   if (waited <= kBesideOthers) return "";
   return fmt::format("the profile was measured while others had the cores {:.0f} % of the time: the interval is wider for it; measure again when nothing else runs", 100 * waited);
+}
+
+std::string memory_words(const Json& machine) {
+  if (!is_measured(machine) || term_or(machine, "device.memory_bytes", 0) > 0) return "";
+  return fmt::format("the profile does not say how much memory there is: what fits is judged by the {} of this host (any ddlbench probe there writes it)", to_string(Bytes{total_memory()}));
 }
 
 std::string_view name(Engine engine) { return engine == Engine::closed ? "closed" : engine == Engine::simulated ? "simulated" : "auto"; }

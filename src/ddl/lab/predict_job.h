@@ -24,20 +24,23 @@ Json machine_called(const std::string& asked);
 struct JobCosts {
   std::unique_ptr<CostSource> source;
   const MeasuredMachine* measured = nullptr;  ///< what in it was measured of real workers and wires; null where all is of datasheets
-  double sigma = 0;         ///< of the logarithm of measured over predicted
   bool by_worker = false;   ///< PredictionInput::by_worker
-  double memory_bytes = 0;  ///< what there is for one worker
+  double memory_bytes = 0;  ///< what there is for one worker, the one that has least
+  std::vector<double> memory_of = {};  ///< by worker
 };
-/// `part`: what worker 0 has of the network. `per_node`: devices that share a node, or a host; 0: as the profile says, all on one host where it was measured.
-/// Errors: those of MeasuredMachine and datasheet_source().
-JobCosts job_costs(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, int per_node = 0);
+/// `per_node`: devices that share a node, or a host; 0: as the profile says, all on one host where it was measured. Errors: those of MeasuredMachine and datasheet_source().
+JobCosts job_costs(const Job& job, const Json& machine, int per_node = 0);
 
-/// JobCosts::sigma of another plan of as many workers, by the same algorithm of the collective.
+/// How far off the parts of a plan's step may be: of the logarithm of measured over predicted. `part`: what worker 0 has of the network.
 double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part);
 
-/// plan_job(), in which the time of activations that are computed again is told, too: where one stage is run again in segments plans leave that to who executes them.
-/// Errors: of the plan; invalid_argument where workers outnumber the samples of a batch.
-Plan planned_job(const Job& job, const ModelGraph& graph);
+/// plan_job(), in which the time of activations that are computed again is told, too: where one stage is run again in segments plans leave that to who executes them. Stages that a run cuts by what
+/// layers take are cut by what the source says of worker 0's, unless the job has them measured.
+/// Errors: of the plan; of the source; invalid_argument where workers outnumber the samples of a batch.
+Plan planned_job(const Job& job, const ModelGraph& graph, const CostSource& source);
+
+/// Whether each worker has what it is planned to hold, `step` being the plan's.
+bool job_fits(const Job& job, const ModelGraph& graph, const Plan& plan, const JobCosts& costs, const StepPrediction& step);
 
 struct JobPrediction {
   Plan plan;
@@ -54,6 +57,9 @@ JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& m
 inline constexpr double kBesideOthers = 0.02;
 /// "the profile was measured while others had the cores 12 % of the time: the interval is wider for it; …"; empty where it was not.
 std::string waited_words(double waited);
+
+/// What to know of a profile that was measured and does not say how much memory there is, so that what fits is judged by this host's; empty of others.
+std::string memory_words(const Json& machine);
 
 /// "closed" or "simulated"; "auto".
 std::string_view name(Engine engine);

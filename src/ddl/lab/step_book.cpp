@@ -17,6 +17,25 @@ bool fits(const Task& task, Cause cause) {
 
 }  // namespace
 
+Json span_json(const Plan& plan, const Span& span, Nanoseconds start) {
+  const Task* task = nullptr;
+  if (span.task >= 0 && span.worker >= 0 && span.worker < plan.workers()) {
+    const auto& tasks = plan.role_of(span.worker).tasks;
+    const auto number = static_cast<std::size_t>(span.task);
+    if (number < tasks.size() && fits(tasks[number], span.cause)) task = &tasks[number];
+  }
+  Json entry{{"rank", span.worker},
+             {"step", span.step},
+             {"task", task != nullptr ? span.task : kNone},
+             {"stream", name(span.stream)},
+             {"cause", name(span.cause)},
+             {"name", task != nullptr ? task->label : std::string(name(span.cause))},
+             {"begin_us", static_cast<double>(span.begin - start) * 1e-3},
+             {"end_us", static_cast<double>(span.end - start) * 1e-3}};
+  if (span.meeting != 0) entry["meeting"] = span.meeting;
+  return entry;
+}
+
 StepBook::StepBook(int ranks, TraceMode mode) : mode_(mode), ranks_(static_cast<std::size_t>(ranks)) {}
 
 void StepBook::add(int rank, const std::vector<StepRecord>& steps, const std::vector<Span>& spans) {
@@ -91,24 +110,7 @@ Json StepBook::trace(const Plan& plan) const {
   Json list = Json::array();
   const auto start = trace_start();
   for (const auto& [step, spans] : kept_)
-    for (const auto& span : spans) {
-      const Task* task = nullptr;
-      if (span.task >= 0 && span.worker >= 0 && span.worker < plan.workers()) {
-        const auto& tasks = plan.role_of(span.worker).tasks;
-        const auto number = static_cast<std::size_t>(span.task);
-        if (number < tasks.size() && fits(tasks[number], span.cause)) task = &tasks[number];
-      }
-      Json entry{{"rank", span.worker},
-                 {"step", span.step},
-                 {"task", task != nullptr ? span.task : kNone},
-                 {"stream", name(span.stream)},
-                 {"cause", name(span.cause)},
-                 {"name", task != nullptr ? task->label : std::string(name(span.cause))},
-                 {"begin_us", static_cast<double>(span.begin - start) * 1e-3},
-                 {"end_us", static_cast<double>(span.end - start) * 1e-3}};
-      if (span.meeting != 0) entry["meeting"] = span.meeting;
-      list.push_back(std::move(entry));
-    }
+    for (const auto& span : spans) list.push_back(span_json(plan, span, start));
   return list;
 }
 

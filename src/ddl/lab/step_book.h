@@ -12,6 +12,9 @@
 
 namespace ddl {
 
+/// A span of a plan's trace, as docs/record.md has it, its times since `start`.
+Json span_json(const Plan& plan, const Span& span, Nanoseconds start);
+
 /// What all workers said of their steps. The spans of a step are folded into ledgers as soon as every worker has told
 /// of it, and then dropped, so that a long run stays small; those of the last steps are kept for the trace.
 class StepBook {

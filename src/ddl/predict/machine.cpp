@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 
 #include "ddl/core/error.h"
@@ -33,6 +34,12 @@ Json new_machine(const Json& environment) {
           {"host", environment.value("host", Json())},
           {"cpu", {{"model", wanted(environment, "cpu", "model")}, {"usable_cores", wanted(environment, "cpu", "usable_cores")}}},
           {"communication", Json::array()}};
+}
+
+void add_memory(Json& machine, const Json& environment) {
+  const auto there = wanted(environment, "memory", "total_bytes"), allowed = wanted(environment, "cgroup", "memory_limit_bytes");
+  if (!there.is_number()) return;
+  machine["device"]["memory_bytes"] = allowed.is_number() ? std::min(there.get<std::int64_t>(), allowed.get<std::int64_t>()) : there.get<std::int64_t>();
 }
 
 Json read_machine(const std::string& path) {
@@ -115,7 +122,10 @@ std::string best_algorithm(const Json& machine, const std::string& transport, in
 
 bool is_measured(const Json& machine) { return machine.contains("compute") && !machine["compute"].empty(); }
 
-bool is_datasheet(const Json& machine) { return !is_measured(machine) && machine.contains("device"); }
+bool is_datasheet(const Json& machine) {
+  const auto device = machine.find("device");
+  return !is_measured(machine) && device != machine.end() && device->size() > device->count("memory_bytes");
+}
 
 bool same_machine(const Json& machine, const Json& environment) {
   const auto here = new_machine(environment);

@@ -22,6 +22,9 @@ Json read_machine(const std::string& path);
 /// $XDG_CONFIG_HOME/ddlbench/machines/HOST.json ($HOME/.config/…). Empty where there is no home either.
 std::string default_machine_path();
 
+/// Writes how much memory the workers on such a machine have together, `device.memory_bytes`: what it has, or its control group allows where that is less. Nothing where the environment does not say.
+void add_memory(Json& machine, const Json& environment);
+
 /// One transport between so many ranks, as `probe comm` measured it.
 struct CommunicationPart {
   std::string transport;
@@ -57,7 +60,7 @@ std::string best_algorithm(const Json& machine, const std::string& transport, in
 
 /// Whether layers were measured on it; else it is a datasheet's, or only its communication was measured.
 bool is_measured(const Json& machine);
-/// Whether it says what a device does by its datasheet alone.
+/// Whether it says what a device does by its datasheet alone; how much memory there is any profile may say.
 bool is_datasheet(const Json& machine);
 
 /// Whether it was measured on a machine like this one: same processor, as many cores.

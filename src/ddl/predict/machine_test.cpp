@@ -73,6 +73,24 @@ TEST(Machine, OtherPartsAreMergedEntryByEntry) {
   EXPECT_EQ(machine["compute"], "lenet");
 }
 
+TEST(Machine, SaysHowMuchMemoryThereIs) {
+  auto machine = new_machine(kEnvironment);
+  add_memory(machine, kEnvironment);
+  EXPECT_FALSE(machine.contains("device")) << "an environment that does not say";
+  auto environment = kEnvironment;
+  environment["memory"]["total_bytes"] = 16e9;
+  environment["cgroup"]["memory_limit_bytes"] = nullptr;
+  add_memory(machine, environment);
+  EXPECT_EQ(machine["device"]["memory_bytes"], 16e9);
+  environment["cgroup"]["memory_limit_bytes"] = 4e9;
+  add_memory(machine, environment);
+  EXPECT_EQ(machine["device"]["memory_bytes"], 4e9);
+  // That alone is no datasheet.
+  EXPECT_FALSE(is_datasheet(machine));
+  machine["device"]["memory_bandwidth"] = 1e11;
+  EXPECT_TRUE(is_datasheet(machine));
+}
+
 TEST(Machine, KnowsItsOwn) {
   const auto machine = new_machine(kEnvironment);
   EXPECT_TRUE(same_machine(machine, kEnvironment));

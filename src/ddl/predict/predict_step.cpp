@@ -9,6 +9,7 @@
 #include "ddl/predict/step/compressed.h"
 #include "ddl/predict/step/server_turns.h"
 #include "ddl/predict/step/simulate_step.h"
+#include "ddl/strategy/batch_shares.h"
 
 namespace ddl {
 namespace {
@@ -25,9 +26,16 @@ std::size_t tasks_of(const Plan& plan, int steps, bool by_worker) {
 /// What runs before a step is predicted: of asynchronous plans until the pipeline is full, and as long again.
 StepRange range_of(const PredictionInput& input) { return steps_to_simulate(input.plan, input.source.jitter(input.plan.workers())); }
 
+/// One worker stands for the others of its role where they do not slow each other down, do not step apart, and have as many samples.
+bool by_worker(const PredictionInput& input) { return input.by_worker || steps_apart(input.plan) || !batch_shares(input.strategy).empty(); }
+
+StepCosts costs_of(const PredictionInput& input, const std::vector<Actor>& actors) {
+  return step_costs(input.plan, input.graph, input.batch, actors, input.source, input.loading, compression_of(input.strategy), input.plan.workers() > 1 ? batch_shares(input.strategy) : std::vector<std::int64_t>{});
+}
+
 /// Steps that go on into each other. Of workers that step apart each has its turns at the servers, so that one cannot stand for the others.
 void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
-  const auto costs = step_costs(input.plan, input.graph, input.batch, input.by_worker || steps_apart(input.plan) ? workers_as_actors(input.plan) : roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy));
+  const auto costs = costs_of(input, by_worker(input) ? workers_as_actors(input.plan) : roles_as_actors(input.plan));
   const auto run = simulate_steps(input.plan, costs, range_of(input).steps);
   out.seconds = run.step_seconds;
   out.roles.resize(input.plan.roles.size());
@@ -40,6 +48,7 @@ void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
     out.roles[static_cast<std::size_t>(costs.actors[a].role)] += ledger;
     ++counted[static_cast<std::size_t>(costs.actors[a].role)];
   }
+  out.trace = run.trace;
   // The mean of a role's workers.
   for (std::size_t r = 0; r < out.roles.size(); ++r) {
     out.roles[r].wall /= std::max(1, counted[r]);
@@ -48,7 +57,7 @@ void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
 }
 
 void simulate(const PredictionInput& input, StepPrediction& out) {
-  const auto costs = step_costs(input.plan, input.graph, input.batch, input.by_worker ? workers_as_actors(input.plan) : roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy));
+  const auto costs = costs_of(input, by_worker(input) ? workers_as_actors(input.plan) : roles_as_actors(input.plan));
   const auto range = range_of(input);
   auto run = simulate_steps(input.plan, costs, range.steps, range.first);
   out.seconds = run.step_seconds;
@@ -60,6 +69,8 @@ void simulate(const PredictionInput& input, StepPrediction& out) {
     ledger.wall /= traced;
     for (auto& each : ledger.seconds) each /= traced;
     out.roles[static_cast<std::size_t>(costs.actors[a].role)] = ledger;
+    // Workers of a role may differ in what they compute with, and in how much.
+    for (int w = 0; w < std::max(1, costs.actors[a].count); ++w) out.mean += ledger;
   }
   std::erase_if(run.trace, [&](const Span& span) { return span.step + 1 != range.steps; });
   out.trace = std::move(run.trace);
@@ -71,10 +82,10 @@ StepPrediction predict_step(const PredictionInput& input) {
   StepPrediction out;
   out.engine = input.engine;
   if (out.engine == Engine::automatic) {
-    out.engine = tasks_of(input.plan, range_of(input).steps, input.by_worker || steps_apart(input.plan)) <= kMostTasks || !has_closed_form(input.plan) ? Engine::simulated : Engine::closed;
+    out.engine = tasks_of(input.plan, range_of(input).steps, by_worker(input)) <= kMostTasks || !has_closed_form(input.plan, input.strategy) ? Engine::simulated : Engine::closed;
   }
   if (out.engine == Engine::closed) {
-    const auto priced = price_plan(input.plan, input.strategy, step_costs(input.plan, input.graph, input.batch, roles_as_actors(input.plan), input.source, input.loading, compression_of(input.strategy)));
+    const auto priced = price_plan(input.plan, input.strategy, costs_of(input, roles_as_actors(input.plan)));
     out.seconds = priced.seconds;
     out.roles = priced.workers;
   } else if (input.plan.asynchronous() || steps_apart(input.plan)) {
@@ -84,10 +95,11 @@ StepPrediction predict_step(const PredictionInput& input) {
   }
   std::tie(out.low, out.high) = interval_of(out.seconds, input.sigma);
   int workers = 0;
+  const bool told_of_each = out.mean.wall > 0;
   for (std::size_t r = 0; r < out.roles.size(); ++r) {
     const auto& role = input.plan.roles[r];
     if (role.holds.total() > out.most.total()) out.most = role.holds;
-    for (int w = 0; w < role.count; ++w) out.mean += out.roles[r];
+    for (int w = 0; w < role.count && !told_of_each; ++w) out.mean += out.roles[r];
     workers += role.count;
   }
   if (const auto compression = compression_of(input.strategy); !compression.empty() && workers > 1)

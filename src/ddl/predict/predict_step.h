@@ -36,7 +36,7 @@ struct StepPrediction {
   std::vector<Ledger> roles;              ///< of a worker of each role
   Ledger mean;                            ///< over workers
   Holdings most;                          ///< of the worker that holds most, as planned
-  Trace trace;                            ///< of a step, worker by role; of the simulator alone
+  Trace trace;                            ///< of a step, or of those that run into each other, one worker by role unless asked for by_worker; of the simulator alone
 };
 
 /// Errors: those of the source, naming the term that is missing.

@@ -64,7 +64,8 @@ TEST(PredictStep, ScalingLosesToCommunication) {
 TEST(PredictStep, BothEnginesAgreeOnADatasheet) {
   for (const auto* strategy : {"data", "data[overlap=off]", "pipeline[schedule=gpipe,micro=8]", "pipeline[schedule=1f1b,micro=8]", "sharded[level=2]", "local[every=4]", "sharded[level=3]", "sharded[level=3,prefetch=3]",
                                "sharded[level=3,reshard=off]", "parameter-server", "parameter-server[servers=4]", "parameter-server[async,servers=4]", "parameter-server[stale=1,servers=2]", "local[average=gossip,every=2]", "local[average=gossip,topology=exponential,every=1]",
-                               "pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=8]"}) {
+                               "pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=8]", "pipeline[schedule=interleaved-1f1b,micro=8,chunks=2]", "pipeline[schedule=looped-bfs,micro=8,chunks=2]", "pipeline[schedule=zb-h1,micro=8]",
+                               "pipeline[schedule=zbv,micro=8]", "pipeline[schedule=dualpipev,micro=8]", "pipeline[schedule=zb-h1,micro=8,stages=30/60/40/45]", "hybrid[data=2,pipeline=2,schedule=zb-h1,micro=8]"}) {
     const double simulated = predicted({strategy, 4, 128, "resnet50", "v100-16gb", "fp32", {3, 224, 224, 1000}, Engine::simulated}).seconds;
     const double closed = predicted({strategy, 4, 128, "resnet50", "v100-16gb", "fp32", {3, 224, 224, 1000}, Engine::closed}).seconds;
     EXPECT_NEAR(closed / simulated, 1, 0.02) << strategy;
@@ -73,9 +74,21 @@ TEST(PredictStep, BothEnginesAgreeOnADatasheet) {
 
 constexpr SampleShape kWords{.classes = 51'200, .objective = Objective::language, .target_length = 1025};
 
+// Of three parts and one the larger takes as long as in a batch of which all have as much.
+TEST(PredictStep, UnequalSharesOfABatchTakeAsLongAsTheLargest) {
+  const double even = predicted({"data", 2, 128}).seconds;
+  EXPECT_NEAR(predicted({"data[shares=1/1]", 2, 128}).seconds, even, 1e-9 * even);
+  const auto uneven = predicted({"data[shares=3/1]", 2, 128});
+  EXPECT_EQ(uneven.engine, Engine::simulated);
+  EXPECT_NEAR(uneven.seconds / predicted({"data", 2, 192}).seconds, 1, 0.01);
+  EXPECT_NEAR(predicted({"data[shares=1/3]", 2, 128}).seconds, uneven.seconds, 1e-9 * even);
+  EXPECT_EQ(uneven.most.total(), predicted({"data", 2, 192}).most.total()) << "as planned for who has most";
+  EXPECT_GT(uneven.mean[Cause::wait] + uneven.mean[Cause::communication], 0.2 * uneven.mean.wall);
+}
+
 // Every strategy has a prediction whose ledgers add up; asynchronous ones, too.
 TEST(PredictStep, WhatHasNoClosedFormIsSimulated) {
-  for (const auto& strategy : {"data[in-process=parallel]", "pipeline[replicas=2/1,micro=6]", "pipeline[schedule=gpipe,replicas=1/2,micro=6]"}) {
+  for (const auto& strategy : {"data[in-process=parallel]", "pipeline[replicas=2/1,micro=6]", "pipeline[schedule=gpipe,replicas=1/2,micro=6]", "data[shares=2/1/1]"}) {
     Asked asked{strategy, 3, 24};
     EXPECT_EQ(predicted(asked).engine, Engine::simulated) << strategy;
     asked.engine = Engine::closed;

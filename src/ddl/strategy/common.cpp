@@ -10,6 +10,7 @@
 #include "ddl/core/text.h"
 #include "ddl/core/units.h"
 #include "ddl/nn/recompute_cuts.h"
+#include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/bucket_sizes.h"
 #include "ddl/strategy/stages.h"
 #include "ddl/strategy/tasks.h"
@@ -81,7 +82,7 @@ std::string word_option(const Spec& spec, const std::string& name, const std::ve
   return found->second;
 }
 
-std::int64_t local_batch(const StrategyInput& input, int shares) { return (input.batch + shares - 1) / shares; }
+std::int64_t local_batch(const StrategyInput& input, int shares) { return most_samples(input.spec, input.batch, shares); }
 
 Plan replicas(const StrategyInput& input) {
   Plan plan;

@@ -95,15 +95,16 @@ void check_training(const Job& job) {
 }
 
 /// An emulated worker holds on the host little of what its device would: by its plan, and what the profile says there is.
-void check_emulated_memory(const Job& job, const Plan& plan) {
+void check_emulated_memory(const Job& job, const ModelGraph& graph, const Plan& plan) {
   if (job.memory_limit > 0) return;  // that is what there is
+  const auto all = holdings_by_worker(job, graph, plan);
   std::map<std::string, std::int64_t> memory;
   for (int w = 0; w < plan.workers(); ++w) {
     const auto& worker = job.workers[static_cast<std::size_t>(w)];
     if (!worker.emulated()) continue;
     const auto [place, unknown] = memory.try_emplace(worker.device, 0);
     if (unknown) place->second = emulated_memory(emulated_profile(worker.device));
-    const auto& holds = plan.role_of(w).holds;
+    const auto& holds = all[static_cast<std::size_t>(w)];
     if (place->second > 0 && holds.total() > place->second)
       refuse("workers", fmt::format("out of memory: rank {} on {} is planned to hold {} ({}), there is {}; a smaller batch, recompute, another strategy (sharded, tensor and pipelines hold parts) or a device with more would do", w,
                                     worker.device, to_string(Bytes{holds.total()}), to_string(holds), to_string(Bytes{place->second})));
@@ -128,7 +129,7 @@ void check_emulated_costs(const Job& job, const Plan& plan, const ModelGraph& gr
 }  // namespace
 
 void check_plan(const Job& job, const ModelGraph& graph, const Plan& plan) {
-  if (job.emulates()) check_emulated_memory(job, plan);
+  if (job.emulates()) check_emulated_memory(job, graph, plan);
   const bool on_host = parse_device(job.workers.front().device).kind == "cpu";
   // A GPU's memory is not asked for here: that would make the coordinator a process that uses it.
   const auto limit = job.memory_limit > 0 ? job.memory_limit : on_host ? total_memory() : 0;

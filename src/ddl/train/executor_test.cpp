@@ -58,6 +58,19 @@ TEST(StrategyConformance, EqualsTheBigBatchWithWordsAndDropoutInFp64) {
   EXPECT_GT(relative_error(train_rank(dry, 0, 1, nullptr).parameters, reference.parameters), 1e-6) << "dropout does nothing";
 }
 
+// Whoever has more samples counts for more: parts of 4 and 2, of 2, 1 and 3, in micro-batches too, and where words are what is weighed.
+TEST(StrategyConformance, SharesThatAreNotAlikeEqualTheBigBatchInFp64) {
+  for (const auto* model : {"lenet", "transformer[hidden=32,heads=4,layers=1,dropout=0.1]"})
+    for (const auto& [form, ranks] : {std::pair{"data[shares=2/1]", 2}, {"data[shares=3/2/4]", 3}, {"data[shares=1/5,overlap=off]", 2}})
+      for (const int micro_batches : {1, 2}) {
+        Trial trial{model};
+        trial.accumulate = micro_batches;
+        const auto reference = train_rank(trial, 0, 1, nullptr);
+        trial.strategy = form;
+        expect_equal(train(trial, ranks), reference, fmt::format("{} {} {}", model, form, micro_batches));
+      }
+}
+
 TEST(StrategyConformance, RepeatsBitByBit) {
   const Trial trial{"lenet", "data", 6, 4, at::kFloat, Kernels::fast};
   EXPECT_TRUE(same_bits(train(trial, 3)[0].parameters, train(trial, 3)[2].parameters));

@@ -6,6 +6,7 @@
 
 #include "ddl/nn/network.h"
 #include "ddl/plan/plan.h"
+#include "ddl/strategy/batch_shares.h"
 #include "ddl/train/device.h"
 #include "ddl/train/job.h"
 #include "ddl/train/precision.h"
@@ -23,7 +24,7 @@ inline NetworkOptions network_options(const Job& job, Device& device, std::vecto
 /// The most samples that one worker has in one forward pass.
 inline std::int64_t largest_pass(const Job& job, const Plan& plan) {
   const auto cut = [](std::int64_t all, std::int64_t parts) { return (all + parts - 1) / parts; };
-  return cut(cut(job.batch, plan.shares()), plan.micro_batches);
+  return cut(most_samples(job.strategy, job.batch, plan.shares()), plan.micro_batches);
 }
 
 }  // namespace ddl

@@ -1,8 +1,10 @@
 #include "ddl/train/plan_job.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
+#include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/precision.h"
@@ -12,6 +14,28 @@ namespace ddl {
 bool is_in_process(const Job& job) {
   const auto word = job.strategy.options.find("in-process");
   return job.strategy.name == "data" && word != job.strategy.options.end() && word->second != "off";
+}
+
+std::vector<Holdings> holdings_by_worker(const Job& job, const ModelGraph& graph, const Plan& plan) {
+  std::vector<Holdings> all;
+  const bool alike = batch_shares(job.strategy).empty();
+  std::map<std::int64_t, Holdings> known;  // by samples
+  for (int worker = 0; worker < plan.workers(); ++worker) {
+    if (alike) {
+      all.push_back(plan.role_of(worker).holds);
+      continue;
+    }
+    const auto samples = samples_of_share(job.strategy, job.batch, plan.shares(), plan.share_of(worker));
+    const auto [place, unknown] = known.try_emplace(samples);
+    if (unknown) {
+      auto even = job;
+      even.strategy.options.erase("shares");
+      even.batch = std::max<std::int64_t>(1, samples) * plan.shares();
+      place->second = plan_job(even, graph).roles.front().holds;
+    }
+    all.push_back(place->second);
+  }
+  return all;
 }
 
 Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient_order) {

@@ -12,6 +12,9 @@ namespace ddl {
 /// Errors: those of the strategy, the precision and the optimizer.
 Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient_order = {});
 
+/// What each worker of such a plan is planned to hold: of unequal shares of a batch its own, where the plan's role tells the largest.
+std::vector<Holdings> holdings_by_worker(const Job& job, const ModelGraph& graph, const Plan& plan);
+
 /// Whether the job's workers are threads of one process.
 bool is_in_process(const Job& job);
 

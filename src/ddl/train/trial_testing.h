@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "ddl/nn/builtin.h"
+#include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/assemble.h"
@@ -193,7 +194,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   executor.serve_with([&](std::vector<at::Tensor> parameters) { return make_optimizer(parse_spec(trial.optimizer), std::move(parameters), {0.9, 0.01}); });
   executor.adopt(plan);
   executor.ends_with(trial.steps - 1);
-  const Sampler sampler(data.size(), trial.batch, plan.shares(), true, 3, [&](std::int64_t index) { return data.weight(index); });
+  const Sampler sampler(data.size(), trial.batch, plan.shares(), true, 3, [&](std::int64_t index) { return data.weight(index); }, batch_shares(spec));
   Loader loader(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, {0, 1, !is_given_inputs(plan, rank)});
   Outcome outcome;
   for (std::int64_t step = 0; step < trial.steps; ++step) {

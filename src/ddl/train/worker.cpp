@@ -11,6 +11,7 @@
 #include "ddl/core/error.h"
 #include "ddl/nn/model.h"
 #include "ddl/nn/script.h"
+#include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/bucket_sizes.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/split_parts.h"
@@ -167,7 +168,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       replay_(costs_ ? std::make_unique<Replay>(network_, plan_, costs_, rank, worker_of(job, rank).slow, job.precision, sleeping_clock(margin_)) : nullptr),
       executor_(network_, *optimizer_, *device_, communicator_.get(), rank, recipe_of(job, data.train->shape()),
                 {collective_of(job), option_of(job, "compress", "none"), job.seed, job.collective_timeout}, shards_.get()),
-      sampler_(data.train->size(), job.batch, plan_.shares(), job.shuffle, job.seed, weights_of(*data.train)),
+      sampler_(data.train->size(), job.batch, plan_.shares(), job.shuffle, job.seed, weights_of(*data.train), batch_shares(job.strategy)),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()),
       learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()),
       memory_(*device_, !plan_.in_process || rank == 0) {

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "ddl/predict/closed/terms.h"
-#include "ddl/strategy/pipeline/schedules.h"
 
 namespace ddl {
 namespace {
@@ -47,34 +46,10 @@ double one_f_one_b_seconds(const std::vector<WorkerTerms>& workers, double m) {
   return most;
 }
 
-/// The slowest worker's passes, the published bubble of the mean worker, and each way between workers once for every time a micro-batch passes it in the ramp.
-double published_seconds(const PipelineSchedule& schedule, int chunks, int micro_batches, const std::vector<WorkerTerms>& workers) {
-  const auto p = static_cast<double>(workers.size()), m = static_cast<double>(micro_batches);
-  PassSeconds mean{0, 0, 0};
-  double most = 0, sends = 0;
-  for (std::size_t s = 0; s < workers.size(); ++s) {
-    const auto& own = workers[s];
-    const double stages = p * chunks;
-    mean.forward += (own.forward + own.exchange_forward) / stages;
-    mean.backward_weight += own.backward_weight / stages;
-    mean.backward_input += (own.backward + own.exchange_backward - own.backward_weight) / stages;
-    most = std::max(most, own.pass());
-    sends += s + 1 < workers.size() ? own.send_forward + own.send_backward : 0;
-  }
-  const PipelineShape shape{static_cast<int>(workers.size()), micro_batches, chunks};
-  const double idle = schedule.bubble(shape, mean).fraction;
-  return m * most + m * chunks * mean.sum() * idle / (1 - idle) + sends;
-}
-
 }  // namespace
 
-PricedStep price_pipeline(const std::string& schedule, int chunks, int micro_batches, const std::vector<WorkerTerms>& workers) {
-  const auto m = static_cast<double>(micro_batches);
-  const auto& known = builtin_pipeline_schedules().at(schedule).make;
-  const double passes = schedule == "gpipe"  ? gpipe_seconds(workers, m)
-                        : schedule == "1f1b" ? one_f_one_b_seconds(workers, m)
-                                             : published_seconds(known, chunks, micro_batches, workers);
-  return price_after_passes(passes, micro_batches, workers);
-}
+PricedStep price_gpipe(int micro_batches, const std::vector<WorkerTerms>& workers) { return price_after_passes(gpipe_seconds(workers, micro_batches), micro_batches, workers); }
+
+PricedStep price_one_f_one_b(int micro_batches, const std::vector<WorkerTerms>& workers) { return price_after_passes(one_f_one_b_seconds(workers, micro_batches), micro_batches, workers); }
 
 }  // namespace ddl

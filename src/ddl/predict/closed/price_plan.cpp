@@ -4,13 +4,16 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
+#include "ddl/predict/closed/longest_path.h"
 #include "ddl/predict/step/jitter.h"
 #include "ddl/predict/step/server_turns.h"
+#include "ddl/strategy/batch_shares.h"
 
 namespace ddl {
 namespace {
@@ -240,9 +243,9 @@ StepCosts slower(const Role& role, StepCosts costs, double times) {
 }
 
 /// With jitter: a role's workers wait for the slowest of them, so that it decides; of several roles each has its own, and the step is the mean over draws of all, those that the simulator has.
-PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& costs, const std::function<PricedStep(const std::vector<WorkerTerms>&, double times_of_first)>& price) {
+PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& costs, const std::function<PricedStep(const std::vector<WorkerTerms>&, const std::vector<double>& times)>& price) {
   const double own = costs.jitter.own();
-  if (!(own > 0)) return price(terms, 1);
+  if (!(own > 0)) return price(terms, std::vector<double>(terms.size(), 1));
   std::vector<std::vector<double>> times;  // by role and draw
   std::vector<double> waits;               // by role: the share of what it computes that all but the slowest wait
   for (std::size_t r = 0; r < terms.size(); ++r) {
@@ -256,8 +259,12 @@ PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& c
   const auto draws = times.front().size();
   for (std::size_t d = 0; d < draws; ++d) {
     std::vector<WorkerTerms> drawn;
-    for (std::size_t r = 0; r < terms.size(); ++r) drawn.push_back(slower(terms[r], times[r][d]));
-    const auto priced = price(drawn, times.front()[d]);
+    std::vector<double> by_role;
+    for (std::size_t r = 0; r < terms.size(); ++r) {
+      by_role.push_back(times[r][d]);
+      drawn.push_back(slower(terms[r], by_role.back()));
+    }
+    const auto priced = price(drawn, by_role);
     mean.seconds += priced.seconds / static_cast<double>(draws);
     for (std::size_t r = 0; r < terms.size(); ++r) {
       auto ledger = priced.workers[r];
@@ -276,7 +283,8 @@ PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& c
 
 }  // namespace
 
-bool has_closed_form(const Plan& plan) {
+bool has_closed_form(const Plan& plan, const Spec& strategy) {
+  if (plan.workers() > 1 && !batch_shares(strategy).empty()) return false;
   if (plan.in_process && plan.roles.size() > 1) return false;
   // Each place of the mesh's other axes has every stage once.
   const int once = plan.shares() * plan.parts();
@@ -287,8 +295,8 @@ bool has_closed_form(const Plan& plan) {
 }
 
 PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& costs) {
-  if (!has_closed_form(plan))
-    throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of stages or replicas that several workers take by turns; got {}, expected --engine simulated, or auto", to_string(strategy)));
+  if (!has_closed_form(plan, strategy))
+    throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of stages or replicas that several workers take by turns, nor of unequal shares of a batch; got {}, expected --engine simulated, or auto", to_string(strategy)));
   const auto terms = terms_of(plan, costs);
   // The simulator has no jitter there either.
   if (plan.asynchronous() && plan.serving.servers == 0) return price_asynchronous(plan.micro_batches, terms);
@@ -302,14 +310,18 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& c
     const auto found = strategy.options.find(key);
     return found == strategy.options.end() ? otherwise : found->second;
   };
-  const int stages = static_cast<int>(plan.stages.size());
-  return with_jitter(terms, costs, [&](const std::vector<WorkerTerms>& workers, double times) {
-    if (workers.size() == 1 && gathers_units(plan.roles[0])) return price_units(unit_terms_of(plan, strategy, slower(plan.roles[0], costs, times)));
+  const auto schedule = option("schedule", "1f1b");
+  const bool has_formula = strategy.name == "model" || schedule == "gpipe" || schedule == "1f1b";
+  std::optional<LongestPath> path;
+  if (terms.size() > 1 && plan.serving.servers == 0 && !has_formula) path.emplace(plan, costs);
+  return with_jitter(terms, costs, [&](const std::vector<WorkerTerms>& workers, const std::vector<double>& times) {
+    if (workers.size() == 1 && gathers_units(plan.roles[0])) return price_units(unit_terms_of(plan, strategy, slower(plan.roles[0], costs, times.front())));
     if (plan.serving.servers > 0) return price_servers(workers, server_terms_of(plan, costs), plan.micro_batches);
     if (workers.size() == 1) return price_replica(workers[0], plan.micro_batches);
+    if (path) return price_with_bubbles(path->step_seconds(times), plan.micro_batches, workers);
     // Several micro-batches go behind each other, forward and back.
-    if (strategy.name == "model") return plan.micro_batches == 1 ? price_layers(workers) : price_pipeline("gpipe", 1, plan.micro_batches, workers);
-    return price_pipeline(option("schedule", "1f1b"), std::max(1, stages / static_cast<int>(workers.size())), plan.micro_batches, workers);
+    if (strategy.name == "model") return plan.micro_batches == 1 ? price_layers(workers) : price_gpipe(plan.micro_batches, workers);
+    return schedule == "gpipe" ? price_gpipe(plan.micro_batches, workers) : price_one_f_one_b(plan.micro_batches, workers);
   });
 }
 

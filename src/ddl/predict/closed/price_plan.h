@@ -9,8 +9,9 @@ namespace ddl {
 /// What the tasks of each role come to, in the order of its workers. `costs` are of roles_as_actors().
 std::vector<WorkerTerms> terms_of(const Plan& plan, const StepCosts& costs);
 
-/// Whether there is a closed form: not of stages with several workers each (PipeDream's replicas), nor where one worker leads replicas within a process, whose own passes and those of others come one after the other.
-bool has_closed_form(const Plan& plan);
+/// Whether there is a closed form: not of stages with several workers each (PipeDream's replicas), nor where one worker leads replicas within a process, whose own passes and those of others come one after the other, nor where
+/// `strategy`, which made the plan, shares the batch unequally.
+bool has_closed_form(const Plan& plan, const Spec& strategy);
 
 /// A step of the plan, which `strategy` made, in closed form; ledgers by role. What it assumes, beside each strategy's derivation in docs/model.md: workers of a role take the same time, and nothing
 /// that is under way at once shares a resource.

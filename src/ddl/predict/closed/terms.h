@@ -45,9 +45,9 @@ PricedStep price_replica(const WorkerTerms& terms, int micro_batches);
 /// Layers over workers, one micro-batch: one after the other, and back.
 PricedStep price_layers(const std::vector<WorkerTerms>& workers);
 
-/// A pipeline. `schedule`: of builtin_pipeline_schedules(), whose bubble is taken as published; workers in the order of their stages; `chunks` stages of each.
-/// Errors: not_found for another schedule; those of the schedule.
-PricedStep price_pipeline(const std::string& schedule, int chunks, int micro_batches, const std::vector<WorkerTerms>& workers);
+/// Pipelines of schedules `gpipe` and `1f1b`, workers in the order of their stages, one stage each, which may be unequal.
+PricedStep price_gpipe(int micro_batches, const std::vector<WorkerTerms>& workers);
+PricedStep price_one_f_one_b(int micro_batches, const std::vector<WorkerTerms>& workers);
 
 /// Layers whose parameters are gathered before they are used and dropped after (`sharded` level 3).
 struct UnitTerm {

@@ -355,5 +355,52 @@ TEST(MeasuredMachine, WorkersShareCoresAndMemory) {
   EXPECT_NEAR(step_of(profile, 1, 4096), alone, 1e-9);
 }
 
+/// A step of two workers on two cores, each of which computes all the time; and what all-reduces that go on beside a backward take alone.
+struct Overlapped {
+  double step = 0, beside = 0;
+};
+Overlapped data_parallel_step(const Json& profile, bool overlap) {
+  const auto graph = make_model("mlp");
+  constexpr std::int64_t kBatch = 2 * 4096;
+  const auto plan = builtin_strategies().at("data").make({graph, 2, kBatch, 4, parse_spec(overlap ? "data[bucket=1KiB,first-bucket=1KiB]" : "data[bucket=1KiB,first-bucket=1KiB,overlap=off]")});
+  const MeasuredMachine machine(profile, {.workers = {{}, {}}, .network = "mlp"});
+  const auto costs = step_costs(plan, graph, kBatch, workers_as_actors(plan), machine);
+  Overlapped out{simulate_steps(plan, costs, 3).step_seconds, 0};
+  const auto& role = plan.roles[0];
+  double backward = 0, last = 0;
+  for (std::size_t t = 0; t < role.tasks.size(); ++t) {
+    const auto& task = role.tasks[t];
+    if (task.kind == TaskKind::backward) backward = costs.tasks[0][t].seconds;
+    if (task.kind != TaskKind::collective) continue;
+    const double ready = costs.ready[0][static_cast<std::size_t>(task.bucket)];
+    if (ready == 1) continue;  // of the network's first layer: nothing is left to compute
+    out.beside += costs.tasks[0][t].seconds;
+    last = ready;
+  }
+  EXPECT_GT(out.beside, 0);
+  EXPECT_LT(2 * last * backward + 4 * out.beside, 2 * backward) << "they end before backward does";
+  return out;
+}
+
+// What a collective and computing take from each other where both go on at once: the step is longer by that, and no longer where the collective comes after backward.
+TEST(MeasuredMachine, AnAllReduceBesideBackwardSlowsBothAsTheyWereMeasuredTo) {
+  auto profile = profile_of({entry_of("mlp", 8), entry_of("mlp", 4096)});
+  profile["optimizer"] = Json::array();
+  add_entry(profile, "optimizer", {"optimizer"}, {{"threads", 1}, {"optimizer", "sgd"}, {"bytes", 1 << 20}, {"update_us", 0.0}});
+  const auto measured = [&](double slowdown, double collective_slowdown) {
+    add_entry(profile, "contention", {"what"}, {{"what", "collective"}, {"device", "cpu"}, {"threads", 1}, {"workers", 2}, {"transport", "shm"}, {"slowdown", slowdown}, {"collective_slowdown", collective_slowdown}});
+  };
+  measured(1, 1);
+  const auto free = data_parallel_step(profile, true), after = data_parallel_step(profile, false);
+  EXPECT_GT(after.step, free.step + 0.9 * free.beside) << "hidden behind backward";
+  measured(1.6, 1.6);
+  EXPECT_NEAR(data_parallel_step(profile, true).step - free.step, 0.6 * free.beside, 1e-6 * free.beside);
+  EXPECT_NEAR(data_parallel_step(profile, false).step, after.step, 1e-9 * after.step);
+  // Where one lost more than the other, what both lost on the geometric mean.
+  measured(1.6, 2.5);
+  EXPECT_NEAR(data_parallel_step(profile, true).step - free.step, free.beside, 1e-6 * free.beside);
+  EXPECT_NEAR(data_parallel_step(profile, false).step, after.step, 1e-9 * after.step);
+}
+
 }  // namespace
 }  // namespace ddl

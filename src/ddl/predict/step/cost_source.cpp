@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ddl/core/error.h"
+#include "ddl/core/proportions.h"
 #include "ddl/nn/matrix_products.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/peers.h"
@@ -36,11 +37,15 @@ TaskCost then(TaskCost first, const TaskCost& second) {
 
 class Writer {
  public:
-  Writer(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const CostSource& source, const Loading& loading, const std::string& compression, StepCosts& out)
-      : plan_(plan), graph_(graph), source_(source), loading_(loading), compression_(compression), out_(out), local_(part(batch, plan.shares())), owners_(owners_of_parameters(graph)), shares_(layers_that_share(graph)), specs_(graph.parameter_specs()) {}
+  Writer(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const CostSource& source, const Loading& loading, const std::string& compression, const std::vector<std::int64_t>& shares, StepCosts& out)
+      : plan_(plan), graph_(graph), source_(source), loading_(loading), compression_(compression), proportions_(shares), out_(out), batch_(batch), local_(part(batch, plan.shares())), owners_(owners_of_parameters(graph)), shares_(layers_that_share(graph)), specs_(graph.parameter_specs()) {}
 
   void write(const Actor& actor) {
     const auto& role = plan_.roles[at(actor.role)];
+    if (!proportions_.empty()) {
+      const auto [begin, end] = proportional_part(batch_, proportions_, at(plan_.share_of(actor.worker)));
+      local_ = end - begin;
+    }
     micro_ = part(local_, plan_.micro_batches);
     again_.clear();
     for (const auto& task : role.tasks)
@@ -244,8 +249,9 @@ class Writer {
   const CostSource& source_;
   const Loading& loading_;
   const std::string& compression_;
+  const std::vector<std::int64_t>& proportions_;
   StepCosts& out_;
-  std::int64_t local_ = 0, micro_ = 0;
+  std::int64_t batch_ = 0, local_ = 0, micro_ = 0;
   std::vector<ParameterOwner> owners_;
   std::vector<bool> shares_;  ///< by layer
   std::vector<ParameterSpec> specs_;
@@ -260,11 +266,11 @@ class Writer {
 }  // namespace
 
 StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source, const Loading& loading,
-                     const std::string& compression) {
+                     const std::string& compression, const std::vector<std::int64_t>& shares) {
   StepCosts out;
   out.actors = actors;
   out.jitter = source.jitter(plan.workers());
-  Writer writer(plan, graph, batch, source, loading, compression, out);
+  Writer writer(plan, graph, batch, source, loading, compression, shares, out);
   for (const auto& actor : actors) writer.write(actor);
   for (const auto& role : plan.roles) out.ready.push_back(writer.ready(role));
   return out;

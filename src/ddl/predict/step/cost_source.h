@@ -52,8 +52,8 @@ class CostSource {
 };
 
 /// Costs of every task of a plan of that network, `graph` being what one worker holds of it (a part, where it is split), for a global batch of so many samples. `compression`: what gradients are
-/// compressed by (compressed.h); empty: nothing.
+/// compressed by (compressed.h); empty: nothing. `shares`: in what proportions workers, which are the actors then, share the batch; empty: alike.
 StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source, const Loading& loading = {},
-                     const std::string& compression = "");
+                     const std::string& compression = "", const std::vector<std::int64_t>& shares = {});
 
 }  // namespace ddl
