@@ -8,7 +8,7 @@ namespace {
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 template <typename Value>
-std::vector<double> sums(const std::vector<LayerCost>& layers, Value value) {
+std::vector<double> sums(const std::vector<PartitionLayer>& layers, Value value) {
   std::vector<double> sums{0};
   for (const auto& layer : layers) sums.push_back(sums.back() + static_cast<double>(value(layer)));
   return sums;
@@ -18,11 +18,11 @@ std::vector<double> sums(const std::vector<LayerCost>& layers, Value value) {
 
 Intervals::Intervals(const LayerCosts& costs)
     : costs_(costs),
-      seconds_(sums(costs.layers, [](const LayerCost& layer) { return layer.forward + layer.backward; })),
-      flops_(sums(costs.layers, [](const LayerCost& layer) { return layer.flops; })),
-      trained_(sums(costs.layers, [](const LayerCost& layer) { return layer.parameter_bytes; })),
-      frozen_(sums(costs.layers, [](const LayerCost& layer) { return layer.frozen_bytes; })),
-      kept_(sums(costs.layers, [](const LayerCost& layer) { return layer.activation_bytes; })) {
+      seconds_(sums(costs.layers, [](const PartitionLayer& layer) { return layer.forward + layer.backward; })),
+      flops_(sums(costs.layers, [](const PartitionLayer& layer) { return layer.flops; })),
+      trained_(sums(costs.layers, [](const PartitionLayer& layer) { return layer.parameter_bytes; })),
+      frozen_(sums(costs.layers, [](const PartitionLayer& layer) { return layer.frozen_bytes; })),
+      kept_(sums(costs.layers, [](const PartitionLayer& layer) { return layer.activation_bytes; })) {
   const auto count = static_cast<int>(costs.layers.size());
   for (int number = 0; number < count; ++number)
     if (!costs.layers[at(number)].input) layers_.push_back(number);

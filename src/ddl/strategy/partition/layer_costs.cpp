@@ -64,7 +64,7 @@ LayerCosts layer_costs(const ModelGraph& graph, const CostOptions& options) {
     const auto forward = static_cast<double>(layer.flops);
     // One product for the gradient of the input, one for that of the weights.
     const auto backward = learns[number] ? 2 * forward : 0;
-    LayerCost cost{forward * rate, backward * rate, forward + backward};
+    PartitionLayer cost{forward * rate, backward * rate, forward + backward};
     if (!options.forward.empty()) {
       cost.forward = options.forward[number];
       cost.backward = options.backward[number];

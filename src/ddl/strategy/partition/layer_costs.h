@@ -31,7 +31,7 @@ struct ParameterUse {
   bool trainable = true;
 };
 
-struct LayerCost {
+struct PartitionLayer {
   double forward = 0, backward = 0;  ///< seconds of one micro-batch
   double flops = 0;                  ///< forward and backward of one sample: backward counts twice forward where something learns, else 0
   std::int64_t parameter_bytes = 0;  ///< its own that train
@@ -45,7 +45,7 @@ struct LayerCosts {
   std::string network = {};
   std::int64_t samples = 1;          ///< of one micro-batch
   double tensors = 3;                ///< of the size of a parameter that trains: itself, gradients, the optimizer's
-  std::vector<LayerCost> layers = {};
+  std::vector<PartitionLayer> layers = {};
   std::vector<Cut> cuts = {};        ///< before each layer
   std::vector<ParameterUse> tied = {};///< uses of parameters that more than one layer uses, but for each one's first, by its owner
 };

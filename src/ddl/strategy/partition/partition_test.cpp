@@ -22,7 +22,7 @@ LayerCosts costs_of(const std::string& text, const CostOptions& options = {}) {
 }
 
 int computing(const LayerCosts& costs) {
-  return static_cast<int>(std::count_if(costs.layers.begin(), costs.layers.end(), [](const LayerCost& layer) { return !layer.input; }));
+  return static_cast<int>(std::count_if(costs.layers.begin(), costs.layers.end(), [](const PartitionLayer& layer) { return !layer.input; }));
 }
 
 std::string message(const std::function<void()>& what) {

@@ -13,7 +13,7 @@ inline LayerCosts random_costs(int layers, Random& random) {
   costs.network = "random";
   costs.samples = 2;
   for (int number = 0; static_cast<int>(costs.layers.size()) < layers + (layers >= 5 ? 2 : 1); ++number) {
-    LayerCost layer;
+    PartitionLayer layer;
     layer.input = number == 0 || (number == 3 && layers >= 5);
     if (!layer.input) {
       layer.forward = static_cast<double>(random.below(6));
