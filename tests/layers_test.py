@@ -17,6 +17,9 @@ ONLY = {"report": {"core", "measure"}, "subject": {"core", "measure", "data"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^">]+)[">]')
 TORCH_HEADER = re.compile(r"^(ATen|torch|c10|caffe2)/")
 
+OPENS = re.compile(r"^namespace ([\w:]+) \{")
+TYPE = re.compile(r"^(?:struct|class|union|enum class|enum)\s+(?:alignas\([^)]*\)\s+)?(\w+)\b(?!::)[^;]*\{")
+
 SOURCE = pathlib.Path(__file__).resolve().parent.parent / "src" / "ddl"
 
 
@@ -60,10 +63,33 @@ def findings(source):
     return found
 
 
+def named_twice(source):
+    """Types that two headers define by one name. A program that has both is not sound, and no compiler says so: what is generated for the one, as std::vector's members, is taken for the other."""
+    homes = {}
+    for path in sorted(source.rglob("*.h")):
+        namespace = ""
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if match := OPENS.match(line):
+                namespace = match.group(1)
+            elif match := TYPE.match(line):
+                homes.setdefault(f"{namespace}::{match.group(1)}", []).append(f"{path.relative_to(source)}:{number}")
+    return {name: where for name, where in homes.items() if len({each.split(":")[0] for each in where}) > 1}
+
+
 class Layers(unittest.TestCase):
     def test_every_include_points_down(self):
         self.assertGreater(len(list(SOURCE.rglob("*.cpp"))), 50)
         self.assertEqual(findings(SOURCE), [])
+
+    def test_no_two_headers_define_the_same_name(self):
+        self.assertEqual(named_twice(SOURCE), {})
+
+    def test_a_name_that_is_there_twice_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for file, text in [("a.h", "namespace ddl {\nstruct Cost {\n};\nstruct Later;\n}\n"), ("b.h", "namespace ddl {\nclass Cost final : public Base {\n};\nstruct Later {\n};\n}\n"),
+                               ("c.h", "namespace ddl::testing {\nstruct Cost {\n};\n}\n")]:
+                (pathlib.Path(folder) / file).write_text(text)
+            self.assertEqual(named_twice(pathlib.Path(folder)), {"ddl::Cost": ["a.h:2", "b.h:2"]})
 
     def test_it_can_fail(self):
         for file, line in [("core/a.h", '#include "ddl/train/job.h"'), ("plan/a.cpp", '#include "ddl/transport/transport.h"'),

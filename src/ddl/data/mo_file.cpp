@@ -163,7 +163,7 @@ Catalogue parse_mo(std::string_view bytes, const std::string& place) {
       ++catalogue.skipped;
       continue;
     }
-    Message message;
+    CatalogueEntry message;
     std::string_view rest = *id;
     if (const auto end = rest.find(kContextEnd); end != std::string_view::npos) {
       message.context = rest.substr(0, end);

@@ -8,20 +8,20 @@
 namespace ddl {
 
 /// One message of a translated catalogue: valid UTF-8 throughout.
-struct Message {
+struct CatalogueEntry {
   std::string context;             ///< where it appears; mostly empty
   std::string id;                  ///< the English text
   std::string plural;              ///< the English text for several; empty where there is none
   std::vector<std::string> texts;  ///< its translation; with a plural one for each form of the language
 
-  bool operator==(const Message&) const = default;
+  bool operator==(const CatalogueEntry&) const = default;
 };
 
 /// What a .mo file holds.
 struct Catalogue {
   std::string header;   ///< the translation of the empty text: who, when, how
   std::string charset;  ///< as the header says; empty where it does not
-  std::vector<Message> messages;
+  std::vector<CatalogueEntry> messages;
   std::int64_t skipped = 0;  ///< messages that are no text in that charset, or whose charset is not known here
 };
 

@@ -28,7 +28,7 @@ TEST(MoFile, IsReadInBothByteOrders) {
     EXPECT_EQ(catalogue.header, kUtf8);
     EXPECT_EQ(catalogue.charset, "UTF-8");
     EXPECT_EQ(catalogue.skipped, 0);
-    const std::vector<Message> expected{{"", "%d file", "%d files", {"%d Datei", "%d Dateien"}},
+    const std::vector<CatalogueEntry> expected{{"", "%d file", "%d files", {"%d Datei", "%d Dateien"}},
                                         {"", "Open", "", {"Öffnen"}},
                                         {"", "Quit", "", {""}},
                                         {"menu", "Close", "", {"Schließen"}}};

@@ -75,7 +75,7 @@ Gpus read(const std::string& said) {
     if (kind == "driver") {
       fields >> gpus.driver;
     } else if (kind == "gpu") {
-      Gpu gpu;
+      InstalledGpu gpu;
       fields >> gpu.memory.value >> gpu.major >> gpu.minor >> std::ws;
       std::getline(fields, gpu.product);
       gpus.all.push_back(std::move(gpu));

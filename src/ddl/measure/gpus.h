@@ -8,7 +8,7 @@
 namespace ddl {
 
 /// One GPU as NVIDIA's driver describes it.
-struct Gpu {
+struct InstalledGpu {
   std::string product;  ///< "NVIDIA H100 80GB HBM3"
   Bytes memory;
   int major = 0, minor = 0;  ///< of its compute capability
@@ -18,7 +18,7 @@ struct Gpu {
 };
 
 struct Gpus {
-  std::vector<Gpu> all = {};  ///< in the driver's order, those of CUDA_VISIBLE_DEVICES alone where it is set
+  std::vector<InstalledGpu> all = {};  ///< in the driver's order, those of CUDA_VISIBLE_DEVICES alone where it is set
   std::string driver = {};    ///< the CUDA version that the driver supports: "13.0"; empty without a driver
   std::string missing = {};   ///< why there is none; empty where there is one
 };

@@ -26,7 +26,7 @@ bool can_be_baseline(const RunView& view) {
 }
 
 /// `64`, `64 and 128`: numbers in their order.
-std::string batches_of(const Group& group) {
+std::string batches_of(const RunGroup& group) {
   std::set<std::pair<std::size_t, std::string>> all;
   for (const auto* run : group.runs) all.emplace(run->batch.size(), run->batch);
   std::vector<std::string> words;
@@ -35,29 +35,29 @@ std::string batches_of(const Group& group) {
   return enumerated(words);
 }
 
-void describe(Group& group, const std::vector<Group>& all) {
+void describe(RunGroup& group, const std::vector<RunGroup>& all) {
   const auto told_apart = differing(group.runs);
   group.several_batches = told_apart.contains("batch");
   group.several_strategies = told_apart.contains("strategy");
   if (group.several_batches) group.batch = batches_of(group);
   const auto count = [&](auto alike) { return std::count_if(all.begin(), all.end(), alike); };
-  group.other_batches = count([&](const Group& other) {
+  group.other_batches = count([&](const RunGroup& other) {
                           return !other.batch.empty() && !group.batch.empty() && other.model == group.model && other.dataset == group.dataset && other.batch != group.batch;
                         }) > 0;
-  const bool alone = count([&](const Group& other) { return other.model == group.model; }) == 1;
+  const bool alone = count([&](const RunGroup& other) { return other.model == group.model; }) == 1;
   group.short_title = alone && !group.model.empty() ? group.model : group.title();
 }
 
 }  // namespace
 
-std::string Group::title() const {
+std::string RunGroup::title() const {
   std::string title = model.empty() ? "(no model)" : model;
   if (!dataset.empty()) title += " on " + dataset;
   if (!batch.empty()) title += (several_batches ? ", batches " : ", batch ") + batch;
   return title;
 }
 
-const RunView* Group::best() const {
+const RunView* RunGroup::best() const {
   const RunView* best = nullptr;
   const auto rank = [](const RunView& run) {
     return std::tuple(run.subject == "ddlbench", run.workers > 1 && run.speedup, run.throughput->median);
@@ -67,7 +67,7 @@ const RunView* Group::best() const {
   return best;
 }
 
-const RunView* Group::baseline(const std::string& subject) const {
+const RunView* RunGroup::baseline(const std::string& subject) const {
   for (const auto* run : runs)
     if (run->subject == subject && can_be_baseline(*run)) return run;
   return nullptr;
@@ -92,15 +92,15 @@ void compare(std::vector<RunView>& views, Batches batches) {
   }
 }
 
-std::vector<Group> group_runs(const std::vector<RunView>& views, Batches batches) {
-  std::vector<Group> groups;
+std::vector<RunGroup> group_runs(const std::vector<RunView>& views, Batches batches) {
+  std::vector<RunGroup> groups;
   for (const auto& view : views) {
-    auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+    auto found = std::find_if(groups.begin(), groups.end(), [&](const RunGroup& group) {
       return group.study == view.study && group.model == view.model && group.dataset == view.dataset &&
              (batches == Batches::together || group.batch == view.batch);
     });
     if (found == groups.end()) {
-      found = groups.insert(groups.end(), Group{});
+      found = groups.insert(groups.end(), RunGroup{});
       std::tie(found->study, found->model, found->dataset, found->batch) = std::tie(view.study, view.model, view.dataset, view.batch);
     }
     found->runs.push_back(&view);
@@ -109,7 +109,7 @@ std::vector<Group> group_runs(const std::vector<RunView>& views, Batches batches
   return groups;
 }
 
-std::vector<Section> sections(const std::vector<Group>& groups) {
+std::vector<Section> sections(const std::vector<RunGroup>& groups) {
   std::set<std::string> studies;
   bool apart = false;
   for (const auto& group : groups) {
@@ -130,12 +130,12 @@ std::vector<Section> sections(const std::vector<Group>& groups) {
   return all;
 }
 
-std::string batches_note(const std::vector<Group>& groups) {
-  const auto any = [&](bool Group::*what) { return std::any_of(groups.begin(), groups.end(), [&](const Group& group) { return group.*what; }); };
-  if (any(&Group::several_batches))
+std::string batches_note(const std::vector<RunGroup>& groups) {
+  const auto any = [&](bool RunGroup::*what) { return std::any_of(groups.begin(), groups.end(), [&](const RunGroup& group) { return group.*what; }); };
+  if (any(&RunGroup::several_batches))
     return "Runs of different global batches stand together, as was asked for: a larger batch does more work in a step, and learns differently. Where no run of one worker "
            "has the same batch, speed-up is over one of the same batch per worker.";
-  if (any(&Group::other_batches))
+  if (any(&RunGroup::other_batches))
     return "Global batches differ: only runs of the same one are compared, each batch by itself (--unequal-batch puts them together).";
   return "";
 }

@@ -9,7 +9,7 @@
 namespace ddl {
 
 /// Runs that can be compared: the same study, model and data set, and the same global batch unless others were asked for.
-struct Group {
+struct RunGroup {
   std::string study, model, dataset;
   std::string batch;         ///< several, where they stand together: "64 and 128"
   std::vector<const RunView*> runs;
@@ -31,7 +31,7 @@ struct Group {
 void compare(std::vector<RunView>& views, Batches batches = Batches::apart);
 
 /// In the order in which the views come.
-std::vector<Group> group_runs(const std::vector<RunView>& views, Batches batches = Batches::apart);
+std::vector<RunGroup> group_runs(const std::vector<RunView>& views, Batches batches = Batches::apart);
 
 /// Rows of a table under one heading.
 struct Section {
@@ -39,9 +39,9 @@ struct Section {
   std::vector<const RunView*> runs;
 };
 /// Studies one after the other; within them, where runs of one model and data set have different batches, group after group.
-std::vector<Section> sections(const std::vector<Group>& groups);
+std::vector<Section> sections(const std::vector<RunGroup>& groups);
 
 /// What a reader must know where global batches differ; empty where they do not.
-std::string batches_note(const std::vector<Group>& groups);
+std::string batches_note(const std::vector<RunGroup>& groups);
 
 }  // namespace ddl

@@ -18,7 +18,7 @@ std::vector<Json> weak() {
 struct Compared {
   std::vector<Json> records;
   std::vector<RunView> views;
-  std::vector<Group> groups;
+  std::vector<RunGroup> groups;
   Compared(std::vector<Json> made, Batches batches) : records(std::move(made)), views(view_runs(records)) {
     compare(views, batches);
     groups = group_runs(views, batches);

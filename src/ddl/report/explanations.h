@@ -38,6 +38,6 @@ std::string loss_colour(const std::string& cause);
 std::vector<std::pair<std::string, std::string>> losses_present(const std::vector<ExplanationView>& all);
 
 /// A bar for each run of several workers: the speed-up that was reached, then what each cause took of the ideal one. The parts sum to the number of workers.
-Plot why_plot(const Group& group, const std::vector<Json>& documents);
+Plot why_plot(const RunGroup& group, const std::vector<Json>& documents);
 
 }  // namespace ddl

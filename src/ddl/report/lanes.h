@@ -5,14 +5,14 @@
 namespace ddl {
 
 /// A row of a viewer: what stands in it nests, since viewers drop what does not without a word.
-struct Lane {
+struct TraceLane {
   int rank = 0;
   int number = 0;  ///< among those of the rank, from 1; in the order in which they are to be shown
   std::string name;
 };
 
 struct Lanes {
-  std::vector<Lane> lanes;
+  std::vector<TraceLane> lanes;
   std::vector<std::size_t> of_span;  ///< number among `lanes` of each of TraceView::spans
   std::vector<std::size_t> order;    ///< the spans by lane, then by begin, outer ones first
 };

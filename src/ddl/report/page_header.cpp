@@ -124,7 +124,7 @@ std::string fact(const std::string& value, const std::string& what) {
 }
 
 /// The numbers of a group's best run and its sentence, which a page of one group has as its title already.
-std::string card_html(const Group& group, bool alone) {
+std::string card_html(const RunGroup& group, bool alone) {
   const std::string sentence = finding(group);
   std::string out = fmt::format("<li class=\"card\"><h2>{}</h2>", html(group.title()));
   if (const RunView* best = group.best()) {

@@ -12,7 +12,7 @@ namespace ddl {
 /// What the parts of the page are made from.
 struct PageContent {
   std::vector<RunView> views;
-  std::vector<Group> groups;   ///< of the views
+  std::vector<RunGroup> groups;   ///< of the views
   std::vector<Json> explanations;  ///< ddlbench.explain/1, of some of them
   std::string explanations_note;   ///< why not of all
 };

@@ -100,7 +100,7 @@ std::string ledger_table(const PageContent& content) {
 }
 
 std::string figures(const PageContent& content, Specifications& plots, const std::string& kind,
-                    const std::vector<Plot (*)(const Group&)>& makers) {
+                    const std::vector<Plot (*)(const RunGroup&)>& makers) {
   std::string out;
   for (std::size_t g = 0; g < content.groups.size(); ++g)
     for (std::size_t m = 0; m < makers.size(); ++m)

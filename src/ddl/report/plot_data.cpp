@@ -7,8 +7,8 @@
 
 namespace ddl {
 
-std::vector<Bucket> thin(const std::vector<double>& values, std::size_t most, std::size_t skip) {
-  std::vector<Bucket> buckets;
+std::vector<SeriesBin> thin(const std::vector<double>& values, std::size_t most, std::size_t skip) {
+  std::vector<SeriesBin> buckets;
   if (skip >= values.size() || most == 0) return buckets;
   const std::size_t size = (values.size() - skip + most - 1) / most;
   for (std::size_t begin = skip; begin < values.size(); begin += size) {

@@ -24,17 +24,17 @@ struct Plot {
 };
 
 /// Throughput over workers, with 95 % intervals and the line of perfect scaling. A line joins runs that differ in their number of workers alone.
-Plot scaling_plot(const Group& group);
+Plot scaling_plot(const RunGroup& group);
 /// ms per step by cause, a stacked bar per worker.
-Plot ledger_plot(const Group& group);
+Plot ledger_plot(const RunGroup& group);
 /// Training loss over steps, or over epochs where no steps were kept.
-Plot loss_plot(const Group& group);
-Plot accuracy_plot(const Group& group);
-Plot step_series_plot(const Group& group);
-Plot step_distribution_plot(const Group& group);
+Plot loss_plot(const RunGroup& group);
+Plot accuracy_plot(const RunGroup& group);
+Plot step_series_plot(const RunGroup& group);
+Plot step_distribution_plot(const RunGroup& group);
 
 /// A row for each run that was predicted: the prediction with its interval, and what was measured.
-Plot prediction_plot(const Group& group);
+Plot prediction_plot(const RunGroup& group);
 
 /// One step of one run, the traced one of middle length: a row for each worker, what it did from left to right, cut as the ledger is, and below it
 /// when its bytes moved; a row for each server. Numbers in the rectangles are micro-batches.
@@ -43,7 +43,7 @@ Plot timeline_plot(const RunView& run);
 std::string bubble_words(const RunView& run);
 
 /// Causes that took time in any run, in the ledger's order.
-std::vector<Cause> causes_present(const std::vector<Group>& groups);
+std::vector<Cause> causes_present(const std::vector<RunGroup>& groups);
 std::string cause_colour(Cause cause);
 
 }  // namespace ddl

@@ -18,12 +18,12 @@ constexpr std::size_t kBarsOfARun = 16;
 
 }  // namespace
 
-std::vector<Cause> causes_present(const std::vector<Group>& groups) {
+std::vector<Cause> causes_present(const std::vector<RunGroup>& groups) {
   std::vector<Cause> present;
   for (std::size_t i = 0; i < kCauses; ++i) {
     const auto cause = static_cast<Cause>(i);
     const auto took_time = [&](const RunView* run) { return run->mean_ms(cause) > 0; };
-    if (std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
+    if (std::any_of(groups.begin(), groups.end(), [&](const RunGroup& group) {
           return std::any_of(group.runs.begin(), group.runs.end(), took_time);
         }))
       present.push_back(cause);
@@ -33,7 +33,7 @@ std::vector<Cause> causes_present(const std::vector<Group>& groups) {
 
 std::string cause_colour(Cause cause) { return fmt::format("var(--cause-{})", name(cause)); }
 
-Plot ledger_plot(const Group& group) {
+Plot ledger_plot(const RunGroup& group) {
   Plot plot;
   plot.title = group.short_title + ": where a step's time goes";
   Json values = Json::array(), domain = Json::array(), range = Json::array();

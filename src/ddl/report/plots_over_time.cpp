@@ -99,7 +99,7 @@ std::size_t warm_up_steps(const RunView& run, std::size_t all) {
 
 }  // namespace
 
-Plot loss_plot(const Group& group) {
+Plot loss_plot(const RunGroup& group) {
   Plot plot;
   plot.title = group.short_title + ": training loss";
   const bool by_step = std::any_of(group.runs.begin(), group.runs.end(),
@@ -124,7 +124,7 @@ Plot loss_plot(const Group& group) {
   return plot;
 }
 
-Plot accuracy_plot(const Group& group) {
+Plot accuracy_plot(const RunGroup& group) {
   Plot plot;
   plot.title = group.short_title + ": test accuracy";
   Json values = Json::array();
@@ -140,7 +140,7 @@ Plot accuracy_plot(const Group& group) {
   return plot;
 }
 
-Plot step_series_plot(const Group& group) {
+Plot step_series_plot(const RunGroup& group) {
   Plot plot;
   plot.title = group.short_title + ": step times in order";
   Json values = Json::array();
@@ -185,7 +185,7 @@ Plot step_series_plot(const Group& group) {
   return plot;
 }
 
-Plot step_distribution_plot(const Group& group) {
+Plot step_distribution_plot(const RunGroup& group) {
   Plot plot;
   plot.title = group.short_title + ": spread of step times";
   Json values = Json::array();

@@ -8,7 +8,7 @@
 
 namespace ddl {
 
-Plot prediction_plot(const Group& group) {
+Plot prediction_plot(const RunGroup& group) {
   Plot plot;
   plot.title = group.short_title + ": step time, predicted and measured";
   plot.legend = {{"measured, median", series_colour(0), "circle"}, {"predicted before the run, with the interval that is to hold 90 %", series_colour(1), "diamond"}};

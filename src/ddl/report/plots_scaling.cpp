@@ -81,7 +81,7 @@ void add_point(Line& line, const RunView& run, std::size_t place) {
 }
 
 /// One worker has no transport: it begins every line of its strategy, or that of speed-ups those that have none of their own.
-void begin_lines(std::vector<Line>& lines, const Group& group) {
+void begin_lines(std::vector<Line>& lines, const RunGroup& group) {
   const auto several = static_cast<std::ptrdiff_t>(lines.size());
   for (std::size_t i = 0; i < group.runs.size(); ++i) {
     const auto& run = *group.runs[i];
@@ -107,7 +107,7 @@ void begin_lines(std::vector<Line>& lines, const Group& group) {
   }
 }
 
-std::vector<Line> scaling_lines(const Group& group) {
+std::vector<Line> scaling_lines(const RunGroup& group) {
   std::vector<const RunView*> plotted;
   std::copy_if(group.runs.begin(), group.runs.end(), std::back_inserter(plotted), [](const auto* run) { return is_plotted(*run) && run->workers > 1; });
   const auto weak = weak_ways(plotted);
@@ -135,7 +135,7 @@ std::vector<Line> scaling_lines(const Group& group) {
 
 }  // namespace
 
-Plot scaling_plot(const Group& group) {
+Plot scaling_plot(const RunGroup& group) {
   Plot plot;
   plot.title = group.short_title + ": throughput against workers";
   const auto lines = scaling_lines(group);

@@ -18,7 +18,7 @@ struct Study {
   }
   std::vector<Json> records;
   std::vector<RunView> views;
-  std::vector<Group> groups;
+  std::vector<RunGroup> groups;
 };
 
 constexpr auto kAllPlots = {scaling_plot,  ledger_plot,      loss_plot,

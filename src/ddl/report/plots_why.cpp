@@ -11,7 +11,7 @@
 
 namespace ddl {
 
-Plot why_plot(const Group& group, const std::vector<Json>& documents) {
+Plot why_plot(const RunGroup& group, const std::vector<Json>& documents) {
   Plot plot;
   plot.title = group.short_title + ": why not faster";
   Json values = Json::array(), domain = Json::array(), range = Json::array(), ideals = Json::array();

@@ -15,7 +15,7 @@ constexpr std::size_t kSeedsThatTell = 6;
 /// Of one precision: accuracy, in percent, by what must be equal for two runs to be set side by side.
 using Reached = std::map<std::string, double>;
 
-std::map<std::string, Reached> by_precision(const Group& group) {
+std::map<std::string, Reached> by_precision(const RunGroup& group) {
   std::map<std::string, Reached> all;
   for (const auto* run : group.runs) {
     const auto precision = text_at(*run->record, {"config", "precision"});
@@ -43,7 +43,7 @@ std::string seed_by_seed(const std::vector<double>& differences) {
 
 }  // namespace
 
-std::vector<std::string> precision_findings(const Group& group) {
+std::vector<std::string> precision_findings(const RunGroup& group) {
   const auto all = by_precision(group);
   const auto reference = all.find("fp32");
   std::vector<std::string> sentences;

@@ -20,18 +20,18 @@ constexpr double kWorthNaming = 0.01;
 constexpr double kWaitsForOne = 0.05;
 
 /// Who trains, by which strategy where the group has several.
-std::string who(const Group& group, const RunView& run) {
+std::string who(const RunGroup& group, const RunView& run) {
   std::string words = capitalised(in_words(run.workers)) + (run.workers == 1 ? " worker" : " workers");
   if (group.several_strategies) words += " with strategy " + said(run, "strategy");
   return words + (run.workers > 1 && !run.transport.empty() ? " over " + run.transport : "");
 }
 
 /// What is trained, at which batch where there are several.
-std::string what(const Group& group, const RunView& run) {
+std::string what(const RunGroup& group, const RunView& run) {
   return run.model + (group.several_batches || group.other_batches ? " at batch " + run.batch : "");
 }
 
-std::string speed_clause(const Group& group, const RunView& run) {
+std::string speed_clause(const RunGroup& group, const RunView& run) {
   const auto trains = fmt::format("{} train {}", who(group, run), what(group, run));
   const std::string ratio = in_times(*run.speedup);
   const auto one = run.baseline != nullptr && run.baseline->batch != run.batch ? "one at batch " + run.baseline->batch : "one";
@@ -40,7 +40,7 @@ std::string speed_clause(const Group& group, const RunView& run) {
   return fmt::format("{} no faster than {} ({}, within the noise)", trains, one, ratio);
 }
 
-std::string rate_clause(const Group& group, const RunView& run) {
+std::string rate_clause(const RunGroup& group, const RunView& run) {
   return fmt::format("{} {} {} at {} samples/s", who(group, run), run.workers == 1 ? "trains" : "train", what(group, run), in_figures(run.throughput->median));
 }
 
@@ -88,7 +88,7 @@ std::string communication_sentence(const RunView& run) {
 
 }  // namespace
 
-std::string finding(const Group& group) {
+std::string finding(const RunGroup& group) {
   const RunView* best = group.best();
   if (!best || best->workers < 1) return "";
   std::string sentence = best->workers > 1 && best->speedup ? speed_clause(group, *best) : rate_clause(group, *best);
@@ -112,9 +112,9 @@ std::string failures(const std::vector<RunView>& views) {
   return fmt::format("Of {}, {}.", counted(static_cast<long long>(views.size()), "run"), enumerated(parts));
 }
 
-std::vector<Share> shares(const RunView& run) {
+std::vector<StepShare> shares(const RunView& run) {
   const double wall = run.mean_wall_ms();
-  std::vector<Share> all;
+  std::vector<StepShare> all;
   if (!(wall > 0)) return all;
   // In thousandths: round all down, then give what is missing to those that lost most.
   std::vector<std::pair<double, std::size_t>> lost;
@@ -130,7 +130,7 @@ std::vector<Share> shares(const RunView& run) {
   for (std::size_t k = 0; k < lost.size() && given + 0.5 < std::round(whole); ++k, ++given)
     all[lost[k].second].share += 1;
   for (auto& part : all) part.share /= 1000;
-  std::stable_sort(all.begin(), all.end(), [](const Share& a, const Share& b) {
+  std::stable_sort(all.begin(), all.end(), [](const StepShare& a, const StepShare& b) {
     if ((a.cause == Cause::residual) != (b.cause == Cause::residual)) return b.cause == Cause::residual;
     return a.share > b.share;
   });
