@@ -66,23 +66,6 @@ std::optional<OneWorker> one_worker_of(const Json& record) {
   return one;
 }
 
-/// The order in which gradients came, as the buckets at the end have it; empty where it is not known.
-std::vector<int> gradient_order(const Json& record, const ModelGraph& graph) {
-  std::map<std::string, int> numbers;
-  const auto specs = graph.parameter_specs();
-  for (std::size_t i = 0; i < specs.size(); ++i) numbers[specs[i].name] = static_cast<int>(i);
-  std::vector<int> order;
-  std::set<int> seen;
-  if (!record.contains("buckets") || !record["buckets"].is_array()) return {};
-  for (const auto& bucket : record["buckets"])
-    for (const auto& parameter : bucket.at("parameters")) {
-      const auto found = numbers.find(parameter.get<std::string>());
-      if (found == numbers.end() || !seen.insert(found->second).second) return {};
-      order.push_back(found->second);
-    }
-  return order.size() == specs.size() ? order : std::vector<int>{};
-}
-
 /// Where a plan is not the one that a record tells of; empty where it is.
 std::string differs(const Json& told, const Plan& plan) {
   const auto& roles = told.at("roles");
@@ -252,7 +235,7 @@ Plan plan_of_run(const Json& record, Job& job, const ModelGraph& graph) {
   job = job_as_run(std::move(job), record.value("bucket_tuning", Json()));
   auto plan = plan_job(job, graph);
   // Where buckets are cut anew after the first step, they are in the order that the record has.
-  if (auto order = gradient_order(record, graph); plan.stages.size() < 2 && !order.empty())
+  if (auto order = gradient_order(record.value("buckets", Json()), graph); plan.stages.size() < 2 && !order.empty())
     if (auto cut_anew = plan_job(job, graph, std::move(order)); differs(record.at("plan"), cut_anew).empty()) return cut_anew;
   if (const auto where = differs(record.at("plan"), plan); !where.empty())
     throw Error(Code::unsupported, fmt::format("[explain] unsupported: this build plans the run otherwise than the one that ran it: {}", where));

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <map>
 #include <random>
+#include <set>
 #include <span>
 
 #include "ddl/core/error.h"
@@ -16,6 +18,7 @@
 #include "ddl/measure/environment.h"
 #include "ddl/predict/step/server_turns.h"
 #include "ddl/strategy/bucket_sizes.h"
+#include "ddl/train/plan_job.h"
 
 namespace ddl {
 namespace {
@@ -204,6 +207,35 @@ std::string utc_now() {
 Job job_as_run(Job job, const Json& bucket_tuning) {
   if (tunes_buckets(job.strategy) && bucket_tuning.is_object()) job.strategy = with_bucket(std::move(job.strategy), bucket_tuning.at("taken").get<std::int64_t>());
   return job;
+}
+
+std::vector<int> gradient_order(const Json& buckets, const ModelGraph& graph) {
+  std::map<std::string, int> numbers;
+  const auto specs = graph.parameter_specs();
+  for (std::size_t i = 0; i < specs.size(); ++i) numbers[specs[i].name] = static_cast<int>(i);
+  std::vector<int> order;
+  std::set<int> seen;
+  if (!buckets.is_array()) return {};
+  for (const auto& bucket : buckets)
+    for (const auto& parameter : bucket.at("parameters")) {
+      const auto found = numbers.find(parameter.get<std::string>());
+      if (found == numbers.end() || !seen.insert(found->second).second) return {};
+      order.push_back(found->second);
+    }
+  return order.size() == specs.size() ? order : std::vector<int>{};
+}
+
+Plan plan_as_run(const Job& job, const ModelGraph& graph, const Json& told) {
+  const auto said = [&](const char* key) { return told.is_object() ? told.value(key, Json()) : Json(); };
+  const auto own = job_as_run(job, said("bucket_tuning"));
+  auto plan = plan_job(own, graph);
+  const auto buckets = said("buckets");
+  auto order = gradient_order(buckets, graph);
+  if (order.empty() || plan.stages.size() > 1) return plan;
+  auto anew = plan_job(own, graph, std::move(order));
+  const auto& cut = anew.roles.front().buckets;
+  const bool same = cut.size() == buckets.size() && std::equal(cut.begin(), cut.end(), buckets.begin(), [](const Bucket& bucket, const Json& one) { return bucket.bytes == one.at("bytes"); });
+  return same ? anew : plan;
 }
 
 Json new_record(const Experiment& experiment, const std::string& dataset_digest) {

@@ -153,8 +153,7 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events, AgentHub*
   supervise(*launch, experiment, events, observed, [&] { record["prediction"] = predict_run(experiment, graph, record.at("environment").at("before")); });
   if (observed.killed_for_memory) observed.reason += killed_for_memory(experiment, graph);
 
-  const auto& said = observed.done.front();
-  const auto plan = plan_job(job_as_run(experiment.job, said.is_object() ? said.value("bucket_tuning", Json()) : Json()), graph);
+  const auto plan = plan_as_run(experiment.job, graph, observed.done.front());
   complete_record(record, experiment, observed, plan);
   record["stages"] = experiment.subject == "ddlbench" ? stages_json(graph, plan) : Json(nullptr);
   record["launch"] = launch_json(times);
