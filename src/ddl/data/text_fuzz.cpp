@@ -7,7 +7,7 @@
 #include "ddl/data/message_text.h"
 #include "ddl/data/mo_file.h"
 
-// CatalogueEntry catalogues, what is made of their messages, and files of byte pairs: whatever the bytes, an answer or an
+// Message catalogues, what is made of their messages, and files of byte pairs: whatever the bytes, an answer or an
 // Error. The first byte picks.
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <set>
 
 #include "ddl/core/error.h"
 #include "ddl/lab/advice.h"
@@ -233,10 +232,9 @@ Plan plan_of_run(const Json& record, Job& job, const ModelGraph& graph) {
     }
   }
   job = job_as_run(std::move(job), record.value("bucket_tuning", Json()));
+  if (auto ran = plan_as_run(job, graph, record); differs(record.at("plan"), ran).empty()) return ran;
+  // Older records have the plan as it was before gradients came.
   auto plan = plan_job(job, graph);
-  // Where buckets are cut anew after the first step, they are in the order that the record has.
-  if (auto order = gradient_order(record.value("buckets", Json()), graph); plan.stages.size() < 2 && !order.empty())
-    if (auto cut_anew = plan_job(job, graph, std::move(order)); differs(record.at("plan"), cut_anew).empty()) return cut_anew;
   if (const auto where = differs(record.at("plan"), plan); !where.empty())
     throw Error(Code::unsupported, fmt::format("[explain] unsupported: this build plans the run otherwise than the one that ran it: {}", where));
   return plan;

@@ -193,22 +193,7 @@ void add_digest(Json& record, const Observed& observed) {
   record["parameters_digest"] = first.empty() ? Json(nullptr) : Json(first);
 }
 
-}  // namespace
-
-std::string utc_now() {
-  timespec time{};
-  ::clock_gettime(CLOCK_REALTIME, &time);
-  std::tm parts{};
-  ::gmtime_r(&time.tv_sec, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                     parts.tm_hour, parts.tm_min, parts.tm_sec, time.tv_nsec / 1'000'000);
-}
-
-Job job_as_run(Job job, const Json& bucket_tuning) {
-  if (tunes_buckets(job.strategy) && bucket_tuning.is_object()) job.strategy = with_bucket(std::move(job.strategy), bucket_tuning.at("taken").get<std::int64_t>());
-  return job;
-}
-
+/// The order in which gradients came, as buckets have it; empty where it is not known.
 std::vector<int> gradient_order(const Json& buckets, const ModelGraph& graph) {
   std::map<std::string, int> numbers;
   const auto specs = graph.parameter_specs();
@@ -223,6 +208,22 @@ std::vector<int> gradient_order(const Json& buckets, const ModelGraph& graph) {
       order.push_back(found->second);
     }
   return order.size() == specs.size() ? order : std::vector<int>{};
+}
+
+}  // namespace
+
+std::string utc_now() {
+  timespec time{};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  std::tm parts{};
+  ::gmtime_r(&time.tv_sec, &parts);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                     parts.tm_hour, parts.tm_min, parts.tm_sec, time.tv_nsec / 1'000'000);
+}
+
+Job job_as_run(Job job, const Json& bucket_tuning) {
+  if (tunes_buckets(job.strategy) && bucket_tuning.is_object()) job.strategy = with_bucket(std::move(job.strategy), bucket_tuning.at("taken").get<std::int64_t>());
+  return job;
 }
 
 Plan plan_as_run(const Job& job, const ModelGraph& graph, const Json& told) {

@@ -36,10 +36,7 @@ void complete_record(Json& record, const Experiment& experiment, const Observed&
 /// The job with what its run found out by itself: of buckets whose size it sought the one it took.
 Job job_as_run(Job job, const Json& bucket_tuning);
 
-/// The order in which gradients came, as the buckets of a record have it; empty where it is not known.
-std::vector<int> gradient_order(const Json& buckets, const ModelGraph& graph);
-
-/// The plan as its workers had it at the end, by the last message of one of them (null: it did not come): with buckets of the size that was found, in the order in which gradients came.
+/// The plan as its workers had it at the end, by the last message of one of them (null: it did not come) or the record made of it: with buckets of the size that was found, in the order in which gradients came.
 Plan plan_as_run(const Job& job, const ModelGraph& graph, const Json& told);
 
 /// The time as records write it: 2026-11-21T10:15:02.123Z.
