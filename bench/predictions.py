@@ -8,7 +8,10 @@
               the machine alone, not at what was predicted
   report      error of the median over rounds; MAPE, bias, largest, Kendall tau, how many lie inside the interval; the same by group; and which part of the step is off where it is
 
-usage: predictions.py [--rounds 2] [--seconds 2] [--only WORD,…] [--keep-wires]
+Where a machine is never calm, nothing is gained by tries: `--calibrations 3 --tries 1` measures each network three times before all runs, into one profile (which takes the median, and widens intervals by how far they were apart), and holds
+each prediction against the median of so many rounds of runs; a column tells the errors at the pace that each run had.
+
+usage: predictions.py [--rounds 2] [--seconds 2] [--tries 3] [--calibrations 3] [--only WORD,…] [--keep-wires]
 prints tables in Markdown; build/bench/predictions.json has every row and every run. Run it on a quiet machine: the table says how disturbed it was. A fabric takes root
 """
 import argparse
@@ -154,6 +157,35 @@ def calibrate(model, wires, profile, budget, pulse, tries):
     return kept
 
 
+class Kept:
+    """What a profile that was measured into several times was measured at: on the mean of them."""
+
+    def __init__(self, times):
+        self.pace = statistics.median(each.pace for each in times)
+        self.slowed = max(apart(each.pace, self.pace) for each in times)
+        self.disturbed = max(self.slowed, *(each.disturbed for each in times))
+
+    def calm(self):
+        return self.disturbed <= CALM
+
+
+def calibrate_all(models, wires, chosen, pulse):
+    """{network: (profile, Kept)}: each measured so many times, one network after the other there and back, into one profile, which remembers what the earlier ones said."""
+    times = {model: [] for model in models}
+    profiles = {model: wires.with_name(f"predictions_{re.sub('[^a-z0-9]+', '-', model)}.json") for model in models}
+    for profile in profiles.values():
+        shutil.copyfile(wires, profile)
+    for number in range(chosen.calibrations):
+        for model in models if number % 2 == 0 else models[::-1]:
+            words = ["probe", "compute", "--model", model, "--dataset", DATASETS[model.split("[")[0]], "--batch", CALIBRATED[model], "--budget", chosen.budget, "--json"]
+            now = Watched(pulse, lambda: ddlbench(profiles[model], *words))
+            if now.result.returncode != 0:
+                sys.exit(f"probe compute of {model} ended with {now.result.returncode}: {now.result.stderr}")
+            times[model].append(now)
+            say(f"{model} measured, {number + 1} of {chosen.calibrations}, at a pace of {1e3 * now.pace:.3f} ms, disturbed by {now.disturbed:.1%}")
+    return {model: (profiles[model], Kept(times[model])) for model in models}
+
+
 def run(one, profile, steps):
     done = ddlbench(profile, "run", "--json", "--quiet", "--store", "none", "--trace", "off", "--steps", steps, *arguments_of(one))
     try:
@@ -172,7 +204,8 @@ def run(one, profile, steps):
 def least_disturbed(one, profile, steps, pulse, pace, tries):
     kept = None
     for number in range(tries):
-        pulse.await_pace(pace, 3 if number == 0 else 10)
+        if tries > 1:
+            pulse.await_pace(pace, 3 if number == 0 else 10)
         now = Watched(pulse, lambda: run(one, profile, steps), pace)
         if kept is None or now.disturbed < kept.disturbed:
             kept = now
@@ -191,12 +224,15 @@ def steps_for(prediction, budget):
     return max(14, min(1000, round(budget * 1e3 / prediction["step_ms"]["value"])))
 
 
-def block(model, names, cases, number, chosen, wires, pulse):
+def block(model, names, cases, number, chosen, wires, pulse, measured):
     """One round of a network's experiments, with the predictions made before them: {name: {"prediction", "run", …}}, and {name: why} of those that failed."""
     found, failed = {}, {}
-    for measurement in range(MEASURED):
-        profile = wires.with_name(f"predictions_{number}_{re.sub('[^a-z0-9]+', '-', model)}_{measurement}.json")
-        known = calibrate(model, wires, profile, chosen.budget, pulse, chosen.tries)
+    for measurement in range(1 if measured else min(MEASURED, chosen.tries)):
+        if measured:
+            profile, known = measured[model]
+        else:
+            profile = wires.with_name(f"predictions_{number}_{re.sub('[^a-z0-9]+', '-', model)}_{measurement}.json")
+            known = calibrate(model, wires, profile, chosen.budget, pulse, chosen.tries)
         lost = 0
         for name in [name for name in names if name not in failed and not (name in found and found[name]["calm"])]:
             prediction = predict(cases[name], profile)
@@ -209,12 +245,12 @@ def block(model, names, cases, number, chosen, wires, pulse):
                 failed[name] = now.result["failed"]
                 say(f"{name}: {failed[name]}")
                 continue
-            one = {"prediction": prediction, "steps": steps, "profile": profile.name, "run": now.result, "slowed": max(now.slowed, known.slowed), "stolen": now.stolen, "disturbed": max(now.disturbed, known.disturbed), "calm": now.calm() and known.calm()}
+            one = {"prediction": prediction, "steps": steps, "profile": profile.name, "run": now.result, "slower": now.pace / known.pace, "slowed": max(now.slowed, known.slowed), "stolen": now.stolen, "disturbed": max(now.disturbed, known.disturbed), "calm": now.calm() and known.calm()}
             if name not in found or one["disturbed"] < found[name]["disturbed"]:
                 found[name] = one
             say(f"round {number + 1} {name}: {now.result['measured_ms']:.4g} ms, load {now.result['load']:.1f}, disturbed by {one['disturbed']:.1%}")
             lost = 0 if one["calm"] else lost + 1
-            if lost == LOST and measurement + 1 < MEASURED:
+            if lost == LOST and not measured and measurement + 1 < min(MEASURED, chosen.tries):
                 break
         else:
             break
@@ -232,6 +268,13 @@ def given(prediction, run):
     return computed + told["bubble"] * factor + sum(ms for part, ms in told.items() if part not in (*parts, "bubble"))
 
 
+def at_pace(prediction, slower):
+    """What would be predicted of a machine that goes so many times slower than when its layers were measured, as fixed work told before and after the run: what passes take, and bubbles, which are made of others'. It knows nothing of the
+    run itself; how far another pace of the machine is what a prediction is off by."""
+    told = prediction["ledger_ms"]
+    return sum(told.values()) + (slower - 1) * sum(told[part] for part in ("forward", "backward", "copy", "update", "bubble"))
+
+
 def before(rounds):
     """What each run predicted of itself before its first step, with the cut between layers that it has: error, %, median of the rounds, and how many of them lay inside."""
     told = [each["run"] for each in rounds if each["run"]["before"]["step_ms"]]
@@ -239,11 +282,6 @@ def before(rounds):
         return None, None
     return (statistics.median(100 * (each["before"]["step_ms"] / each["measured_ms"] - 1) for each in told),
             statistics.mean(each["before"]["low"] <= each["measured_ms"] <= each["before"]["high"] for each in told))
-
-
-def inside(one):
-    step = one["prediction"]["step_ms"]
-    return step["low"] <= one["run"]["measured_ms"] <= step["high"]
 
 
 def kendall(pairs):
@@ -259,7 +297,7 @@ def kendall(pairs):
 def summary(rows):
     errors = [row["error_pct"] for row in rows]
     told = [row for row in rows if row["before_pct"] is not None]
-    return {"rows": len(rows), "given": statistics.mean(abs(row["given_pct"]) for row in rows), "median": statistics.median(map(abs, errors)), "mape": statistics.mean(map(abs, errors)), "max": max(map(abs, errors)), "bias": statistics.mean(errors),
+    return {"rows": len(rows), "given": statistics.mean(abs(row["given_pct"]) for row in rows), "paced": statistics.mean(abs(row["paced_pct"]) for row in rows), "median": statistics.median(map(abs, errors)), "mape": statistics.mean(map(abs, errors)), "max": max(map(abs, errors)), "bias": statistics.mean(errors),
             "tau": kendall([(row["predicted_ms"], row["measured_ms"]) for row in rows]), "inside": statistics.mean(row["inside"] for row in rows),
             "before": statistics.mean(abs(row["before_pct"]) for row in told) if told else float("nan"), "before_inside": statistics.mean(row["before_inside"] for row in told) if told else float("nan")}
 
@@ -280,14 +318,14 @@ def off(row):
 def show(rows, failed):
     loads = [each["run"]["load"] for row in rows for each in row["rounds"]]
     calm = [row for row in rows if row["calm"]]
-    print(f"\n{len(rows)} experiments, {max(len(row['rounds']) for row in rows)} rounds; load average {min(loads):.1f} to {max(loads):.1f}; {len(calm)} undisturbed\n\n| group | rows | MAPE | largest | bias | tau | inside | median | predicted by each run | inside | given its computing |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    print(f"\n{len(rows)} experiments, {max(len(row['rounds']) for row in rows)} rounds; load average {min(loads):.1f} to {max(loads):.1f}; {len(calm)} undisturbed\n\n| group | rows | MAPE | largest | bias | tau | inside | median | predicted by each run | inside | at the run's pace | given its computing |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
     for name, group in [("all", rows), ("undisturbed", calm), *groups_of(rows)]:
         if group:
             told = summary(group)
-            print(f"| {name} | {told['rows']} | {told['mape']:.1f} % | {told['max']:.1f} % | {told['bias']:+.1f} % | {told['tau']:.3f} | {told['inside']:.0%} | {told['median']:.1f} % | {told['before']:.1f} % | {told['before_inside']:.0%} | {told['given']:.1f} % |")
-    print("\n| experiment | measured, ms | predicted | error | by the run | given its computing | rounds | disturbed | parts off, ms |\n|---|---|---|---|---|---|---|---|---|")
+            print(f"| {name} | {told['rows']} | {told['mape']:.1f} % | {told['max']:.1f} % | {told['bias']:+.1f} % | {told['tau']:.3f} | {told['inside']:.0%} | {told['median']:.1f} % | {told['before']:.1f} % | {told['before_inside']:.0%} | {told['paced']:.1f} % | {told['given']:.1f} % |")
+    print("\n| experiment | measured, ms | predicted | error | by the run | at the run's pace | given its computing | rounds | disturbed | parts off, ms |\n|---|---|---|---|---|---|---|---|---|---|")
     for row in sorted(rows, key=lambda row: -abs(row["error_pct"])):
-        print(f"| {row['name']} | {row['measured_ms']:.4g} | {row['predicted_ms']:.4g} ({row['low']:.4g} to {row['high']:.4g}) | {row['error_pct']:+.1f} % | {row['before_pct'] or float('nan'):+.1f} % | {row['given_pct']:+.1f} % | "
+        print(f"| {row['name']} | {row['measured_ms']:.4g} | {row['predicted_ms']:.4g} ({row['low']:.4g} to {row['high']:.4g}) | {row['error_pct']:+.1f} % | {row['before_pct'] or float('nan'):+.1f} % | {row['paced_pct']:+.1f} % | {row['given_pct']:+.1f} % | "
               f"{', '.join(format(each['error_pct'], '+.1f') for each in row['rounds'])} | {row['disturbed']:.1%} | {off(row)} |")
     for name, why in failed.items():
         print(f"\n{name}: {why}")
@@ -299,10 +337,12 @@ def row_of(name, one, rounds):
         each["error_pct"] = 100 * (each["prediction"]["step_ms"]["value"] / each["run"]["measured_ms"] - 1)
     middle = lambda of: statistics.median(map(of, rounds))
     before_pct, before_inside = before(rounds)
-    return {**one, "name": name, "measured_ms": middle(lambda each: each["run"]["measured_ms"]), **{f"{key}": middle(lambda each, key=key: each["prediction"]["step_ms"][key]) for key in ("low", "high")},
-            "predicted_ms": middle(lambda each: each["prediction"]["step_ms"]["value"]), "error_pct": middle(lambda each: each["error_pct"]), "inside": statistics.mean(map(inside, rounds)), "before_pct": before_pct, "before_inside": before_inside,
+    made = {**one, "name": name, "measured_ms": middle(lambda each: each["run"]["measured_ms"]), **{f"{key}": middle(lambda each, key=key: each["prediction"]["step_ms"][key]) for key in ("low", "high")},
+            "predicted_ms": middle(lambda each: each["prediction"]["step_ms"]["value"]), "before_pct": before_pct, "before_inside": before_inside,
+            "paced_pct": middle(lambda each: 100 * (at_pace(each["prediction"], each["slower"]) / each["run"]["measured_ms"] - 1)),
             "given_pct": middle(lambda each: 100 * (given(each["prediction"], each["run"]) / each["run"]["measured_ms"] - 1)), "disturbed": max(each["disturbed"] for each in rounds), "calm": all(each["calm"] for each in rounds),
             **{key: {cause: middle(lambda each, cause=cause: of(each)[cause]) for cause in of(rounds[0])} for key, of in {"predicted_ledger_ms": lambda each: each["prediction"]["ledger_ms"], "ledger_ms": lambda each: each["run"]["ledger_ms"]}.items()}, "rounds": rounds}
+    return {**made, "inside": made["low"] <= made["measured_ms"] <= made["high"], "error_pct": 100 * (made["predicted_ms"] / made["measured_ms"] - 1)}
 
 
 def main():
@@ -312,6 +352,7 @@ def main():
     parser.add_argument("--budget", default="0.6s", help="of each measurement of probe compute")
     parser.add_argument("--only", default="", help="words, with commas between: experiments that have one of them in their name")
     parser.add_argument("--tries", type=int, default=3)
+    parser.add_argument("--calibrations", type=int, default=0, help="so many of each network before all runs, into one profile; else one before each network's runs, by itself")
     parser.add_argument("--keep-wires", action="store_true", help="what probe comm measured for this script before")
     parser.add_argument("--again", action="store_true", help="no runs: predict what the last run of this script measured, from the profiles of then")
     chosen = parser.parse_args()
@@ -330,12 +371,13 @@ def main():
         pulse = Pulse()
         if not (chosen.keep_wires and wires.exists()):
             calibrate_wires(wires)
+    models = list(dict.fromkeys(one["model"] for one in cases.values()))
+    measured = calibrate_all(models, wires, chosen, pulse) if chosen.calibrations and not chosen.again else {}
     for number in range(0 if chosen.again else chosen.rounds):
         begun = time.monotonic()
-        models = list(dict.fromkeys(one["model"] for one in cases.values()))
         for model in models if number % 2 == 0 else models[::-1]:
             names = [name for name, one in cases.items() if one["model"] == model and name not in failed]
-            found, lost = block(model, names if number % 2 == 0 else names[::-1], cases, number, chosen, wires, pulse)
+            found, lost = block(model, names if number % 2 == 0 else names[::-1], cases, number, chosen, wires, pulse, measured)
             failed |= lost
             for name, one in found.items():
                 rounds[name].append(one)

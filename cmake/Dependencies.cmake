@@ -14,6 +14,12 @@ find_path(protozero_headers protozero/pbf_writer.hpp REQUIRED)
 add_library(ddl_protozero INTERFACE)
 target_include_directories(ddl_protozero SYSTEM INTERFACE ${protozero_headers})
 
+find_path(hwloc_headers hwloc.h REQUIRED)
+find_library(hwloc_library hwloc REQUIRED)
+add_library(ddl_hwloc INTERFACE)
+target_include_directories(ddl_hwloc SYSTEM INTERFACE ${hwloc_headers})
+target_link_libraries(ddl_hwloc INTERFACE ${hwloc_library})
+
 # LibTorch by its files, not by find_package(Torch): that wants a whole CUDA toolkit where the wheel has CUDA in it.
 execute_process(
   COMMAND ${DDL_PYTHON} -c "
@@ -32,6 +38,13 @@ add_library(ddl_torch INTERFACE)
 target_include_directories(ddl_torch SYSTEM INTERFACE
   ${DDL_TORCH_ROOT}/include ${DDL_TORCH_ROOT}/include/torch/csrc/api/include)
 target_link_libraries(ddl_torch INTERFACE ${DDL_TORCH_ROOT}/lib/libtorch_cpu.so ${DDL_TORCH_ROOT}/lib/libc10.so)
+# The OpenMP that its threads are of: a second one beside it would have threads of its own. Wheels bring one, and others use the system's.
+file(GLOB torch_openmp ${DDL_TORCH_ROOT}/lib/libgomp*.so.1)
+if(NOT torch_openmp)
+  set(torch_openmp gomp)
+endif()
+add_library(ddl_torch_openmp INTERFACE)
+target_link_libraries(ddl_torch_openmp INTERFACE ${torch_openmp})
 # A wheel with CUDA works as a CPU one: its CUDA half is not linked until there are CUDA devices to run on, since
 # loading it costs every start seconds.
 

@@ -87,6 +87,17 @@ class Runs(Case):
         self.assertGreater(prediction["step_ms"], plain["step_ms"], "over shared memory nothing pays")
         self.assertGreater(prediction["memory_bytes"], plain["memory_bytes"], "what was not sent is kept")
 
+    def test_of_sizes_of_buckets_that_a_run_tries_the_fastest_is_predicted(self):
+        words = "predict --model vgg11 --dataset cifar10 --synthetic --batch 64 --workers 8 --devices-per-node 2 --machine v100-16gb".split()
+        point = lambda strategy: self.document(*words, "--strategy", strategy)["points"][0]
+        found = point("data[bucket=auto]")
+        tried = {size: point(f"data[bucket={size}B]") for size in (1 << 20, 6 << 20, 25 << 20, found["bucket_bytes"])}
+        self.assertEqual(found["step_ms"], tried[found["bucket_bytes"]]["step_ms"])
+        self.assertEqual(len({one["step_ms"]["value"] for one in tried.values()}), len(tried), "sizes make a difference")
+        for size, one in tried.items():
+            self.assertLessEqual(found["step_ms"]["value"], one["step_ms"]["value"] / (1 if size == 25 << 20 else 0.99), size)
+            self.assertIsNone(one["bucket_bytes"])
+
     def test_memory_is_that_of_the_machine_that_was_measured(self):
         self.calibrate()
         predict = [word for word in QUICK[1:] if word not in ("--store", "none")]
@@ -108,12 +119,41 @@ class Runs(Case):
         self.assertTrue(point["fits"])
         self.assertIn("the profile does not say how much memory there is", " ".join(point["beyond"]))
 
+    def test_profiles_of_a_machine_are_merged(self):
+        both = self.folder / "both.json"
+        for part, words in {"compute": ["compute", "--model", "mlp[hidden=64]", "--batch", "8,16", "--budget", "50ms"], "comm": ["comm", "--transport", "shm", "--ranks", 2, "--sizes", "64B,4KiB,256KiB", "--budget", "2ms"]}.items():
+            self.run_it("probe", *words, "--machine", f"{part}.json")
+        done = self.document("probe", "merge", "compute.json", "comm.json", "--machine", both)
+        profile = json.loads(both.read_text())
+        self.assertEqual(profile, done["profile"])
+        self.assertEqual((done["files"][0]["entries"], done["files"][1]["entries"] > 0), (0, True), "it began with the first")
+        self.assertEqual(len(profile["compute"]), 2)
+        self.assertTrue(profile["communication"])
+        # What needs both is told of both.
+        words = [word for word in QUICK[1:] if word not in ("--store", "none")]
+        self.assertIn("was not measured", self.run_it("predict", *words, "--workers", 2, "--machine", "compute.json", code=2).stderr)
+        self.assertIn("step_ms", self.document("predict", *words, "--workers", 2, "--machine", both)["points"][0])
+        # Of the same the later stays, whichever is given last.
+        earlier = json.loads(pathlib.Path(self.folder, "compute.json").read_text())
+        for entry in earlier["compute"]:
+            entry["measured"], entry["pass_ms"] = "2020-01-01T00:00:00.000Z", 99
+        pathlib.Path(self.folder, "earlier.json").write_text(json.dumps(earlier))
+        self.run_it("probe", "merge", "earlier.json", "--machine", both)
+        self.assertNotIn(99, [entry["pass_ms"] for entry in json.loads(both.read_text())["compute"]])
+        other = {**earlier, "cpu": {"model": "Another", "usable_cores": 2}}
+        pathlib.Path(self.folder, "other.json").write_text(json.dumps(other))
+        refused = self.run_it("probe", "merge", "other.json", "--machine", both, code=2)
+        self.assertIn("other.json", refused.stderr)
+        self.assertIn("Another", refused.stderr)
+
     @unittest.skipUnless(TWO_CORES, "two workers need two cores")
     def test_stages_that_are_cut_by_time_move_what_is_predicted(self):
         self.calibrate()
         prediction, record = self.prediction("--steps", 8, "--workers", 2, "--strategy", "pipeline[micro=4]")
-        self.assertIsNotNone(record["measured_layers"])
-        # A run measures its layers anew, and may cut elsewhere each time: told where, both do the same.
+        # As predicted, and not measured anew.
+        self.assertEqual(record["measured_layers"]["from"], str(self.machine))
+        self.assertEqual((record["measured_layers"]["sorts"], record["measured_layers"]["took_s"]), (0, 0))
+        # Told where, both do the same.
         cut = "/".join(str(stage["layers"]) for stage in record["stages"])
         counted = []
         for steps in (20, 28):

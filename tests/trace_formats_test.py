@@ -1,5 +1,5 @@
-"""Traces in Chrome's, Perfetto's and Chakra's form, of real runs of every strategy: the latter read by Google's Protocol Buffers with the schema of Perfetto's own Python package, and both held
-against the record, and against each other; and Chakra's of steps that are predicted and never run.
+"""Traces in Chrome's, Perfetto's and Chakra's form, of real runs of every strategy: the latter read by Google's Protocol Buffers with the schemas of Perfetto's and MLCommons' own Python
+packages, and all held against the record, and against each other; and Chakra's of steps that are predicted and never run.
 
 usage: trace_formats_test.py PATH-OF-DDLBENCH PYTHON-WITH-PERFETTO
 """
@@ -52,42 +52,31 @@ def slices_of(path):
 for path in sys.argv[1:]:
     print(json.dumps(slices_of(path)), flush=True)
 """
-# The messages of Chakra's et_def.proto that are written, by their field numbers there.
+# Read as Chakra's own programs read them: its message classes and its reader of files of messages.
 CHAKRA = r"""
 import json, pathlib, sys
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.internal.decoder import _DecodeVarint
-Field = descriptor_pb2.FieldDescriptorProto
-schema = descriptor_pb2.FileDescriptorProto(name="et_def.proto", package="ChakraProtoMsg", syntax="proto3")
-def message(name, *fields):
-    made = schema.message_type.add(name=name)
-    for number, called, kind, *rest in fields:
-        field = made.field.add(name=called, number=number, type=kind, label=Field.LABEL_REPEATED if "repeated" in rest else Field.LABEL_OPTIONAL)
-        if kind == Field.TYPE_MESSAGE: field.type_name = ".ChakraProtoMsg." + rest[0]
-message("AttributeProto", (1, "name", Field.TYPE_STRING), (7, "int32_val", Field.TYPE_INT32), (9, "int64_val", Field.TYPE_INT64), (13, "uint64_val", Field.TYPE_UINT64),
-        (27, "bool_val", Field.TYPE_BOOL), (29, "string_val", Field.TYPE_STRING))
-message("GlobalMetadata", (1, "version", Field.TYPE_STRING), (2, "attr", Field.TYPE_MESSAGE, "AttributeProto", "repeated"))
-message("Node", (1, "id", Field.TYPE_UINT64), (2, "name", Field.TYPE_STRING), (3, "type", Field.TYPE_INT32), (4, "ctrl_deps", Field.TYPE_UINT64, "repeated"), (5, "data_deps", Field.TYPE_UINT64, "repeated"),
-        (6, "start_time_micros", Field.TYPE_UINT64), (7, "duration_micros", Field.TYPE_UINT64), (10, "attr", Field.TYPE_MESSAGE, "AttributeProto", "repeated"))
-pool = descriptor_pool.DescriptorPool()
-pool.Add(schema)
-kind = lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName("ChakraProtoMsg." + name))
+from chakra.schema.protobuf.et_def_pb2 import CollectiveCommType, GlobalMetadata, Node, NodeType
+from chakra.src.third_party.utils.protolib import decodeMessage, openFileRd
 def value(attr):
-    told = [(field.name, number) for field, number in attr.ListFields() if field.name != "name"]
-    return told[0][1] if told else 0
+    one = attr.WhichOneof("value")
+    assert one, f"{attr.name} is of no type that the schema knows"
+    return getattr(attr, one)
+def messages_of(path):
+    file = openFileRd(str(path))
+    about, read = GlobalMetadata(), []
+    assert decodeMessage(file, about)
+    while decodeMessage(file, node := Node()):
+        read.append(node)
+        assert node.type in NodeType.values() and node.type not in (NodeType.INVALID_NODE, NodeType.METADATA_NODE)
+    assert file.tell() == path.stat().st_size, "all of it was read"
+    return about, read
 def ranks_of(folder):
     ranks = {}
     for path in sorted(pathlib.Path(folder).glob("*.et")):
-        data, at, messages = path.read_bytes(), 0, []
-        while at < len(data):
-            size, at = _DecodeVarint(data, at)
-            made = kind("Node" if messages else "GlobalMetadata")()
-            made.ParseFromString(data[at:at + size])
-            messages.append(made)
-            at += size
-        about = {attr.name: value(attr) for attr in messages[0].attr}
-        ranks[about["rank"]] = {"about": about, "nodes": [{"id": n.id, "name": n.name, "type": n.type, "after": list(n.data_deps), "begin": n.start_time_micros, "took": n.duration_micros,
-                                                            **{attr.name: value(attr) for attr in n.attr}} for n in messages[1:]]}
+        about, nodes = messages_of(path)
+        told = {attr.name: value(attr) for attr in about.attr}
+        ranks[told["rank"]] = {"about": told, "collectives": dict(CollectiveCommType.items()),
+                               "nodes": [{"id": n.id, "name": n.name, "type": n.type, "after": list(n.data_deps), "begin": n.start_time_micros, "took": n.duration_micros, **{attr.name: value(attr) for attr in n.attr}} for n in nodes]}
     return ranks
 for folder in sys.argv[1:]:
     print(json.dumps(ranks_of(folder)), flush=True)
@@ -166,7 +155,9 @@ def check_chakra(record, ranks):
             if node["type"] in (5, 6):
                 (sent if node["type"] == 5 else received)[(node["comm_src"], node["comm_dst"], node["comm_tag"], node["comm_size"])] += 1
             if node["type"] == 7:
-                assert node["comm_type"] in range(10) and node["pg_name"], node
+                goals = {tasks[int(rank)][e["task"]]["goal"] for e in spans if e["name"] == node["name"] and e["stream"] == "communication"}
+                assert [node["comm_type"]] == [file["collectives"][goal.upper().replace("-", "_")] for goal in goals], (node, goals)
+                assert node["pg_name"], node
     # The other end may lie in a server, or in the step before.
     sure = {key for key in sent | received if min(key[:2]) >= 0}
     assert all(sent[key] == received[key] == 1 for key in sure) or "server" in record["plan"]["roles"][0]["name"] or record["plan"]["strategy"] == "local", sent - received
@@ -206,8 +197,8 @@ def read(python, program, paths):
 
 def main():
     binary, python = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
-    if not pathlib.Path(python).exists() or subprocess.run([python, "-c", "import perfetto.protos.perfetto.trace.perfetto_trace_pb2"], capture_output=True).returncode:
-        sys.exit(f"trace_formats_test: perfetto and protobuf are not installed for {python}; run tools/setup.sh, which needs PyPI once")
+    if not pathlib.Path(python).exists() or subprocess.run([python, "-c", "import perfetto.protos.perfetto.trace.perfetto_trace_pb2, chakra.schema.protobuf.et_def_pb2"], capture_output=True).returncode:
+        sys.exit(f"trace_formats_test: perfetto, mlc-chakra and protobuf are not installed for {python}; run tools/setup.sh, which needs PyPI once")
     with tempfile.TemporaryDirectory(prefix="ddlbench-traces-") as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         trained = list(pool.map(lambda form: train(binary, folder, *form), FORMS.items()))
         written = {form: [files[form] for _, files in trained] for form in ("perfetto", "chakra")}

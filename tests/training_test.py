@@ -138,6 +138,10 @@ class Training(Case):
             with self.subTest(name):
                 record = self.record(*QUICK, "--steps", 10, *arguments)
                 self.check(record, ranks)
+                for rank in record["ranks"]:
+                    self.assertEqual(len(rank["cpu_ms"]["samples"]), 10)
+                    self.assertGreater(min(rank["cpu_ms"]["samples"]), 0)
+                    self.assertLess(rank["cpu_ms"]["median"], os.cpu_count() * rank["step_ms"]["median"] * 1.5)
                 losses[name] = record["loss"]["steps"]["value"]
                 if ranks > 1:
                     # Every step all-reduces the parameters and one vote; each rank sends 2 (P-1)/P of that, give or

@@ -8,12 +8,7 @@ import tempfile
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-
-def peak_memory():
-    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
+import own_process
 
 
 def meet(rank, size, folder):
@@ -24,7 +19,7 @@ def meet(rank, size, folder):
 
 def leave(rank, folder, times):
     """In a rank, at its end: tells what it measured."""
-    pathlib.Path(folder, f"rank{rank}.json").write_text(json.dumps({"times": times, "peak": peak_memory()}))
+    pathlib.Path(folder, f"rank{rank}.json").write_text(json.dumps({"times": times, "peak": own_process.peak_memory()}))
     sys.stdout.flush()
     os._exit(0)  # Gloo's threads may outlive the interpreter: src/ddl/subject/torch_ddp.py says more
 

@@ -1,21 +1,23 @@
 """One network in eager PyTorch, or under DistributedDataParallel over Gloo: times of training steps, one thread a worker.
 
 Samples are drawn once and stay in memory; SGD with momentum, fused; DDP with gradient_as_bucket_view. The networks are those of
-tests/reference_networks.py, which the numerics tests hold equal to ours.
+tests/reference_networks.py, which the numerics tests hold equal to ours. Ranks have the same weights and samples of their own, and must end with the same weights.
 
-usage: torch_networks.py JSON, with {model, options{}, shape{}, batch, steps, workers, channels_last}
-prints JSON: {step_ms: [...], peak_memory_bytes: [...]}; a step of several workers is the slowest one's
+usage: torch_networks.py JSON, with {model, options{}, shape{}, batch, steps, workers, channels_last, precision: "fp32"|"bf16" (autocast)}
+prints JSON: {step_ms: [...], cpu_ms: [...], peak_memory_bytes: [...], parameters, world, version}; a step of several workers is the slowest one's, its CPU time that of all,
+memory that of each from the first step on
 """
 import collections
 import json
 import pathlib
 import sys
-import time
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 
-import ranks
+import own_process
+import torch_ranks
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests"))
 import reference_networks  # noqa: E402
@@ -41,14 +43,18 @@ def samples(shape, batch, channels_last):
 
 
 def loss_of(output, wanted):
-    logits = output["logits"]
+    logits = output["logits"].float()  # of autocast
     loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), wanted)
     if output.get("auxiliary") is not None:
-        loss = loss + 0.4 * F.cross_entropy(output["auxiliary"], wanted)
+        loss = loss + 0.4 * F.cross_entropy(output["auxiliary"].float(), wanted)
     return loss
 
 
-def train(rank, job, folder):
+def absolute_sum(model):
+    return sum(p.detach().double().abs().sum().item() for p in model.parameters())
+
+
+def train(rank, job):
     torch.set_num_threads(1)
     torch.manual_seed(1)
     shape = Shape(**job["shape"])
@@ -56,25 +62,32 @@ def train(rank, job, folder):
     if job["channels_last"]:
         model = model.to(memory_format=torch.channels_last)
     model.train()
-    if job["workers"] > 1:
-        ranks.meet(rank, job["workers"], folder)
+    before = absolute_sum(model)
     network = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True) if job["workers"] > 1 else model
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.001, momentum=0.9, fused=True)
+    learnt = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(learnt, lr=0.001, momentum=0.9, fused=True)
+    torch.manual_seed(2 + rank)
     given, wanted = samples(shape, job["batch"] // job["workers"], job["channels_last"])
-    times = []
-    for step in range(job["steps"] + WARM_UP):
-        begin = time.perf_counter()
-        loss_of(network(given), wanted).backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        if step >= WARM_UP:
-            times.append((time.perf_counter() - begin) * 1e3)
-    ranks.leave(rank, folder, times)
+    half = job.get("precision", "fp32") == "bf16"
+    clock = own_process.StepClock(WARM_UP)
+    own_process.reset_peak_memory()
+    for _ in range(job["steps"] + WARM_UP):
+        with clock.step():
+            with torch.autocast("cpu", torch.bfloat16, enabled=half):
+                output = network(given)
+            loss_of(output, wanted).backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+    peak = own_process.peak_memory()
+    return {"wall_ms": clock.wall_ms, "cpu_ms": clock.cpu_ms, "peak": peak, "before": before, "after": absolute_sum(model),
+            "parameters": sum(p.numel() for p in model.parameters()), "world": dist.get_world_size() if job["workers"] > 1 else 1}
 
 
 def main():
     job = json.loads(sys.argv[1])
-    print(json.dumps(ranks.run(job["workers"], train, job)))
+    told = torch_ranks.in_ranks(train, job)
+    own_process.same_weights(told)
+    print(json.dumps({**own_process.group(told), "parameters": told[0]["parameters"], "world": told[0]["world"], "version": torch.__version__}))
 
 
 if __name__ == "__main__":

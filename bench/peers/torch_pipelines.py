@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import own_process
 import ranks
 from torch_networks import WARM_UP, Shape, reference_networks, samples
 
@@ -159,7 +160,7 @@ def main():
     job = json.loads(sys.argv[1])
     cut = best_cut(prepared(job), job)
     if job["package"] == "torchgpipe":
-        print(json.dumps({"step_ms": torchgpipe(job, cut), "peak_memory_bytes": [ranks.peak_memory()], "cut": cut}))
+        print(json.dumps({"step_ms": torchgpipe(job, cut), "peak_memory_bytes": [own_process.peak_memory()], "cut": cut}))
         return
     print(json.dumps({**ranks.run(2, pipelined, job, cut), "cut": cut}))
 

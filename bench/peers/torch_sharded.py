@@ -19,9 +19,9 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from ranks import peak_memory
+from own_process import peak_memory, resident_memory, reset_peak_memory
 from torch_networks import WARM_UP, Shape, loss_of, reference_networks, samples
-from torch_ranks import in_ranks, resident_memory, reset_peak_memory
+from torch_ranks import in_ranks
 
 
 class Empty(nn.Module):

@@ -20,9 +20,9 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, loss_parallel, parallelize_module
 
-from ranks import peak_memory
+from own_process import peak_memory, resident_memory, reset_peak_memory
 from torch_networks import WARM_UP, Shape, samples
-from torch_ranks import in_ranks, resident_memory, reset_peak_memory
+from torch_ranks import in_ranks
 
 
 class Attention(nn.Module):

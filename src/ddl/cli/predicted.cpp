@@ -24,6 +24,7 @@ Json point_json(const PredictedPoint& point, std::optional<double> alone) {
   out["waited"] = point.found->waited;
   out["beyond"] = point.found->beyond;
   out["links"] = links_json(point.found->links, point.found->step.seconds);
+  out["bucket_bytes"] = point.found->bucket_bytes > 0 ? Json(point.found->bucket_bytes) : Json();
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include "ddl/cli/command.h"
 #include "ddl/cli/of_flag.h"
 #include "ddl/cli/probe_import.h"
+#include "ddl/cli/probe_merge.h"
 #include "ddl/cli/progress.h"
 #include "ddl/collective/algorithms.h"
 #include "ddl/collective/compression.h"
@@ -251,10 +252,11 @@ Settings told_of_trace(const Options& options, const CLI::App& app) {
 }
 
 Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
-  if (options.what != "comm" && options.what != "compute" && options.what != "memory" && options.what != "storage" && options.what != "loader" && options.what != "import")
-    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm, compute, memory, storage, loader or import", options.what));
+  if (options.what != "comm" && options.what != "compute" && options.what != "memory" && options.what != "storage" && options.what != "loader" && options.what != "import" && options.what != "merge")
+    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm, compute, memory, storage, loader, import or merge", options.what));
   if (options.what == "import") return import_traces(options.files, told_of_trace(options, app), options.machine, options.output);
-  if (!options.files.empty()) throw Error(Code::invalid_argument, fmt::format("probe {}: it reads no file; got '{}', expected probe import", options.what, options.files.front()));
+  if (options.what == "merge") return merge_profiles(options.files, options.machine, options.output);
+  if (!options.files.empty()) throw Error(Code::invalid_argument, fmt::format("probe {}: it reads no file; got '{}', expected probe import or merge", options.what, options.files.front()));
   const bool of_memory = options.what == "memory", computes = options.what == "compute" || of_memory, of_data = options.what == "storage" || options.what == "loader";
   const auto& output = options.output;
   if (computes && launched != nullptr) throw Error(Code::unsupported, fmt::format("probe: unsupported: {} is measured by processes of its own; got ranks of a launcher, expected ddlbench started plainly", options.what));
@@ -320,8 +322,8 @@ Command add_probe(CLI::App& root, AgentHub* launched) {
                            "ddlbench probe storage --data . --file 64MiB --budget 200ms",
                            "ddlbench probe loader --dataset fashion-mnist --synthetic --batch 64 --budget 200ms",
                            "ddlbench probe compute --model mlp,lenet --batch 16 --precision fp32,bf16 --optimizer adam --budget 100ms --machine none --json"});
-  app->add_option("what", options->what, "What to measure: comm, compute, memory, storage or loader; import: to read compute from execution traces.")->type_name("comm|compute|memory|storage|loader|import")->capture_default_str();
-  app->add_option("files", options->files, "import: execution traces in MLCommons' Chakra format, one a rank.")->type_name("FILE");
+  app->add_option("what", options->what, "What to measure: comm, compute, memory, storage or loader; import: to read compute from execution traces; merge: to put other profiles of a machine into one.")->type_name("comm|compute|memory|storage|loader|import|merge")->capture_default_str();
+  app->add_option("files", options->files, "import: execution traces in MLCommons' Chakra format, one a rank; merge: machine profiles.")->type_name("FILE");
   app->add_option("--transport", options->transports, "Transports, by commas, mpi too; all that need no library unless given.")->type_name("LIST");
   app->add_option("--collective", options->collectives, "Collectives, by commas; all unless given.")->type_name("LIST");
   app->add_option("--algorithm", options->algorithms, "Algorithms, by commas, with options in brackets; all unless given.")->type_name("LIST");

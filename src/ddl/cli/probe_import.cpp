@@ -8,6 +8,7 @@
 #include "ddl/lab/import_chakra.h"
 #include "ddl/measure/environment.h"
 #include "ddl/predict/machine.h"
+#include "ddl/predict/merge_machines.h"
 
 namespace ddl {
 namespace {
@@ -38,11 +39,11 @@ Exit import_traces(const std::vector<std::string>& files, const Settings& told, 
   if (path != "none" && !path.empty()) {
     auto profile = profile_at(path, document["environment"], machine.empty());
     if (document["environment"].is_object()) add_memory(profile, document["environment"]);
-    for (const auto& entry : document["compute"]) add_entry(profile, "compute", {"device", "threads", "precision", "kernels", "network", "dataset", "batch"}, entry);
-    for (const auto& entry : document["optimizer"]) add_entry(profile, "optimizer", {"device", "threads", "optimizer", "bytes"}, entry);
+    for (const auto& entry : document["compute"]) add_entry(profile, "compute", entry_keys("compute"), entry);
+    for (const auto& entry : document["optimizer"]) add_entry(profile, "optimizer", entry_keys("optimizer"), entry);
     // What was measured for itself says more.
     if (entries(profile, "launch").empty())
-      for (const auto& entry : document["launch"]) add_entry(profile, "launch", {"device"}, entry);
+      for (const auto& entry : document["launch"]) add_entry(profile, "launch", entry_keys("launch"), entry);
     std::error_code ignored;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
     write_file(path, profile.dump(1) + "\n");

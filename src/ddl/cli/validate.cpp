@@ -64,6 +64,11 @@ Exit act(const Options& options) {
     if (found.memory_rows > 0) options.output.data(fmt::format("memory: {} rows, MAPE {:.1f} %\n", found.memory_rows, found.memory_mape));
     if (found.oom_rows > 0) options.output.data(fmt::format("out of memory or not: {} of {} right\n", found.oom_right, found.oom_rows));
   }
+  if (!found.unknown.empty()) {
+    std::string meant;
+    for (const auto& column : found.unknown) meant += did_you_mean(column, table_columns());
+    print_error(fmt::format("{}: columns that mean nothing here and are left out: {}{}", options.table, join(found.unknown, ", "), meant));
+  }
   // Not to be silenced: a row that is not there must not pass for one that is.
   for (const auto& [at, reason] : found.skipped) print_error(fmt::format("{}:{}: skipped: {}", options.table, at, reason));
   if (!found.skipped.empty() && !options.output.json) options.output.data(fmt::format("rows: {} predicted, {} skipped\n", found.rows.size() + found.memory.size(), found.skipped.size()));

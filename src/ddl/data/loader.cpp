@@ -178,7 +178,11 @@ Loader::Loader(const Dataset& dataset, std::function<Share(std::int64_t step)> s
                             "1 or more",
                             options.threads, options.prefetch));
   impl_ = std::make_unique<Impl>(dataset, std::move(share), first, last, options);
-  for (int i = 0; i < options.threads; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->work(); });
+  for (int i = 0; i < options.threads; ++i)
+    impl_->threads.emplace_back([impl = impl_.get(), begin = options.begin] {
+      if (begin) begin();
+      impl->work();
+    });
 }
 
 Loader::~Loader() = default;

@@ -66,6 +66,7 @@ struct LoaderOptions {
   int threads = 1;       ///< 0: batches are read by next() itself
   int prefetch = 2;      ///< batches ready ahead per thread, at most
   bool reads = true;     ///< false: batches say which samples they are of, and hold nothing of them
+  std::function<void()> begin = {};  ///< what each of its threads does first; it does not throw
 };
 
 /// Reads batches of steps [first, last) ahead, in threads of its own, and hands them out in order. At most

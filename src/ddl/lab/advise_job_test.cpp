@@ -207,7 +207,8 @@ TEST(Advise, CutsByHandForWorkersThatAreUnlike) {
   double balanced = 0, by_hand = 0;
   std::string cut;
   for (const auto& point : advice.points) {
-    if (point.strategy.name != "pipeline" || point.workers != 2) continue;
+    // By memory stages may come out well by chance.
+    if (point.strategy.name != "pipeline" || point.workers != 2 || point.strategy.options.contains("balance")) continue;
     const bool told = point.strategy.options.contains("stages");
     auto& fastest = told ? by_hand : balanced;
     if (fastest != 0 && fastest <= point.step.seconds) continue;

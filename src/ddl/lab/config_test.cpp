@@ -63,6 +63,7 @@ TEST_F(Config, DefaultsAreThoseOfJob) {
   EXPECT_EQ(experiment.job.transport, job.transport);
   EXPECT_EQ(experiment.job.trace, job.trace);
   EXPECT_EQ(experiment.job.loader_prefetch, job.loader_prefetch);
+  EXPECT_EQ(experiment.job.pin, job.pin);
   EXPECT_EQ(experiment.job.collective_timeout, job.collective_timeout);
   EXPECT_EQ(experiment.store, "ddlbench.db");
   for (const auto& [key, origin] : experiment.provenance.items()) EXPECT_EQ(origin, "default") << key;

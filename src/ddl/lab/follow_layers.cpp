@@ -1,14 +1,18 @@
 #include "ddl/lab/follow_layers.h"
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
+#include "ddl/lab/predict_job.h"
 #include "ddl/lab/process_group.h"
 #include "ddl/measure/clock.h"
+#include "ddl/predict/machine.h"
 #include "ddl/train/check_job.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/failure.h"
@@ -61,6 +65,38 @@ Json measure_apart(const Job& job, const SampleShape& shape) {
   return *found;
 }
 
+/// By the machine's own profile, as predictions have it: where layers of these sorts were measured here, with so many samples or fewer and more.
+std::optional<Json> layers_of_profile(const Job& job, const ModelGraph& graph, const Json& environment) {
+  const auto path = default_machine_path();
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) return std::nullopt;
+  const auto machine = read_machine(path);
+  if (!is_measured(machine) || !same_machine(machine, environment)) return std::nullopt;
+  const auto costs = job_costs(job, machine);
+  const auto samples = largest_pass(job, plan_job(job, graph));
+  // Layers that others of their family stand for are better measured.
+  if (costs.measured == nullptr || costs.measured->beyond(0, graph, samples).sorts > 0) return std::nullopt;
+  Json forward = Json::array(), backward = Json::array();
+  for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
+    const auto cost = costs.source->layer(0, graph, layer, samples);
+    forward.push_back(cost.forward);
+    backward.push_back(cost.backward());
+  }
+  return Json{{"forward", std::move(forward)}, {"backward", std::move(backward)}, {"samples", samples}, {"sorts", 0}, {"took", 0.0}, {"from", path}};
+}
+
+/// As above; where the profile says nothing of it, or cannot be read, nothing.
+std::optional<Json> found_in_profile(const Job& job, const ModelGraph& graph, Json& record) {
+  try {
+    return layers_of_profile(job, graph, record.at("environment").at("before"));
+  } catch (const Error& error) {
+    const auto message = fmt::format("machine profile not followed: {}", error.what());
+    // Others that follow it may have told it.
+    if (error.code() != Code::not_found && std::find(record["messages"].begin(), record["messages"].end(), message) == record["messages"].end()) record["messages"].push_back(message);
+    return std::nullopt;
+  }
+}
+
 Json layers_json(const ModelGraph& graph, const Json& found) {
   Json layers = Json::array();
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer)
@@ -68,7 +104,7 @@ Json layers_json(const ModelGraph& graph, const Json& found) {
       layers.push_back({{"name", graph.layers[layer].name},
                         {"forward_ms", found.at("forward")[layer].get<double>() * 1e3},
                         {"backward_ms", found.at("backward")[layer].get<double>() * 1e3}});
-  return {{"samples", found.at("samples")}, {"sorts", found.at("sorts")}, {"took_s", found.at("took")}, {"layers", std::move(layers)}};
+  return {{"samples", found.at("samples")}, {"sorts", found.at("sorts")}, {"took_s", found.at("took")}, {"from", found.at("from")}, {"layers", std::move(layers)}};
 }
 
 }  // namespace
@@ -86,15 +122,19 @@ void follow_measured_layers(Experiment& experiment, const ModelGraph& graph, con
   if (job.workers.front().emulated()) {
     follow_profile(job, graph);
     check_plan(job, graph, plan_job(job, graph));
-    record["measured_layers"] = layers_json(graph, Json{{"forward", job.forward_seconds}, {"backward", job.backward_seconds}, {"samples", largest_pass(job, plan_job(job, graph))}, {"sorts", 0}, {"took", 0.0}});
+    record["measured_layers"] = layers_json(graph, Json{{"forward", job.forward_seconds}, {"backward", job.backward_seconds}, {"samples", largest_pass(job, plan_job(job, graph))}, {"sorts", 0}, {"took", 0.0}, {"from", job.workers.front().device}});
     return;
   }
   try {
-    const auto found = measure_apart(job, shape);
-    job.forward_seconds = found.at("forward").get<std::vector<double>>();
-    job.backward_seconds = found.at("backward").get<std::vector<double>>();
+    auto found = found_in_profile(job, graph, record);
+    if (!found) {
+      found = measure_apart(job, shape);
+      (*found)["from"] = nullptr;
+    }
+    job.forward_seconds = found->at("forward").get<std::vector<double>>();
+    job.backward_seconds = found->at("backward").get<std::vector<double>>();
     check_plan(job, graph, plan_job(job, graph));
-    record["measured_layers"] = layers_json(graph, found);
+    record["measured_layers"] = layers_json(graph, *found);
   } catch (const Error& error) {
     job.forward_seconds.clear();
     job.backward_seconds.clear();

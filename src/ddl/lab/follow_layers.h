@@ -7,8 +7,7 @@
 
 namespace ddl {
 
-/// Where an experiment's strategy cuts the network by time: measures what its layers take (train/measure_layers.h), once and before any worker starts, in a process of its
-/// own on this machine, as rank 0 will compute. What was found goes to all workers with the job. What cannot be measured, or with which there is no sound plan, is cut by
+/// Where an experiment's strategy cuts the network by time: finds what its layers take, once and before any worker starts. As the machine's profile has it, where layers of those sorts were measured here: so a run is cut as it was predicted. Else measured (train/measure_layers.h) in a process of its own on this machine, as rank 0 will compute. What was found goes to all workers with the job. What cannot be measured, or with which there is no sound plan, is cut by
 /// FLOPs; why, the record's messages say. An emulated rank 0 is not measured: its profile says it. Fills record["measured_layers"], null where nothing was measured.
 void follow_measured_layers(Experiment& experiment, const ModelGraph& graph, const SampleShape& shape, Json& record);
 

@@ -21,11 +21,14 @@
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/strategy/batch_shares.h"
+#include "ddl/strategy/bucket_sizes.h"
+#include "ddl/strategy/common.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/job_network.h"
 #include "ddl/train/measure_layers.h"
 #include "ddl/train/plan_job.h"
+#include "ddl/train/precision.h"
 
 namespace ddl {
 namespace {
@@ -111,7 +114,7 @@ bool job_fits(const Job& job, const ModelGraph& graph, const Plan& plan, const J
 }
 
 double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
-  if (costs.measured == nullptr) return kDatasheetSigma;
+  if (costs.measured == nullptr) return datasheet_sigma(part);
   const auto real = first_real_worker(job, plan);
   // What emulated workers compute is known.
   return real ? costs.measured->uncertainty(real->number, part, real->samples) : kWireSigma;
@@ -137,7 +140,9 @@ Plan planned_job(const Job& job, const ModelGraph& graph, const CostSource& sour
   return plan;
 }
 
-JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
+namespace {
+
+JobPrediction predict_as_said(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
   JobPrediction out;
   const auto costs = job_costs(job, machine, per_node);
   out.plan = planned_job(job, graph, *costs.source);
@@ -158,6 +163,29 @@ JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& m
   out.links = job_links(job, out.plan, machine, per_node);
   out.fits = job_fits(job, graph, out.plan, costs, out.step);
   return out;
+}
+
+}  // namespace
+
+JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
+  if (!tunes_buckets(job.strategy)) return predict_as_said(job, graph, machine, engine, per_node, stored);
+  const auto with = [&](std::int64_t bytes) {
+    auto own = job;
+    own.strategy = with_bucket(own.strategy, bytes);
+    auto found = predict_as_said(own, graph, machine, engine, per_node, stored);
+    found.bucket_bytes = bytes;
+    return found;
+  };
+  // As a run does, which tries them all and takes the fastest.
+  const auto gradients = graph.parameters() * element_bytes(job.precision);
+  const auto standard = std::min(gradients, kBucketCap);
+  auto fastest = with(standard);
+  const double enough = (1 - kBetterBucket) * fastest.step.seconds;
+  for (const auto bytes : bucket_sizes(gradients)) {
+    if (bytes == standard) continue;
+    if (auto found = with(bytes); found.step.seconds < std::min(enough, fastest.step.seconds)) fastest = std::move(found);
+  }
+  return fastest;
 }
 
 std::string waited_words(double waited) {

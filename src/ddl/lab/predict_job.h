@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -48,8 +49,10 @@ struct JobPrediction {
   bool fits = true;  ///< what a worker is planned to hold, in what there is for it
   JobLinks links;    ///< what a step moves
   std::vector<std::string> beyond = {};  ///< what of it lies outside of what was measured, in words (beyond.h)
+  std::int64_t bucket_bytes = 0;  ///< of bucket=auto: the size with which a step is predicted to be fastest; else 0
   double waited = 0; ///< share of the time in which others had the cores while the profile was measured; the interval is the wider for it
 };
+/// With bucket=auto, of the sizes that a run tries the one that is predicted to be fastest.
 /// Errors: of the plan; not_found for what was not measured, naming the term and the probe; invalid_argument where workers outnumber the samples of a batch.
 JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine = Engine::automatic, int per_node = 0, const StoredSamples& stored = {});
 

@@ -18,6 +18,7 @@
 #include "ddl/measure/environment.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
+#include "ddl/predict/merge_machines.h"
 #include "ddl/predict/measured/history.h"
 #include "ddl/probe/compression.h"
 #include "ddl/strategy/partition/crossing.h"
@@ -494,19 +495,14 @@ Json probe_memory(ComputeProbe probe, const RunEvents& events) {
 }
 
 void add_compute_to_machine(Json& machine, const Json& document) {
-  const std::vector<std::string> network{"device", "threads", "precision", "kernels", "network", "dataset", "batch"};
-  auto company = network;
-  company.insert(company.end(), {"what", "workers", "load", "transport", "bytes"});
-  auto jitter = network;
-  jitter.emplace_back("workers");
-  for (const auto& [part, keys] : {std::pair{"compute", network}, {"optimizer", {"device", "threads", "optimizer", "bytes"}}, {"memory", {"device", "what", "threads", "bytes"}},
-                                   {"compression", {"device", "compression", "ranks", "bytes"}},
-                                   {"contention", company}, {"jitter", jitter}, {"launch", {"device"}}})
+  for (const auto* part : {"compute", "optimizer", "memory", "compression", "contention", "jitter", "launch"}) {
+    const auto& keys = entry_keys(part);
     for (auto entry : document.at(part)) {
-      if (const auto* key = part == std::string("compute") ? "pass_ms" : part == std::string("contention") ? "slowdown" : nullptr)
+      if (const auto* key = part == std::string_view("compute") ? "pass_ms" : part == std::string_view("contention") ? "slowdown" : nullptr)
         remember(entry, earlier_entry(machine, part, keys, entry), key, build_identity());
       add_entry(machine, part, keys, entry);
     }
+  }
 }
 
 }  // namespace ddl

@@ -14,6 +14,7 @@
 #include "ddl/measure/clock.h"
 #include "ddl/measure/environment.h"
 #include "ddl/predict/machine.h"
+#include "ddl/predict/merge_machines.h"
 #include "ddl/probe/storage.h"
 
 namespace ddl {
@@ -72,8 +73,7 @@ Json probe_loader(const LoaderProbe& probe) {
 
 void add_data_to_machine(Json& machine, const Json& document) {
   const auto kind = document.at("kind").get<std::string>();
-  const std::vector<std::string> keys = kind == "storage" ? std::vector<std::string>{"folder"} : std::vector<std::string>{"dataset", "synthetic"};
-  for (const auto& entry : document.at(kind)) add_entry(machine, kind, keys, entry);
+  for (const auto& entry : document.at(kind)) add_entry(machine, kind, entry_keys(kind), entry);
 }
 
 }  // namespace ddl

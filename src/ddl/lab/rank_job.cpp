@@ -25,6 +25,7 @@ int train(const Json& text, int rank, Control& control) {
   meet_devices();
   auto experiment = experiment_from(text.at("config"), text.at("provenance"));
   auto& job = experiment.job;
+  job.launched = true;
   job.secret = text.at("secret");
   job.hosts = text.at("hosts").get<std::vector<int>>();
   job.addresses = text.at("addresses").get<std::vector<std::string>>();

@@ -131,6 +131,15 @@ void add_accuracy(Json& record, const Observed& observed) {
   record["accuracy"] = accuracy;
 }
 
+/// CPU time of each step; null of another subject, which does not say, and of ranks that are threads of one process, whose time is not told apart.
+Json cpu_json(const Experiment& experiment, const std::vector<StepRecord>& steps, std::size_t end, std::size_t skipped) {
+  if (experiment.subject != "ddlbench" || (is_in_process(experiment.job) && experiment.job.workers.size() > 1)) return nullptr;
+  std::vector<double> milliseconds;
+  milliseconds.reserve(steps.size());
+  for (const auto& step : steps) milliseconds.push_back(step.core_seconds * 1e3);
+  return {{"median", end > skipped ? Json(median(std::span(milliseconds).subspan(skipped, end - skipped))) : Json(nullptr)}, {"samples", rounded(milliseconds)}};
+}
+
 Json rank_json(const Experiment& experiment, const Observed& observed, std::size_t rank, std::size_t skipped) {
   const auto number = static_cast<int>(rank);
   const auto milliseconds = step_milliseconds(observed.book.steps(number));
@@ -138,6 +147,7 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
   const auto end = static_cast<std::size_t>(observed.book.complete());
   json["step_ms"] = {{"median", end > skipped ? Json(median(std::span(milliseconds).subspan(skipped, end - skipped))) : Json(nullptr)},
                      {"samples", rounded(milliseconds)}};
+  json["cpu_ms"] = cpu_json(experiment, observed.book.steps(number), end, skipped);
   const auto& done = observed.done.at(rank);
   const auto& memory = done.is_null() ? observed.memory.at(rank) : done.at("memory_bytes");
   if (!memory.is_null()) {

@@ -18,8 +18,12 @@ Windows windows_over(const Attributes& of, const std::array<std::int64_t, 4>& ma
 /// of few places, where most of the time goes into the weights, which oneDNN reorders in each pass, and their gradients back. decisions/028 and 033.
 bool is_product(const Attributes& of, const Windows& windows, std::int64_t channels);
 
-/// Elements that there are, for a moment, beside the gradient of a layer's parameter while those kernels make it, of so many samples and with maps that lie channels last; nothing where they do not make it as a
-/// product of their own, which adds it to where it belongs.
+/// Whether a convolution to so many channels goes by tiles (operators/winograd.h) for the fast kernels of a processor on one thread, rather than as one product: windows of 3x3 with stride 1, and enough places that it pays
+/// to transform the weights. decisions/035.
+bool goes_by_tiles(const Attributes& of, const Windows& windows, std::int64_t channels);
+
+/// Elements that there are, for a moment, beside the gradient of a layer's parameter while those kernels make it, of so many samples and with maps that lie channels last; nothing where they do not make it by
+/// products of their own, which add it to where it belongs.
 std::optional<std::int64_t> beside_product(const ModelGraph& graph, int layer, int parameter, std::int64_t samples);
 
 /// Whose a parameter is: that one of a layer's own.

@@ -27,9 +27,19 @@ TEST(MatrixProducts, PointwiseConvolutionsOfFewSamplesReadTheirMapsAsTheyLie) {
 TEST(MatrixProducts, OthersOfFewPlacesCopyWhatTheirWindowSees) {
   // 8x8 places of 3 samples are 192, twice 96.
   EXPECT_EQ(beside({3, 1, 1}, 3), 3 * 64 * 9 * 64);
-  EXPECT_EQ(beside({3, 1, 1}, 4), std::nullopt);
+  EXPECT_EQ(beside({3, 1, 1}, 4, 31), std::nullopt);
   EXPECT_EQ(beside({3, 2, 1}, 4), 4 * 16 * 9 * 64);
   EXPECT_EQ(beside({3, 1, 1}, 1, 63), std::nullopt) << "few channels";
+}
+
+TEST(MatrixProducts, OthersOf3x3AndStride1HaveSumsForEachPointOfATile) {
+  // 9 x 256 places, over 16 x 64 tiles and 1,000.
+  EXPECT_EQ(beside({3, 1, 1}, 4), 16 * 64 * 96);
+  EXPECT_EQ(beside({3, 1, 1}, 40, 32), 16 * 32 * 96);
+  EXPECT_EQ(beside({3, 1, 1}, 40, 31), std::nullopt) << "few channels";
+  EXPECT_EQ(beside({3, 1, 1}, 40, 64, 2), std::nullopt) << "groups";
+  EXPECT_EQ(beside({3, 2, 1}, 40), std::nullopt) << "stride 2";
+  EXPECT_EQ(beside({5, 1, 2}, 40), std::nullopt) << "5x5";
 }
 
 TEST(MatrixProducts, PaddingThatIsNotTheSameOnBothSidesIsThereBefore) {

@@ -29,7 +29,7 @@ StepPrediction predicted(const Asked& asked) {
   const auto plan = builtin_strategies().at(strategy.name).make({graph, asked.workers, asked.batch, 4, strategy});
   const auto part = plan.split.empty() ? graph : graph_of(plan, graph, 0);
   const auto source = datasheet_source(find_machine(asked.machine), asked.precision, 1);
-  return predict_step({plan, part, strategy, asked.batch, *source, kDatasheetSigma, asked.engine});
+  return predict_step({plan, part, strategy, asked.batch, *source, datasheet_sigma(graph), asked.engine});
 }
 
 double sum_of(const Ledger& ledger) {

@@ -1,5 +1,5 @@
 // MLCommons' Chakra execution traces: a file per rank of length-delimited messages, GlobalMetadata and then nodes, by schema/protobuf/et_def.proto of 2025 (field numbers below).
-// Attributes are those that its feeder reads (src/feeder/et_feeder_node.cpp). tests/trace_formats_test.py reads the files back with that schema. docs/traces.md says what becomes of what.
+// Attributes are those that its feeder reads (src/feeder/et_feeder_node.cpp). tests/trace_formats_test.py reads the files back with MLCommons' own package. docs/traces.md says what becomes of what.
 #include <algorithm>
 #include <optional>
 

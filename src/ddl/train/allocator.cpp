@@ -67,7 +67,9 @@ class CountingAllocator final : public c10::Allocator {
   }
   AllocatorUse use() {
     const std::lock_guard lock(mutex_);
-    return accounts_[own_account];
+    auto use = accounts_[own_account];
+    use.held = held_;
+    return use;
   }
   void reset_peak() {
     const std::lock_guard lock(mutex_);
@@ -107,6 +109,7 @@ class CountingAllocator final : public c10::Allocator {
     if (huge) ::madvise(block, size, MADV_HUGEPAGE);  // advice: refusal costs speed only
     auto* const header = new (block) Header{size, number, own_account};
     const std::lock_guard lock(mutex_);
+    held_ += static_cast<std::int64_t>(size);
     count(*header);
     return header;
   }
@@ -124,7 +127,10 @@ class CountingAllocator final : public c10::Allocator {
   void drop_cache() {
     const std::lock_guard lock(mutex_);
     for (auto& blocks : free_) {
-      for (auto* header : blocks) std::free(header);
+      for (auto* header : blocks) {
+        held_ -= static_cast<std::int64_t>(header->size);
+        std::free(header);
+      }
       blocks.clear();
     }
   }
@@ -139,12 +145,14 @@ class CountingAllocator final : public c10::Allocator {
         free_[header->size_class].push_back(header);
         return;
       }
+      held_ -= static_cast<std::int64_t>(header->size);
     }
     std::free(header);
   }
 
   std::mutex mutex_;
   bool cache_ = false;
+  std::int64_t held_ = 0;
   std::vector<AllocatorUse> accounts_ = std::vector<AllocatorUse>(1);  ///< the first is the process's
   std::vector<std::vector<Header*>> free_;
 };

@@ -8,6 +8,7 @@ namespace ddl {
 struct AllocatorUse {
   std::int64_t current = 0;
   std::int64_t peak = 0;  ///< since the last reset_allocator_peak()
+  std::int64_t held = 0;  ///< by the whole process, of the system: blocks that wait for the next tensor of their size included
   std::int64_t refused = 0;  ///< the last request that there was no memory for; 0 where there was always enough
 };
 

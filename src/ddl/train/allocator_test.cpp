@@ -68,6 +68,23 @@ TEST(Allocator, CountsForEachThreadWhatItAskedFor) {
   }).join();
 }
 
+TEST(Allocator, TellsWhatItHoldsOfTheSystem) {
+  install_allocator(true);
+  constexpr std::int64_t kSize = (5 << 20) + 64;  // none of the other tests'
+  const auto before = allocator_use().held;
+  { const auto tensor = at::empty({5 << 20}, at::kByte); }
+  EXPECT_EQ(allocator_use().held, before + kSize) << "kept for the next";
+  {
+    const auto again = at::empty({5 << 20}, at::kByte);
+    EXPECT_EQ(allocator_use().held, before + kSize);
+    const auto another = at::empty({5 << 20}, at::kByte);
+    EXPECT_EQ(allocator_use().held, before + 2 * kSize);
+    install_allocator(false);
+  }
+  EXPECT_EQ(allocator_use().held, before) << "without a cache it is given back";
+  install_allocator(true);
+}
+
 TEST(Allocator, ServesEverySize) {
   install_allocator(true);
   for (std::int64_t bytes = 0; bytes < 70'000; bytes += bytes / 7 + 1) {

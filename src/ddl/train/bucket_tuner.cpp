@@ -5,6 +5,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
+#include "ddl/strategy/bucket_sizes.h"
 
 namespace ddl {
 namespace {
@@ -13,8 +14,6 @@ namespace {
 constexpr int kInARow = 3, kTurns = 2;
 /// Tuning may take a quarter of a run.
 constexpr std::int64_t kWorthIt = 4;
-/// What the standard size has to be beaten by: less may be chance.
-constexpr double kBetter = 0.01;
 
 }  // namespace
 
@@ -52,7 +51,7 @@ std::vector<double> BucketTuner::counted(std::size_t size) const {
 
 void BucketTuner::settle() {
   if (seconds().empty()) return;
-  double least = median(counted(standard_)) * (1 - kBetter);
+  double least = median(counted(standard_)) * (1 - kBetterBucket);
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
     if (i == standard_) continue;
     if (const double took = median(counted(i)); took < least) {

@@ -46,6 +46,7 @@ struct StepRecord {
   Nanoseconds end = 0;
   double loss = 0;
   std::int64_t samples = 0;
+  double core_seconds = 0;  ///< for which the worker's process had a core, all its threads: user and system time; 0 of a subject that does not say
 };
 
 std::string pack(std::span<const StepRecord> steps, std::span<const Span> spans);

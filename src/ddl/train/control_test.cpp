@@ -43,7 +43,7 @@ TEST(Control, SaysWhenTheOtherEndIsGone) {
 }
 
 TEST(Control, PacksStepsAndSpans) {
-  const std::vector<StepRecord> steps{{1, 10, 20, 0.5, 3}, {2, 20, 30, 0.25, 3}};
+  const std::vector<StepRecord> steps{{1, 10, 20, 0.5, 3, 1e-9}, {2, 20, 30, 0.25, 3, 2e-9}};
   const std::vector<Span> spans{{10, 15, 1, 0, 1, Stream::compute, Cause::load}};
   std::vector<StepRecord> got_steps;
   std::vector<Span> got_spans;
@@ -51,6 +51,7 @@ TEST(Control, PacksStepsAndSpans) {
   ASSERT_EQ(got_steps.size(), 2U);
   EXPECT_EQ(got_steps[1].begin, 20);
   EXPECT_EQ(got_steps[1].loss, 0.25);
+  EXPECT_EQ(got_steps[1].core_seconds, 2e-9);
   ASSERT_EQ(got_spans.size(), 1U);
   EXPECT_EQ(got_spans[0].cause, Cause::load);
   auto body = pack(steps, spans);

@@ -12,7 +12,7 @@ namespace ddl {
 class HostShare {
  public:
   void begin();
-  /// {own_share, busy_share, stolen_share} since then, of all cores' time (docs/record.md); null where that was too short for what the kernel counts in, or it does not say.
+  /// {own_share, busy_share, stolen_share} since then, of all cores' time (docs/record.md); nulls where that was too short for what the kernel counts in, or it does not say.
   Json json() const;
 
  private:

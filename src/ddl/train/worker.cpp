@@ -9,6 +9,7 @@
 #include <ATen/Parallel.h>
 
 #include "ddl/core/error.h"
+#include "ddl/measure/host_time.h"
 #include "ddl/nn/model.h"
 #include "ddl/nn/script.h"
 #include "ddl/strategy/batch_shares.h"
@@ -26,6 +27,7 @@
 #include "ddl/train/evaluate.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/failure.h"
+#include "ddl/train/held_memory.h"
 #include "ddl/train/host_share.h"
 #include "ddl/train/in_process.h"
 #include "ddl/train/job_network.h"
@@ -33,6 +35,7 @@
 #include "ddl/train/make_communicator.h"
 #include "ddl/train/memory_ledger.h"
 #include "ddl/train/parameter_shards.h"
+#include "ddl/train/pinning.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
 
@@ -50,7 +53,7 @@ std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
 
 class Worker {
  public:
-  Worker(const Job& job, int rank, const DatasetPair& data, Control& control);
+  Worker(const Job& job, int rank, const DatasetPair& data, Control& control, const Pinning& pinning);
   void train();
   /// Sends what was not sent yet; a coordinator that is gone does not mind.
   void flush() noexcept;
@@ -61,6 +64,8 @@ class Worker {
   void rebuild_buckets();
   /// After a step that took so long: the next size of buckets where one is sought.
   void tune_buckets(Nanoseconds took);
+  /// Threads that it starts use whatever core is idle.
+  void adopt(Plan plan);
   void adopt_buckets();
   void tell(bool now_or_never);
   /// After `step`. Returns whether some worker was asked to stop while it evaluated.
@@ -75,6 +80,8 @@ class Worker {
   Json precision_json() const;
   /// How well computing was emulated; null where it is not.
   Json emulation_json() const;
+  /// What of its machine's cores it had.
+  Json cores_json() const;
   /// Of training, where tensors held so much at most. An emulated worker's is planned: what the host has of it says nothing of the device.
   Json memory_json(std::int64_t held);
   void finish(bool stopped);
@@ -87,6 +94,7 @@ class Worker {
   int rank_;
   const DatasetPair& data_;
   Control& control_;
+  const Pinning& pinning_;
   TestDeath death_;
   int ranks_;
   std::unique_ptr<Device> device_;
@@ -117,6 +125,7 @@ class Worker {
   std::int64_t steps_done_ = 0;
   std::int64_t static_bytes_ = 0;
   MemoryLedger memory_;
+  HeldMemory held_;
   HostShare host_;
 };
 
@@ -147,11 +156,12 @@ Recipe recipe_of(const Job& job, const SampleShape& shape) {
   return {shape, job.precision, job.label_smoothing, job.recompute, job.clip};
 }
 
-Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& control)
+Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& control, const Pinning& pinning)
     : job_(job),
       rank_(rank),
       data_(data),
       control_(control),
+      pinning_(pinning),
       death_(rank),
       ranks_(static_cast<int>(job.workers.size())),
       device_(make_device(job.workers.at(static_cast<std::size_t>(rank)).device, {.tf32 = job.precision == "tf32"})),
@@ -159,7 +169,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       plan_(plan_job(job, graph_)),
       network_(StageRunner::prepare(graph_of(plan_, graph_, rank), plan_.stages), network_options(job, *device_, layers_of(plan_, rank))),
       network_built_(now()),
-      communicator_(make_communicator(job, rank, control)),
+      communicator_([&] { const auto roaming = pinning.roam(); return make_communicator(job, rank, control); }()),
       shards_(ParameterShards::needed(plan_, rank) ? std::make_unique<ParameterShards>(plan_, rank, network_, communicator_->transport(), *device_) : nullptr),
       // What the optimizer keeps is with whoever updates: a server, or one worker for all.
       optimizer_(optimizer_of(job, rank, !updates(plan_.role_of(rank)) ? std::vector<at::Tensor>{} : shards_ ? shards_->own() : network_.parameters())),
@@ -171,7 +181,8 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       sampler_(data.train->size(), job.batch, plan_.shares(), job.shuffle, job.seed, weights_of(*data.train), batch_shares(job.strategy)),
       last_step_(job.steps > 0 ? job.steps : job.epochs * sampler_.steps_per_epoch()),
       learning_rate_(job.learning_rate_schedule, job.learning_rate, last_step_, sampler_.steps_per_epoch()),
-      memory_(*device_, !plan_.in_process || rank == 0) {
+      memory_(*device_, !plan_.in_process || rank == 0),
+      held_(last_step_) {
   if (replay_) executor_.replay_with(*replay_);
   executor_.serve_with([this](std::vector<at::Tensor> parameters) -> std::unique_ptr<Optimizer> {
     if (!costs_) return make_optimizer(job_.optimizer, std::move(parameters), {job_.momentum, job_.weight_decay});
@@ -179,7 +190,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
     const double takes = worker_of(job_, rank_).slow * costs_->update(rank_, bytes) / static_cast<double>(bytes);
     return std::make_unique<ReplayedOptimizer>(std::move(parameters), takes, sleeping_clock(margin_));
   });
-  executor_.adopt(plan_);
+  adopt(plan_);
   executor_.ends_with(last_step_ - 1);
   // Whatever draws without being told by what: dropout in a TorchScript file.
   at::manual_seed(job.seed * 65'537 + static_cast<std::uint64_t>(rank));
@@ -202,11 +213,16 @@ void Worker::rebuild_buckets() {
   adopt_buckets();
 }
 
+void Worker::adopt(Plan plan) {
+  const auto roaming = pinning_.roam();
+  executor_.adopt(std::move(plan));
+}
+
 void Worker::adopt_buckets() {
-  if (!tuner_) return executor_.adopt(plan_job(job_, graph_, gradient_order_));
+  if (!tuner_) return adopt(plan_job(job_, graph_, gradient_order_));
   auto own = job_;
   own.strategy = with_bucket(own.strategy, tuner_->size());
-  executor_.adopt(plan_job(own, graph_, gradient_order_));
+  adopt(plan_job(own, graph_, gradient_order_));
 }
 
 void Worker::tune_buckets(Nanoseconds took) {
@@ -280,7 +296,7 @@ bool Worker::finish_epoch(std::int64_t epoch, std::int64_t step, bool evaluated)
       assemble(plan_, rank_, network_, *device_, *communicator_, *whole);
     }
     const auto result = evaluate(whole ? *whole : network_, *device_, *data_.test, communicator_.get(),
-                                 {{job_.loader_threads, job_.loader_prefetch}, job_.precision, [&] { return asked_to_stop(); },
+                                 {{job_.loader_threads, job_.loader_prefetch, true, [this] { pinning_.release_this_thread(); }}, job_.precision, [&] { return asked_to_stop(); },
                                   [&](std::int64_t done, std::int64_t of) {
                                     death_.at("evaluate");
                                     tell_phase("evaluating", done, of);
@@ -324,7 +340,7 @@ void Worker::train() {
   const auto& stages = plan_.role_of(rank_).stages;
   const bool reads = !is_given_inputs(plan_, rank_) && std::any_of(stages.begin(), stages.end(), [&](int stage) { return needs_batch(network_.graph(), plan_.stages, stage); });
   Loader loader(*data_.train, [&](std::int64_t step) { return sampler_.share(step, plan_.share_of(rank_)); }, 0, last_step_,
-                {reads ? job_.loader_threads : 0, job_.loader_prefetch, reads});
+                {reads ? job_.loader_threads : 0, job_.loader_prefetch, reads, [this] { pinning_.release_this_thread(); }});
   const auto next_batch = [&] { return loader.next(); };
   bool stopped = false;
   host_.begin();
@@ -332,10 +348,12 @@ void Worker::train() {
     StepRecord record;
     record.step = step;
     record.begin = now();
+    const double core_seconds = own_core_seconds();
     const auto result = executor_.step(step, next_batch, learning_rate_.at(step), asked_to_stop());
     const auto worked = now();
     stopped = result.stop;
     ++steps_done_;
+    held_.after_step(step);
     epoch_loss_ += result.loss;
     ++epoch_steps_;
     if (step == 0) rebuild_buckets();
@@ -343,6 +361,7 @@ void Worker::train() {
     const bool epoch_over = (step + 1) % per_epoch == 0;
     tell(false);
     record.end = now();
+    record.core_seconds = own_core_seconds() - core_seconds;
     record.loss = result.loss;
     record.samples = result.samples;
     steps_.push_back(record);
@@ -441,9 +460,10 @@ Shortage Worker::shortage() {
 }
 
 Json Worker::memory_json(std::int64_t held) {
-  if (!replay_) return memory_.json(holdings(held, executor_.gradient_bytes()), held);
   const auto& planned = plan_.role_of(rank_).holds;
-  auto json = memory_.json(planned, held);
+  auto json = replay_ ? memory_.json(planned, held) : memory_.json(holdings(held, executor_.gradient_bytes()), held);
+  json.update(held_.json());
+  if (!replay_) return json;
   json["device_peak"] = planned.total();
   json["planned"] = true;
   return json;
@@ -461,6 +481,12 @@ Json Worker::emulation_json() const {
           {"spin_us", static_cast<double>(margin_) * 1e-3}};
 }
 
+Json Worker::cores_json() const {
+  auto json = host_.json();
+  json.update(pinning_.json());
+  return json;
+}
+
 void Worker::finish(bool stopped) {
   death_.at("end");
   memory_.note_training();
@@ -475,7 +501,7 @@ void Worker::finish(bool stopped) {
                                         {"parameters_digest", job_.emulates() ? Json(nullptr) : Json(parameters_digest(plan_, rank_, graph_, network_, *device_, communicator_.get()))},
                                         {"memory_bytes", memory_json(held)},
                                         {"emulation", emulation_json()},
-                                        {"cores", host_.json()},
+                                        {"cores", cores_json()},
                                         {"accelerator", device_->describe()},
                                         {"bytes_sent", traffic.sent},
                                         {"bytes_received", traffic.received},
@@ -500,12 +526,14 @@ Shortage planned_shortage(const Job& job, int rank, const DatasetPair& data) {
 
 int run_worker(const Job& job, int rank, const DatasetPair& data, Control& control) {
   TestDeath(rank).at("setup");
+  std::optional<Pinning> pinning;
   std::optional<Worker> worker;
   try {
     at::set_num_threads(job.workers.at(static_cast<std::size_t>(rank)).threads);
+    pinning.emplace(job, rank);
     install_allocator(kernels(job) == Kernels::fast);
     if (is_in_process(job)) open_allocator_account(rank + 1);
-    worker.emplace(job, rank, data, control);
+    worker.emplace(job, rank, data, control, *pinning);
     worker->train();
     return 0;
   } catch (const std::exception& error) {

@@ -8,6 +8,7 @@
 #include "ddl/nn/operators/batch_norm.h"
 #include "ddl/nn/operators/operator.h"
 #include "ddl/nn/operators/product.h"
+#include "ddl/nn/operators/winograd.h"
 
 namespace ddl {
 namespace {
@@ -30,15 +31,14 @@ Padded pad(const OperatorContext& c, double with) {
           {if_told(!height, before.height), if_told(!width, before.width)}};
 }
 
-/// How the window of a convolution slides, where that is one product of matrices for multiply().
-std::optional<Windows> product_windows(const OperatorContext& c, const at::Tensor& maps, const std::array<std::int64_t, 2>& padding) {
+/// How the window of a convolution slides, where what computes it may be ours.
+std::optional<Windows> own_windows(const OperatorContext& c, const at::Tensor& maps, const std::array<std::int64_t, 2>& padding) {
   const auto& a = c.layer.attributes;
   const auto& weight = c.own.parameters[0];
   if (at::get_num_threads() != 1 || !takes_product(maps, weight, c.options) || !maps.is_contiguous(at::MemoryFormat::ChannelsLast) ||
       !weight.is_contiguous(at::MemoryFormat::ChannelsLast))
     return {};
-  const auto windows = windows_over(a, {maps.size(0), maps.size(1), maps.size(2), maps.size(3)}, {padding[0], padding[1]});
-  return is_product(a, windows, weight.size(0)) ? std::optional(windows) : std::nullopt;
+  return windows_over(a, {maps.size(0), maps.size(1), maps.size(2), maps.size(3)}, {padding[0], padding[1]});
 }
 
 }  // namespace
@@ -48,7 +48,10 @@ at::Tensor convolve(const OperatorContext& c) {
   const auto& weight = c.own.parameters[0];
   const auto bias = c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor();
   const auto [maps, padding] = pad(c, 0);
-  if (const auto windows = product_windows(c, maps, padding)) return multiply(maps, weight, bias, !c.own.tied, windows);
+  if (const auto windows = own_windows(c, maps, padding)) {
+    if (goes_by_tiles(a, *windows, weight.size(0))) return convolve_by_tiles(maps, weight, bias, !c.own.tied, *windows);
+    if (is_product(a, *windows, weight.size(0))) return multiply(maps, weight, bias, !c.own.tied, windows);
+  }
   return at::conv2d(maps, weight, bias, both(a.stride), padding, 1, a.groups);
 }
 

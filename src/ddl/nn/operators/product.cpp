@@ -6,12 +6,11 @@
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "ddl/nn/gradient_edge.h"
-#include "ddl/nn/gradient_place.h"
+#include "ddl/nn/weight_gradient.h"
 
 namespace ddl {
 namespace {
@@ -46,31 +45,13 @@ at::Tensor input_of_rows(const at::Tensor& rows, const std::vector<std::int64_t>
 
 /// left right, as the gradient of a weight; undefined where it went its way already.
 at::Tensor gradient_of(const at::Tensor& weight, const at::Tensor& left, const at::Tensor& right, bool alone) {
-  // A pass that is asked for certain gradients returns them, and adds them to nothing.
-  const auto* const asked = torch::autograd::get_current_graph_task_exec_info();
-  if (weight.is_leaf() && asked != nullptr && asked->empty()) {
-    auto& hook = torch::autograd::impl::post_acc_grad_hooks(weight);
-    if (hook == nullptr) {
-      if (auto& sum = weight.mutable_grad(); sum.defined() && sum.strides() == weight.strides() && sum.scalar_type() == weight.scalar_type()) {
-        rows_of(sum).addmm_(left, right);
-        return {};
-      }
-    } else if (auto* const owner = alone ? dynamic_cast<GradientPlace*>(hook.get()) : nullptr; owner != nullptr) {
-      if (const auto place = owner->place(); place) {
-        auto rows = rows_of(place->gradient);
-        if (place->adds)
-          rows.addmm_(left, right);
-        else
-          at::mm_out(rows, left, right);
-        owner->arrived();
-        return {};
-      }
-    }
-  }
-  auto gradient = at::empty_like(weight, weight.options().requires_grad(false));
-  auto rows = rows_of(gradient);
-  at::mm_out(rows, left, right);
-  return gradient;
+  return put_gradient(weight, alone, [&](at::Tensor& to, bool adds) {
+    auto rows = rows_of(to);
+    if (adds)
+      rows.addmm_(left, right);
+    else
+      at::mm_out(rows, left, right);
+  });
 }
 
 /// Edges: input, weight and bias.

@@ -5,6 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "ddl/data/dataset.h"
+#include "ddl/nn/operators/attention.h"
 #include "ddl/nn/operators/operator.h"
 #include "ddl/nn/operators/product.h"
 
@@ -69,28 +70,36 @@ at::Tensor attend(const OperatorContext& c) {
   const auto features = weight.size(0) / 3, heads = c.layer.attributes.heads;
   const bool itself = c.layer.inputs[0] == c.layer.inputs[1];
   const auto project = [&](const at::Tensor& from, std::int64_t first, std::int64_t parts) {
-    return at::linear(from, weight.narrow(0, first * features, parts * features), bias.narrow(0, first * features, parts * features)).chunk(parts, -1);
+    return at::linear(from, weight.narrow(0, first * features, parts * features), bias.narrow(0, first * features, parts * features));
   };
+  const auto out = [&](const at::Tensor& mean) { return project_whole(c, mean, c.own.parameters[2], c.own.parameters.size() > 3 ? c.own.parameters[3] : at::Tensor()); };
+  const auto mask = visible(c);
   at::Tensor queries, keys, values;
   if (itself) {
-    const auto parts = project_whole(c, c.inputs[0], weight, bias).chunk(3, -1);
+    const auto all = project_whole(c, c.inputs[0], weight, bias);
+    const Attended attended{all, all, heads, features, c.layer.attributes.causal && !mask.defined(), mask};
+    if (!c.past && attends_by_blocks(attended, c.options)) return out(attend_by_blocks(attended));
+    const auto parts = all.chunk(3, -1);
     queries = by_heads(parts[0], heads), keys = by_heads(parts[1], heads), values = by_heads(parts[2], heads);
     if (c.past) std::tie(keys, values) = c.past->extend(c.number, keys, values);
   } else {
-    queries = by_heads(project(c.inputs[0], 0, 1)[0], heads);
+    const auto asking = project(c.inputs[0], 0, 1);
+    queries = by_heads(asking, heads);
     if (c.past && c.past->of(c.number).first.defined()) {
       keys = c.past->of(c.number).first, values = c.past->of(c.number).second;
     } else {
-      const auto parts = project(c.inputs[1], 1, 2);
+      const auto known = project(c.inputs[1], 1, 2);
+      const Attended attended{asking, known, heads, features, c.layer.attributes.causal && !mask.defined(), mask};
+      if (!c.past && attends_by_blocks(attended, c.options)) return out(attend_by_blocks(attended));
+      const auto parts = known.chunk(2, -1);
       keys = by_heads(parts[0], heads), values = by_heads(parts[1], heads);
       if (c.past) c.past->of(c.number) = {keys, values};
     }
   }
-  const auto mask = visible(c);
   // The newest place sees all that are past.
   const bool causal = c.layer.attributes.causal && !mask.defined() && !c.past;
   const auto mean = at::scaled_dot_product_attention(queries, keys, values, mask.defined() ? std::optional(mask) : std::nullopt, 0, causal);
-  return project_whole(c, mean.transpose(1, 2).flatten(2), c.own.parameters[2], c.own.parameters.size() > 3 ? c.own.parameters[3] : at::Tensor());
+  return out(mean.transpose(1, 2).flatten(2));
 }
 
 at::Tensor run_lstm(const OperatorContext& c) {

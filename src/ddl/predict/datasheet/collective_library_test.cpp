@@ -64,6 +64,12 @@ TEST(CollectiveLibrary, MpiDecidesBySize) {
 
 // Every profile that ships names a library that ships; a profile without one has its kind's; a name that nobody knows is an error.
 TEST(CollectiveLibrary, ProfilesNameTheirs) {
+  // Those that users are promised, whatever else there is.
+  for (const auto* promised : {"k80", "p40", "p100", "v100-16gb", "v100-32gb", "a100-40gb", "a100-80gb", "h100-80gb", "h200", "gh200", "rtx-3090", "rtx-4090", "cpu-avx2", "cpu-avx512", "cpu-amx"}) {
+    const auto machine = find_machine(promised);
+    for (const auto* said : {"device.memory_bytes", "device.memory_bandwidth", "device.peak_flops.fp32", "node.devices", "node.bus_bandwidth", "node.network_bandwidth_per_device"}) EXPECT_GT(term(machine, said), 0) << promised << " " << said;
+    EXPECT_NE(machine.value("source", "").find("bus:"), std::string::npos) << promised << " does not say where its bus is from";
+  }
   for (const auto& name : shipped_machines()) {
     const auto machine = find_machine(name);
     const bool gpu = machine["device"]["kind"] == "gpu";

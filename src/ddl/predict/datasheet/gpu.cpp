@@ -19,7 +19,7 @@ Gpu gpu_of(const Json& machine, const std::string& precision) {
     std::vector<std::string> known;
     if (machine.contains("device") && machine["device"].contains("peak_flops"))
       for (const auto& [name, value] : machine["device"]["peak_flops"].items()) known.push_back(name);
-    throw Error(Code::unsupported, fmt::format("[machine] unsupported: {} has no peak of precision {}; expected one of: {}", gpu.name, precision, join(known, " ")));
+    throw Error(Code::unsupported, fmt::format("[machine] unsupported: {} has no peak of precision {}; expected one of: {}; or of a processor a profile of its own, by ddlbench probe compute --precision {}", gpu.name, precision, join(known, " "), precision));
   }
   gpu.peak = term(machine, path);
   gpu.bandwidth = term(machine, "device.memory_bandwidth");

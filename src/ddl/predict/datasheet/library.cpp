@@ -116,7 +116,8 @@ std::string find_table(const std::string& name_or_path) {
 double term(const Json& document, const std::string& path) {
   const auto* found = find(document, path);
   if (found == nullptr || !found->is_number())
-    throw Error(Code::not_found, fmt::format("[machine] profile '{}' has no {}; expected a number there, as ddlbench probe compute or probe comm measures it, or a datasheet says", document.value("name", "?"), path));
+    throw Error(Code::not_found, fmt::format("[machine] profile '{}' has no {}; expected a number there, as {}", document.value("name", "?"), path,
+                                             path == "device.memory_bytes" ? "any ddlbench probe on that machine writes it, or a datasheet says" : "a datasheet says: no probe measures it (docs/machine.md, \"Profiles of datasheets\")"));
   return found->get<double>();
 }
 

@@ -10,11 +10,6 @@ using Kind = ImageOperator::Kind;
 /// Winograd's algorithm pays from so many channels on.
 constexpr std::int64_t kWinogradChannels = 16;
 
-bool winograd(const Layer& layer, std::int64_t channels) {
-  const auto& how = layer.attributes;
-  return how.kernel == Pair(3) && how.stride == Pair(1) && how.groups == 1 && channels >= kWinogradChannels;
-}
-
 Kind kind_of(const ModelGraph& graph, const Layer& layer) {
   switch (layer.kind) {
     case LayerKind::conv2d: return winograd(layer, graph.layers[static_cast<std::size_t>(layer.inputs[0])].shape[0]) ? Kind::convolution_3x3 : Kind::convolution;
@@ -38,6 +33,11 @@ Kind kind_of(const ModelGraph& graph, const Layer& layer) {
 }
 
 }  // namespace
+
+bool winograd(const Layer& layer, std::int64_t channels) {
+  const auto& how = layer.attributes;
+  return how.kernel == Pair(3) && how.stride == Pair(1) && how.groups == 1 && channels >= kWinogradChannels;
+}
 
 ImageOperators image_operators(const ModelGraph& graph) {
   ImageOperators out;

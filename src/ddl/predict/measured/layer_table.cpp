@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "ddl/core/error.h"
 #include "ddl/predict/least_squares.h"
@@ -12,8 +14,10 @@ namespace {
 
 /// For each doubling beyond what was measured: what layers' times per sample were found to move by at most.
 constexpr double kForADoubling = 0.1;
-/// Where nothing was left to judge a fit by.
-constexpr double kUnjudged = 0.5;
+/// What is left of what was measured counts for what lies so near, in factors of e of work; and how much the rate by itself counts beside that.
+constexpr double kNear = 1, kBelieved = 0.1;
+/// Of what sorts of a family are off when they are held out: something that lies next to one that was measured.
+constexpr double kLeastShare = 0.1;
 
 double number(const Json& row, const char* field) {
   const auto& value = row.at(field);
@@ -74,43 +78,58 @@ LayerTable::Fitted LayerTable::fitted(const std::string& family, const LayerWork
   // A factor of e in one of them makes it count 0.6 as much; what is far away holds the rest together.
   constexpr double kReach = 2, kLeast = 1e-3;
   struct Part {
-    std::vector<Row> rows;
-    std::vector<double> weights;
+    std::vector<Row> rows;         // over what was measured
+    std::vector<double> counts;    // how much each does
+    std::vector<double> distances; // squared
   };
   Part forward, input, weight;
-  const auto take = [&](Part& part, const Row& row, double seconds, double counts) {
+  Fitted made;
+  double nearest = std::numeric_limits<double>::infinity();
+  const auto take = [&](Part& part, const Row& row, double seconds, double distance) {
     if (seconds <= 0) return;
     auto& added = part.rows.emplace_back(row);
     for (auto& value : added) value /= seconds;
-    part.weights.push_back(counts);
+    part.counts.push_back(kLeast + std::exp(-distance / (2 * kReach * kReach / 4)));
+    part.distances.push_back(distance);
+    nearest = std::min(nearest, distance);
   };
   for (const auto& [name, sort] : sorts_) {
     if (sort.family != family || name == without) continue;
     for (const auto& [count, point] : sort.points) {
       const double distance = far(sort.work.flops, work.flops) + far(sort.work.elements, work.elements) + far(sort.work.parameters, work.parameters) + far(point.samples, samples);
-      const double counts = kLeast + std::exp(-distance / (2 * kReach * kReach / 4));
       const auto row = terms(sort.work, point.samples);
       const double places = std::max(1.0, point.places);
-      take(forward, row, point.forward / places, counts);
-      if (sort.work.learning_input) take(input, row, point.backward_input / places, counts);
-      if (sort.work.trains) take(weight, row, point.backward_weight / places, counts);
+      take(forward, row, point.forward / places, distance);
+      if (sort.work.learning_input) take(input, row, point.backward_input / places, distance);
+      if (sort.work.trains) take(weight, row, point.backward_weight / places, distance);
     }
   }
   const auto own = terms(work, samples);
   const auto value = [&](const Part& part) {
     if (part.rows.empty()) return 0.0;
-    const auto x = non_negative_least_squares(part.rows, part.weights);
-    double sum = 0;
-    for (std::size_t i = 0; i < own.size(); ++i) sum += own[i] * x[i];
-    return sum;
+    const auto x = non_negative_least_squares(part.rows, part.counts);
+    const auto times = [&](const Row& row) { return std::inner_product(row.begin(), row.end(), x.begin(), 0.0); };
+    // What is left of those that are near is this one's, too: halves of a layer, which split networks have, are as far from the rate as the whole is.
+    double logs = 0, counted = kBelieved;
+    for (std::size_t i = 0; i < part.rows.size(); ++i) {
+      const double said = times(part.rows[i]);
+      if (said <= 0) continue;
+      const double counts = std::exp(-part.distances[i] / (2 * kNear * kNear));
+      logs -= counts * std::log(said);
+      counted += counts;
+    }
+    return times(own) * std::exp(logs / counted);
   };
-  return {{value(forward), work.learning_input ? value(input) : 0, work.trains ? value(weight) : 0}, !forward.rows.empty()};
+  made.any = !forward.rows.empty();
+  made.cost = {value(forward), work.learning_input ? value(input) : 0, work.trains ? value(weight) : 0};
+  made.nearest = std::sqrt(nearest);
+  return made;
 }
 
-double LayerTable::held_out(const std::string& family) const {
-  const auto [place, unknown] = held_out_.try_emplace(family, kUnjudged);
+LayerTable::Judged LayerTable::held_out(const std::string& family) const {
+  const auto [place, unknown] = held_out_.try_emplace(family);
   if (!unknown) return place->second;
-  double sum = 0;
+  double off = 0, distance = 0;
   int judged = 0;
   for (const auto& [name, sort] : sorts_) {
     if (sort.family != family) continue;
@@ -121,18 +140,22 @@ double LayerTable::held_out(const std::string& family) const {
       // Of the logarithm, as intervals are: a fit that is ten times too much is as far off as one that is a tenth. A sort that the others say nothing of does not tell what they say of those between them.
       constexpr double kFurthest = 1;
       const double said = found.cost.forward + found.cost.backward();
-      sum += said > 0 ? std::min(kFurthest, std::abs(std::log(said / measured))) : kFurthest;
+      off += said > 0 ? std::min(kFurthest, std::abs(std::log(said / measured))) : kFurthest;
+      distance += found.nearest;
       ++judged;
     }
   }
-  if (judged > 0) place->second = sum / judged;
+  if (judged > 0) place->second = {off / judged, distance / judged};
   return place->second;
 }
 
 std::optional<LayerEstimate> LayerTable::of_family(const std::string& family, const LayerWork& work, double samples) const {
   const auto found = fitted(family, work, samples, "");
   if (!found.any) return std::nullopt;
-  return LayerEstimate{found.cost, held_out(family), false, true};
+  const auto judged = held_out(family);
+  // The nearer, the less it is off; no further than the furthest that was tried, and never as well as what was measured.
+  const double share = judged.distance > 0 ? found.nearest / judged.distance : 1;
+  return LayerEstimate{found.cost, judged.off * std::clamp(share, kLeastShare, 1.0), false, true};
 }
 
 }  // namespace ddl

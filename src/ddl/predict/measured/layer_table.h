@@ -30,7 +30,8 @@ class LayerTable {
   /// A sort that was measured. Of one that occurs in several places, the mean.
   std::optional<LayerEstimate> of_sort(const std::string& sort, double samples) const;
   /// Any of a family, by a rate: seconds = a + samples (b flops + c elements) + d parameters, for each part by non-negative least squares of relative errors over what was measured of the
-  /// family, where what works about as much counts most. Its uncertainty: how far, on the mean, sorts of the family are off when they are held out of that.
+  /// family, where what works about as much counts most; times what those that are nearest took over what that rate says of them. Its uncertainty: how far, on the mean, sorts of the family are off when they are
+  /// held out of that, the less the nearer something lies to one that was measured.
   std::optional<LayerEstimate> of_family(const std::string& family, const LayerWork& work, double samples) const;
 
  private:
@@ -48,13 +49,18 @@ class LayerTable {
   struct Fitted {
     LayerCost cost;
     bool any = false;
+    double nearest = 0;  ///< how far what was measured is away, in factors of e of work
+  };
+  /// How far sorts of a family are off when they are held out, on the mean, of the logarithm, and how far away the nearest was. Without others to judge by: half, a factor of e^2 away.
+  struct Judged {
+    double off = 0.5, distance = 2;
   };
 
   Fitted fitted(const std::string& family, const LayerWork& work, double samples, const std::string& without) const;
-  double held_out(const std::string& family) const;
+  Judged held_out(const std::string& family) const;
 
   std::map<std::string, Sort> sorts_;
-  mutable std::map<std::string, double> held_out_;  ///< by family
+  mutable std::map<std::string, Judged> held_out_;  ///< by family
 };
 
 }  // namespace ddl

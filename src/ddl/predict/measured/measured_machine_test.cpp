@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <list>
 
 #include "ddl/core/error.h"
 #include "ddl/nn/builtin.h"
@@ -170,6 +171,40 @@ TEST(MeasuredMachine, PricesASortThatItDoesNotKnowByItsFamily) {
     EXPECT_TRUE(found.fitted || graph.layers[l].kind == LayerKind::flatten) << graph.layers[l].name;
     EXPECT_LT(found.uncertainty, 0.1);
   }
+}
+
+// Layers of one family do not go by one rate: some have a faster way. Half of one goes as the whole does, and is known about as well.
+TEST(MeasuredMachine, WhatLiesNextToOneThatWasMeasuredTakesAfterIt) {
+  std::vector<Json> entries;
+  const std::string model = "mlp[hidden=64,layers=4]";
+  const auto whole = make_model(model);
+  const auto learns = learning_layers(whole);
+  std::string slow;
+  for (std::size_t l = 1; l < whole.layers.size() && slow.empty(); ++l)
+    if (whole.layers[l].kind == LayerKind::linear && learns[static_cast<std::size_t>(whole.layers[l].inputs.front())]) slow = layer_sort(whole, l, learns);
+  ASSERT_FALSE(slow.empty());
+  for (const std::int64_t batch : {8, 32}) {
+    auto& entry = entries.emplace_back(entry_of(model, batch));
+    for (auto& row : entry["layers"])
+      if (row["sort"] == slow)
+        for (const char* part : {"forward_us", "backward_input_us", "backward_weight_us"}) row[part] = 3 * row[part].get<double>();
+  }
+  const MeasuredMachine machine(profile_of(entries), {.network = "lenet"});
+  std::list<ModelGraph> kept;  // a machine knows networks by where they lie
+  const auto of = [&](const std::string& name) {
+    const auto& graph = kept.emplace_back(make_model(name));
+    std::size_t hidden = 0;
+    for (std::size_t l = 1; l < graph.layers.size() && hidden == 0; ++l)
+      if (graph.layers[l].kind == LayerKind::linear && learning_layers(graph)[static_cast<std::size_t>(graph.layers[l].inputs.front())]) hidden = l;
+    const auto found = machine.estimate(0, graph, hidden, 16);
+    EXPECT_TRUE(found.fitted);
+    return std::pair{found.cost.forward / seconds_of(layer_work(graph, hidden, learning_layers(graph)), 16), found.uncertainty};
+  };
+  const auto [near, sure] = of("mlp[hidden=56,layers=4]");
+  const auto [far, unsure] = of("mlp[hidden=512,layers=4]");
+  EXPECT_NEAR(near, 3, 0.6) << "as the one next to it";
+  EXPECT_LT(far, near);
+  EXPECT_LT(sure, unsure / 2);
 }
 
 // Adding a bias is no layer of a whole network, and so was not measured in any: a value is read, a value is made.

@@ -90,18 +90,22 @@ GptStep step_of(const MeasuredRow& row) {
 }
 
 /// Outside of what constants were fitted to: two per cent for each doubling.
-double beyond(double value, double low, double high) {
+double beyond(const char* what, double value, double low, double high, std::vector<std::string>& notes) {
   const double ratio = value < low ? low / value : value > high ? value / high : 1;
+  if (ratio > 1) notes.push_back(fmt::format("{} {} lies outside of what constants were fitted to, {} to {}: the interval is wider for it", what, value, low, high));
   return std::pow(0.02 * std::log2(ratio), 2);
 }
 
-double sigma_of(const GptStep& step, const MeasuredRow& row, const Gpu& gpu, const GptStack& stack, bool known_shape, bool own_wires) {
+double sigma_of(const GptStep& step, const MeasuredRow& row, const Gpu& gpu, const GptStack& stack, bool known_shape, bool own_wires, std::vector<std::string>& notes) {
   double base = known_shape ? stack.sigma_of_known_shape : stack.sigma;
   // Nothing was fitted on other devices: four rows of a V100 were 4 % off.
   if (gpu.name.starts_with("v100")) base = std::max(base, 0.06);
   else if (!gpu.name.starts_with("a100")) base = std::max(base, 0.10);
   if (!own_wires) base = std::max(base, 0.10);
-  double square = base * base + beyond(step.hidden, 1024, 25'600) + beyond(row.devices, 1, 3072) + beyond(step.micro_batch, 1, 16) + beyond(step.sequence, 1024, 2048);
+  double square = base * base + beyond("hidden", step.hidden, 1024, 25'600, notes) + beyond("devices", row.devices, 1, 3072, notes) + beyond("micro_batch", step.micro_batch, 1, 16, notes) +
+                  beyond("seq", step.sequence, 1024, 2048, notes);
+  for (const auto& [used, what] : {std::pair(step.sequence_parallel, "sequence_parallel"), {step.recompute == GptStep::Recompute::selective, "selective recomputation"}})
+    if (used) notes.push_back(fmt::format("{}: no row had it where constants were fitted, and the interval is wider for it", what));
   if (step.sequence_parallel || step.recompute == GptStep::Recompute::selective) square += 0.06 * 0.06;
   return std::sqrt(square);
 }
@@ -120,11 +124,12 @@ Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
   const auto others = join(gpu, wires, row.devices);
   auto package = package_of(row.stack, out.notes);
   auto stack = gpt_stack(package.stack);
-  if (!shapes) stack.shapes.clear();
+  // Shapes that were noted are layers of that package on an A100, in half precision.
+  if (!shapes || package.stack["gpt"].contains("like") || !gpu.name.starts_with("a100") || step.value_bytes != 2) stack.shapes.clear();
   const auto priced = price_gpt(step, gpu, gpu_kernels(find_stack("nvidia"), row_library(row, machine, package.sigma, out.notes)), stack);
   out.seconds = priced.total;
   out.noted_shape = priced.known_shape;
-  out.sigma = sigma_of(step, row, gpu, stack, priced.known_shape, others.empty());
+  out.sigma = sigma_of(step, row, gpu, stack, priced.known_shape, others.empty(), out.notes);
   out.sigma = std::hypot(out.sigma, package.sigma);
   out.terms = {{"compute", priced.passes - priced.exchange - priced.send}, {"tensor exchange", priced.exchange}, {"messages", priced.send}, {"bubble", priced.fill}, {"stragglers", priced.stragglers},
                {"gradients", priced.gradients}, {"tied embedding", priced.tied}, {"update", priced.update}, {"measured shape", priced.shape}};

@@ -74,7 +74,7 @@ bool fitted(const Json& stack, const char* what, const std::string& word) {
 /// Standard deviation of the logarithm, from residuals of the tables that constants were fitted to; docs/validation.md, "Intervals".
 double sigma_of(Described& of, const ImageSeconds& priced) {
   constexpr double kOfStalls = 0.5, kOfExposed = 0.15, kOfUneven = 0.1;
-  constexpr double kOtherDevice = 0.06, kOtherDeviceByDatasheet = 0.35, kOtherPrecision = 0.06, kOtherWires = 0.06, kPerDoubling = 0.04;
+  constexpr double kOtherDevice = 0.12, kOtherDeviceByDatasheet = 0.35, kOtherPrecision = 0.06, kOtherWires = 0.06, kPerDoubling = 0.04;
   const auto& row = of.row;
   const bool rated = row.one_device_samples_per_s > 0;
   const double total = priced.total();

@@ -69,6 +69,14 @@ TEST(GptTables, WhatWasNotFittedHasAWiderInterval) {
   EXPECT_GT(estimate_row(newer).sigma, 2 * estimate_row(fitted).sigma);
   EXPECT_GT(estimate_row(larger).sigma, estimate_row(fitted).sigma);
   EXPECT_LT(estimate_row(newer).seconds, estimate_row(fitted).seconds);
+  const auto says = [](const Estimate& estimate, const std::string& what) {
+    return std::any_of(estimate.notes.begin(), estimate.notes.end(), [&](const std::string& note) { return note.starts_with(what) && note.find("the interval is wider for it") != std::string::npos; });
+  };
+  for (const auto* what : {"devices 8192 ", "seq 8192 "}) EXPECT_TRUE(says(estimate_row(larger), what)) << what;
+  EXPECT_FALSE(says(estimate_row(larger), "hidden"));
+  EXPECT_TRUE(estimate_row(fitted).notes.empty());
+  const auto selective = estimate_row(row("f,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,selective,0,16,512,1"));
+  EXPECT_TRUE(says(selective, "selective recomputation"));
   ASSERT_FALSE(estimate_row(other).notes.empty());
   EXPECT_NE(estimate_row(other).notes[0].find("colossal"), std::string::npos);
   EXPECT_NE(estimate_row(other).notes[0].find("the interval is wider for it"), std::string::npos);
@@ -204,11 +212,17 @@ TEST(GptTables, AStackLikeAnother) {
   const auto own = row("a,gpt,1024,24,16,2048,50257,gh200,4,4,,,sailor-opt/nccl,tf32,hybrid,1,4,1,1f1b,1,none,1,1,4,1");
   const auto estimate = estimate_row(own);
   ASSERT_FALSE(estimate.notes.empty());
-  EXPECT_NE(estimate.notes[0].find("sailor-opt: no time of it was fitted; times are those of megatron"), std::string::npos) << estimate.notes[0];
+  EXPECT_NE(estimate.notes[0].find("sailor-opt: no time of it was fitted; times are those of megatron-deepspeed"), std::string::npos) << estimate.notes[0];
   EXPECT_GE(estimate.sigma, 0.35);
-  const auto other = row("a,gpt,1024,24,16,2048,50257,gh200,4,4,,,megatron/nccl,tf32,hybrid,1,4,1,1f1b,1,none,1,1,4,1");
+  const auto other = row("a,gpt,1024,24,16,2048,50257,gh200,4,4,,,megatron-deepspeed/nccl,tf32,hybrid,1,4,1,1f1b,1,none,1,1,4,1");
   EXPECT_EQ(estimate.seconds, estimate_row(other).seconds);
   EXPECT_NE(estimate.memory_bytes, estimate_row(other).memory_bytes);
+  // What that package notes of shapes is of an A100 in half precision.
+  EXPECT_FALSE(estimate_row(other).noted_shape);
+  for (const auto* shape : {"a100-80gb,4,4,,,megatron-deepspeed/nccl,fp16", "h100-80gb,4,4,,,megatron-deepspeed/nccl,fp16", "a100-80gb,4,4,,,megatron-deepspeed/nccl,tf32"}) {
+    const auto noted = estimate_row(row(fmt::format("a,gpt,2048,24,16,1024,51200,{},hybrid,1,4,1,1f1b,,full,0,2,16,1", shape))).noted_shape;
+    EXPECT_EQ(noted, std::string_view(shape) == "a100-80gb,4,4,,,megatron-deepspeed/nccl,fp16") << shape;
+  }
 }
 
 TEST(GptTables, RowsThatCannotBePricedSayWhy) {

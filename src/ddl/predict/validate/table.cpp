@@ -125,6 +125,12 @@ double MeasuredRow::measured_seconds() const {
   return (global_batch > 0 ? global_batch : 1) / measured_samples_per_s;
 }
 
+std::vector<std::string> table_columns() {
+  std::vector<std::string> names;
+  for (const auto& [name, take] : columns_known()) names.push_back(name);
+  return names;
+}
+
 MeasuredTable parse_table(const std::string& text, const std::string& path) {
   MeasuredTable table;
   std::vector<std::string> header;
@@ -146,6 +152,8 @@ MeasuredTable parse_table(const std::string& text, const std::string& path) {
       for (const auto* needed : {"model", "device", "devices"})
         if (std::find(header.begin(), header.end(), needed) == header.end())
           throw Error(Code::corrupt, fmt::format("[validate] {}:{}: the header has no column '{}'; got {}, expected the columns of docs/validation.md", path, here, needed, join(header, ",")));
+      for (const auto& column : header)
+        if (!columns_known().contains(column)) table.unknown.push_back(column);
       continue;
     }
     MeasuredRow row;

@@ -47,11 +47,14 @@ struct UnreadRow {
 struct MeasuredTable {
   std::vector<MeasuredRow> rows;
   std::vector<UnreadRow> unread;  ///< each with what was got and what expected
+  std::vector<std::string> unknown = {};  ///< columns that mean nothing here
 };
 
-/// Reads a CSV file (RFC 4180; lines that begin with # are remarks) with the header of docs/validation.md; columns may be in any order, and those that it does not name are left out.
+/// Reads a CSV file (RFC 4180; lines that begin with # are remarks) with the header of docs/validation.md; columns may be in any order, and those that it does not name are left out, and told in `unknown`.
 /// A row that cannot be read is told in `unread`, none is dropped silently.
 /// Errors: not_found, io; corrupt where the header lacks a column that every row needs, naming it.
+/// The columns that mean something.
+std::vector<std::string> table_columns();
 MeasuredTable read_table(const std::string& path);
 MeasuredTable parse_table(const std::string& text, const std::string& path);
 

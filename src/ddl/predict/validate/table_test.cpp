@@ -46,6 +46,15 @@ TEST(MeasuredTable, NoRowIsDroppedSilently) {
   }
 }
 
+// A misspelt one would else be taken for empty.
+TEST(MeasuredTable, ColumnsThatMeanNothingAreTold) {
+  const auto table = parse_table("model,device,devices,micro_bacth,measured_ms,who\nresnet50,k80,1,32,5,we\n", "t.csv");
+  EXPECT_EQ(table.unknown, (std::vector<std::string>{"micro_bacth", "who"}));
+  ASSERT_EQ(table.rows.size(), 1U);
+  EXPECT_EQ(table.rows[0].micro_batch, 0);
+  EXPECT_TRUE(parse_table("model,device,devices\nresnet50,k80,1\n", "t.csv").unknown.empty());
+}
+
 TEST(MeasuredTable, AFileWithoutTheHeaderIsNoTable) {
   for (const auto* text : {"", "# nothing but a remark\n", "a,b\n1,2\n"}) EXPECT_THROW(parse_table(text, "t.csv"), Error) << text;
   EXPECT_THROW(read_table("/there/is/no/such/table.csv"), Error);

@@ -104,6 +104,7 @@ Json to_json(const Accuracy& accuracy) {
 Validation validate(const MeasuredTable& table, const std::string& device, bool shapes) {
   Validation out;
   out.skipped = table.unread;
+  out.unknown = table.unknown;
   std::vector<Predicted> all, plain;
   bool noted = false;
   for (auto row : table.rows) {
@@ -165,7 +166,7 @@ Json to_json(const Validation& validation) {
   summary["memory"] = {{"rows", validation.memory_rows}, {"mape", validation.memory_rows > 0 ? Json(validation.memory_mape) : Json()}, {"oom_rows", validation.oom_rows}, {"oom_right", validation.oom_right}};
   summary["without_shapes"] = validation.without_shapes ? to_json(*validation.without_shapes) : Json();
   baseline["flops_per_device"] = number(validation.constant);
-  return {{"schema", "ddlbench.validate/1"}, {"rows", rows}, {"memory", memory}, {"skipped", skipped}, {"skipped_rows", skipped.size()}, {"summary", summary}, {"baseline", baseline}};
+  return {{"schema", "ddlbench.validate/1"}, {"rows", rows}, {"memory", memory}, {"skipped", skipped}, {"skipped_rows", skipped.size()}, {"unknown_columns", validation.unknown}, {"summary", summary}, {"baseline", baseline}};
 }
 
 }  // namespace ddl

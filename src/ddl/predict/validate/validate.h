@@ -30,6 +30,7 @@ struct JudgedMemory {
 struct Validation {
   std::vector<ValidatedRow> rows;
   std::vector<UnreadRow> skipped;  ///< rows that could not be read, or not predicted, each with its line
+  std::vector<std::string> unknown = {};  ///< columns that mean nothing here
   Accuracy summary, baseline;
   std::optional<Accuracy> without_shapes;  ///< where measured shapes are noted of some row's layers: all rows by formulae alone, which is what rows of other shapes have
   double constant = 0;             ///< of the baseline: FLOP/s of one device

@@ -1,0 +1,262 @@
+#include "ddl/nn/kernels/winograd.h"
+
+#include <algorithm>
+
+#include "ddl/core/clones.h"
+
+namespace ddl {
+namespace {
+
+constexpr std::int64_t kChannels = 64;  // worked on at once: of pixels that are not there, so many zeros are read
+
+template <typename T>
+struct Four {
+  T a, b, c, d;
+};
+
+/// B' x.
+template <typename T>
+DDL_INLINE Four<T> see(T x0, T x1, T x2, T x3) {
+  return {x0 - x2, x1 + x2, x2 - x1, x1 - x3};
+}
+
+/// Where a tile lies: of its sample, its first row and column of the output.
+struct Place {
+  std::int64_t sample, row, column;
+};
+DDL_INLINE Place place_of(const WinogradTiles& tiles, std::int64_t tile) {
+  const auto wide = tiles.tiles_wide(), each = tiles.tiles_high() * wide;
+  return {tile / each, tile % each / wide * 2, tile % wide * 2};
+}
+DDL_INLINE Place after(const Place& place, std::int64_t height, std::int64_t width) {
+  if (place.column + 2 < width) return {place.sample, place.row, place.column + 2};
+  return place.row + 2 < height ? Place{place.sample, place.row + 2, 0} : Place{place.sample + 1, 0, 0};
+}
+
+template <typename T>
+DDL_INLINE void see_tiles(const WinogradTiles& given, std::int64_t first, std::int64_t last, std::int64_t channels, const T* maps, T* to) {
+  const WinogradTiles tiles = given;
+  const T zeros[kChannels] = {};
+  const auto apart = (last - first) * channels, height = tiles.out_height(), width = tiles.out_width();
+  auto place = place_of(tiles, first);
+  for (auto tile = first; tile < last; ++tile, place = after(place, height, width)) {
+    const auto [sample, row, column] = place;
+    for (std::int64_t begin = 0; begin < channels; begin += kChannels) {
+      const T* seen[16];
+      for (std::int64_t i = 0; i < 16; ++i) {
+        const auto y = row - tiles.padding_height + i / 4, x = column - tiles.padding_width + i % 4;
+        const bool there = y >= 0 && y < tiles.height && x >= 0 && x < tiles.width;
+        seen[i] = there ? maps + ((sample * tiles.height + y) * tiles.width + x) * channels + begin : zeros;
+      }
+      T* const __restrict out = to + (tile - first) * channels + begin;
+      const auto transform = [&](std::int64_t n) __attribute__((always_inline)) {
+        T half[16][kChannels];
+        for (std::int64_t j = 0; j < 4; ++j) {
+          const T *const p0 = seen[j], *const p1 = seen[4 + j], *const p2 = seen[8 + j], *const p3 = seen[12 + j];
+          for (std::int64_t c = 0; c < n; ++c) {
+            const auto down = see(p0[c], p1[c], p2[c], p3[c]);
+            half[j][c] = down.a, half[4 + j][c] = down.b, half[8 + j][c] = down.c, half[12 + j][c] = down.d;
+          }
+        }
+        for (std::int64_t i = 0; i < 16; i += 4)
+          for (std::int64_t c = 0; c < n; ++c) {
+            const auto across = see(half[i][c], half[i + 1][c], half[i + 2][c], half[i + 3][c]);
+            out[i * apart + c] = across.a, out[(i + 1) * apart + c] = across.b, out[(i + 2) * apart + c] = across.c, out[(i + 3) * apart + c] = across.d;
+          }
+      };
+      if (channels - begin >= kChannels)
+        transform(kChannels);
+      else
+        transform(channels - begin);
+    }
+  }
+}
+
+/// A x.
+template <typename T>
+DDL_INLINE Four<T> spread(T x0, T x1) {
+  return {x0, x0 + x1, x0 - x1, -x1};
+}
+
+template <typename T>
+DDL_INLINE void spread_tiles(const WinogradTiles& given, std::int64_t first, std::int64_t last, std::int64_t channels, const T* gradient, T* to) {
+  const WinogradTiles tiles = given;
+  const T zeros[kChannels] = {};
+  const auto apart = (last - first) * channels, height = tiles.out_height(), width = tiles.out_width();
+  auto place = place_of(tiles, first);
+  for (auto tile = first; tile < last; ++tile, place = after(place, height, width)) {
+    const auto [sample, row, column] = place;
+    for (std::int64_t begin = 0; begin < channels; begin += kChannels) {
+      const T* given_at[4];
+      for (std::int64_t i = 0; i < 4; ++i) {
+        const auto y = row + i / 2, x = column + i % 2;
+        given_at[i] = y < height && x < width ? gradient + ((sample * height + y) * width + x) * channels + begin : zeros;
+      }
+      const T *const p00 = given_at[0], *const p01 = given_at[1], *const p10 = given_at[2], *const p11 = given_at[3];
+      T* const __restrict out = to + (tile - first) * channels + begin;
+      const auto transform = [&](std::int64_t n) __attribute__((always_inline)) {
+        T left[4][kChannels], right[4][kChannels];
+        for (std::int64_t c = 0; c < n; ++c) {
+          const auto down = spread(p00[c], p10[c]), other = spread(p01[c], p11[c]);
+          left[0][c] = down.a, left[1][c] = down.b, left[2][c] = down.c, left[3][c] = down.d;
+          right[0][c] = other.a, right[1][c] = other.b, right[2][c] = other.c, right[3][c] = other.d;
+        }
+        for (std::int64_t i = 0; i < 4; ++i)
+          for (std::int64_t c = 0; c < n; ++c) {
+            const auto across = spread(left[i][c], right[i][c]);
+            T* const at = out + 4 * i * apart + c;
+            at[0] = across.a, at[apart] = across.b, at[2 * apart] = across.c, at[3 * apart] = across.d;
+          }
+      };
+      if (channels - begin >= kChannels)
+        transform(kChannels);
+      else
+        transform(channels - begin);
+    }
+  }
+}
+
+template <typename T>
+DDL_INLINE void gather_tiles(const WinogradTiles& given, std::int64_t first, std::int64_t last, std::int64_t channels, const T* products, const T* bias, T* result) {
+  const WinogradTiles tiles = given;
+  const T zeros[kChannels] = {};
+  T nowhere[kChannels];
+  const auto apart = (last - first) * channels, height = tiles.out_height(), width = tiles.out_width();
+  auto place = place_of(tiles, first);
+  for (auto tile = first; tile < last; ++tile, place = after(place, height, width)) {
+    const auto [sample, row, column] = place;
+    for (std::int64_t begin = 0; begin < channels; begin += kChannels) {
+      const T* const __restrict from = products + (tile - first) * channels + begin;
+      const T* const added = bias != nullptr ? bias + begin : zeros;
+      T* out[4];
+      for (std::int64_t i = 0; i < 4; ++i) {
+        const auto y = row + i / 2, x = column + i % 2;
+        out[i] = y < height && x < width ? result + ((sample * height + y) * width + x) * channels + begin : nowhere;
+      }
+      const auto transform = [&](std::int64_t n) __attribute__((always_inline)) {
+        T upper[4][kChannels], lower[4][kChannels];
+        for (std::int64_t j = 0; j < 4; ++j)
+          for (std::int64_t c = 0; c < n; ++c) {
+            const T* const at = from + j * apart + c;
+            const T m0 = at[0], m1 = at[4 * apart], m2 = at[8 * apart], m3 = at[12 * apart];
+            upper[j][c] = m0 + m1 + m2;
+            lower[j][c] = m1 - m2 - m3;
+          }
+        for (std::int64_t i = 0; i < 2; ++i) {
+          const auto& half = i == 0 ? upper : lower;
+          T *const __restrict left = out[2 * i], *const __restrict right = out[2 * i + 1];
+          for (std::int64_t c = 0; c < n; ++c) left[c] = half[0][c] + half[1][c] + half[2][c] + added[c];
+          for (std::int64_t c = 0; c < n; ++c) right[c] = half[1][c] - half[2][c] - half[3][c] + added[c];
+        }
+      };
+      if (channels - begin >= kChannels)
+        transform(kChannels);
+      else
+        transform(channels - begin);
+    }
+  }
+}
+
+/// G x.
+template <typename T>
+DDL_INLINE Four<T> weigh(T x0, T x1, T x2) {
+  return {x0, T{0.5} * (x0 + x1 + x2), T{0.5} * (x0 - x1 + x2), x2};
+}
+
+template <typename T>
+DDL_INLINE void weigh_all(std::int64_t out, std::int64_t in, const T* weights, bool turned, T* to) {
+  const auto apart = out * in;
+  // Half a turn changes places of the first and the last row, and of the first and the last column.
+  const auto at = [&](std::int64_t row, std::int64_t column) {
+    const auto turn = [&](std::int64_t i) { return turned && i % 3 == 0 ? 3 - i : i; };
+    return (turn(row) * 4 + turn(column)) * apart;
+  };
+  for (std::int64_t o = 0; o < out; ++o) {
+    const T* const __restrict g = weights + o * 9 * in;
+    T* const __restrict row = to + o * in;
+    for (std::int64_t begin = 0; begin < in; begin += kChannels) {
+      const auto n = std::min(kChannels, in - begin);
+      T half[12][kChannels];
+      for (std::int64_t j = 0; j < 3; ++j)
+        for (std::int64_t c = 0; c < n; ++c) {
+          const T* const from = g + j * in + begin + c;
+          const auto down = weigh(from[0], from[3 * in], from[6 * in]);
+          half[j][c] = down.a, half[3 + j][c] = down.b, half[6 + j][c] = down.c, half[9 + j][c] = down.d;
+        }
+      for (std::int64_t i = 0; i < 4; ++i) {
+        T *const __restrict first = row + at(i, 0) + begin, *const __restrict second = row + at(i, 1) + begin, *const __restrict third = row + at(i, 2) + begin, *const __restrict fourth = row + at(i, 3) + begin;
+        for (std::int64_t c = 0; c < n; ++c) {
+          const auto across = weigh(half[3 * i][c], half[3 * i + 1][c], half[3 * i + 2][c]);
+          first[c] = across.a, second[c] = across.b, third[c] = across.c, fourth[c] = across.d;
+        }
+      }
+    }
+  }
+}
+
+template <typename T>
+struct Three {
+  T a, b, c;
+};
+
+/// G' x.
+template <typename T>
+DDL_INLINE Three<T> fold(T x0, T x1, T x2, T x3) {
+  const T sum = T{0.5} * (x1 + x2);
+  return {x0 + sum, T{0.5} * (x1 - x2), sum + x3};
+}
+
+template <bool kAdds, typename T>
+DDL_INLINE void fold_all(std::int64_t out, std::int64_t in, const T* products, T* gradient) {
+  const auto apart = out * in;
+  for (std::int64_t o = 0; o < out; ++o) {
+    const T* const __restrict row = products + o * in;
+    T* const __restrict g = gradient + o * 9 * in;
+    for (std::int64_t begin = 0; begin < in; begin += kChannels) {
+      const auto n = std::min(kChannels, in - begin);
+      T half[12][kChannels];
+      for (std::int64_t j = 0; j < 4; ++j)
+        for (std::int64_t c = 0; c < n; ++c) {
+          const T* const from = row + j * apart + begin + c;
+          const auto down = fold(from[0], from[4 * apart], from[8 * apart], from[12 * apart]);
+          half[j][c] = down.a, half[4 + j][c] = down.b, half[8 + j][c] = down.c;
+        }
+      for (std::int64_t i = 0; i < 3; ++i)
+        for (std::int64_t c = 0; c < n; ++c) {
+          const auto across = fold(half[4 * i][c], half[4 * i + 1][c], half[4 * i + 2][c], half[4 * i + 3][c]);
+          T* const at = g + 3 * i * in + begin + c;
+          at[0] = kAdds ? at[0] + across.a : across.a;
+          at[in] = kAdds ? at[in] + across.b : across.b;
+          at[2 * in] = kAdds ? at[2 * in] + across.c : across.c;
+        }
+    }
+  }
+}
+
+template <typename T>
+DDL_INLINE void fold_any(std::int64_t out, std::int64_t in, const T* products, bool adds, T* gradient) {
+  adds ? fold_all<true>(out, in, products, gradient) : fold_all<false>(out, in, products, gradient);
+}
+
+}  // namespace
+
+DDL_CLONES void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* maps, float* to) { see_tiles(tiles, first, last, channels, maps, to); }
+DDL_CLONES void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* maps, double* to) { see_tiles(tiles, first, last, channels, maps, to); }
+DDL_CLONES void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* gradient, float* to) {
+  spread_tiles(tiles, first, last, channels, gradient, to);
+}
+DDL_CLONES void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* gradient, double* to) {
+  spread_tiles(tiles, first, last, channels, gradient, to);
+}
+DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* products, const float* bias, float* out) {
+  gather_tiles(tiles, first, last, channels, products, bias, out);
+}
+DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* products, const double* bias, double* out) {
+  gather_tiles(tiles, first, last, channels, products, bias, out);
+}
+DDL_CLONES void winograd_weights(std::int64_t out, std::int64_t in, const float* weights, bool turned, float* to) { weigh_all(out, in, weights, turned, to); }
+DDL_CLONES void winograd_weights(std::int64_t out, std::int64_t in, const double* weights, bool turned, double* to) { weigh_all(out, in, weights, turned, to); }
+DDL_CLONES void winograd_weight_gradient(std::int64_t out, std::int64_t in, const float* products, bool adds, float* gradient) { fold_any(out, in, products, adds, gradient); }
+DDL_CLONES void winograd_weight_gradient(std::int64_t out, std::int64_t in, const double* products, bool adds, double* gradient) { fold_any(out, in, products, adds, gradient); }
+
+}  // namespace ddl

@@ -1,0 +1,192 @@
+#include "ddl/nn/operators/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "ddl/nn/gradient_edge.h"
+#include "ddl/nn/kernels/attention.h"
+#include "ddl/nn/operators/product.h"
+
+namespace ddl {
+namespace {
+
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+
+/// How it is cut: scores of so many heads and places at once.
+struct Blocks {
+  std::int64_t samples, places, seen, heads, width;  ///< width: features of a head
+  bool causal;
+  std::int64_t places_at_once, heads_at_once;
+  float scale;
+};
+
+Blocks blocks_of(const Attended& of) {
+  constexpr std::int64_t kScores = std::int64_t{1} << 17, kPlaces = 64;
+  Blocks b{of.queries.size(0), of.queries.size(1), of.keys_values.size(1), of.heads, of.features / of.heads, of.causal, 0, 0, 0};
+  b.places_at_once = std::min(b.places, kPlaces);
+  b.heads_at_once = std::clamp<std::int64_t>(kScores / (b.places_at_once * b.seen), 1, b.heads);
+  b.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(b.width)));
+  return b;
+}
+
+/// Of the sample's place `first` on and head `head` on, from feature `offset` of each place: [heads, places, width], wherever they lie.
+at::Tensor heads_of(const at::Tensor& projected, std::int64_t sample, std::int64_t offset, const Blocks& b, std::int64_t head, std::int64_t heads, std::int64_t first, std::int64_t places) {
+  const auto apart = projected.stride(1);
+  return projected.as_strided({heads, places, b.width}, {b.width, apart, 1}, projected.storage_offset() + sample * projected.stride(0) + first * apart + offset + head * b.width);
+}
+
+/// A block: of one sample, some heads and some places, which see the first `keys`.
+struct Block {
+  std::int64_t sample, head, heads, first, places, keys;
+};
+
+template <typename F>
+void for_blocks(const Blocks& b, F&& f) {
+  for (std::int64_t sample = 0; sample < b.samples; ++sample)
+    for (std::int64_t head = 0; head < b.heads; head += b.heads_at_once)
+      for (std::int64_t first = 0; first < b.places; first += b.places_at_once) {
+        const auto places = std::min(b.places_at_once, b.places - first);
+        f(Block{sample, head, std::min(b.heads_at_once, b.heads - head), first, places, b.causal ? std::min(b.seen, first + places) : b.seen});
+      }
+}
+
+/// Memory of a block, which each takes the beginning of.
+class Scratch {
+ public:
+  Scratch(std::int64_t elements, const at::TensorOptions& options) : memory_(at::empty({elements}, options)) {}
+  at::Tensor of(at::IntArrayRef sizes) const { return memory_.narrow(0, 0, c10::multiply_integers(sizes)).view(sizes); }
+
+ private:
+  at::Tensor memory_;
+};
+
+ScoreRows rows_of(const Blocks& b, const Block& block, const at::Tensor& hidden) {
+  return {block.heads, block.places, block.keys, block.first, b.causal, hidden.defined() ? hidden.const_data_ptr<float>() + block.sample * b.seen : nullptr, b.scale};
+}
+
+/// 0 where it is seen, minus infinity where not.
+at::Tensor hidden_of(const at::Tensor& visible, std::int64_t seen) {
+  if (!visible.defined()) return {};
+  return at::zeros({visible.size(0), seen}, at::kFloat).masked_fill_(visible.view({visible.size(0), seen}).logical_not(), -std::numeric_limits<double>::infinity());
+}
+
+std::int64_t offset_of_keys(const Attended& of) { return of.queries.is_same(of.keys_values) ? of.features : 0; }
+
+at::TensorOptions plain(const at::Tensor& like) { return like.options().requires_grad(false).memory_format(at::MemoryFormat::Contiguous); }
+
+/// Edges: queries, and keys with values where those are another tensor.
+struct AttentionNode final : torch::autograd::Node {
+  SavedVariable queries, keys_values;
+  at::Tensor hidden, log_sums;
+  Attended how{};  ///< without tensors
+  bool itself = false;
+
+  std::string name() const override { return "AttentionBackward"; }
+  void release_variables() override {
+    const std::lock_guard lock(mutex_);
+    queries.reset_data();
+    keys_values.reset_data();
+    log_sums.reset();
+  }
+
+  variable_list apply(variable_list&& gradients) override {
+    const std::lock_guard lock(mutex_);
+    variable_list found(itself ? 1 : 2);
+    if (!gradients[0].defined()) return found;
+    auto of = how;
+    of.queries = queries.unpack();
+    of.keys_values = itself ? of.queries : keys_values.unpack();
+    const auto gradient = gradients[0].contiguous();
+    const auto b = blocks_of(of);
+    const auto options = plain(of.queries);
+    const auto to_queries = at::empty(of.queries.sizes(), options), to_keys = itself ? to_queries : at::empty(of.keys_values.sizes(), options);
+    const auto at_keys = offset_of_keys(of), at_values = at_keys + of.features;
+    const auto most = b.heads_at_once * b.places_at_once;
+    const Scratch scores(most * b.seen, options), slopes(most * b.seen, options), part(most * b.width, options), keys(b.heads_at_once * b.seen * b.width, options), values(b.heads_at_once * b.seen * b.width, options);
+    for_blocks(b, [&](const Block& block) {
+      const auto& [sample, head, heads, first, places, count] = block;
+      const auto seen_of = [&](std::int64_t offset) { return heads_of(of.keys_values, sample, offset, b, head, heads, 0, count); };
+      const auto asked = heads_of(of.queries, sample, 0, b, head, heads, first, places), known = seen_of(at_keys), given = heads_of(gradient, sample, 0, b, head, heads, first, places);
+      auto shares = scores.of({heads, places, count}), slope = slopes.of({heads, places, count});
+      at::bmm_out(shares, asked, known.transpose(1, 2));
+      at::bmm_out(slope, given, seen_of(at_values).transpose(1, 2));
+      soften_backward(rows_of(b, block, hidden), log_sums.const_data_ptr<float>() + (sample * b.heads + head) * b.places + first, b.places, shares.data_ptr<float>(), slope.data_ptr<float>());
+      auto some = part.of({heads, places, b.width});
+      at::bmm_out(some, slope, known);
+      heads_of(to_queries, sample, 0, b, head, heads, first, places).copy_(some);
+      auto of_keys = keys.of({heads, b.seen, b.width}), of_values = values.of({heads, b.seen, b.width});
+      if (first == 0 && count < b.seen) of_keys.zero_(), of_values.zero_();
+      for (std::int64_t h = 0; h < heads; ++h) {
+        auto k = of_keys[h].narrow(0, 0, count), v = of_values[h].narrow(0, 0, count);
+        if (first == 0) {
+          at::mm_out(k, slope[h].t(), asked[h]);
+          at::mm_out(v, shares[h].t(), given[h]);
+        } else {
+          k.addmm_(slope[h].t(), asked[h]);
+          v.addmm_(shares[h].t(), given[h]);
+        }
+      }
+      if (first + places < b.places) return;
+      heads_of(to_keys, sample, at_keys, b, head, heads, 0, b.seen).copy_(of_keys);
+      heads_of(to_keys, sample, at_values, b, head, heads, 0, b.seen).copy_(of_values);
+    });
+    found[0] = to_queries;
+    if (!itself) found[1] = to_keys;
+    return found;
+  }
+};
+
+}  // namespace
+
+bool attends_by_blocks(const Attended& of, const NetworkOptions& options) {
+  const auto& x = of.queries;
+  return at::get_num_threads() == 1 && takes_product(x, of.keys_values, options) && x.scalar_type() == at::kFloat && x.stride(2) == 1 && of.keys_values.stride(2) == 1 && of.keys_values.numel() > 0 &&
+         (!of.visible.defined() || (!of.causal && of.visible.sizes() == at::IntArrayRef({x.size(0), 1, 1, of.keys_values.size(1)})));
+}
+
+at::Tensor attend_by_blocks(const Attended& of) {
+  const auto b = blocks_of(of);
+  const auto options = plain(of.queries);
+  at::Tensor out, log_sums, hidden;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    out = at::empty({b.samples, b.places, of.features}, options);
+    log_sums = at::empty({b.samples, b.heads, b.places}, options);
+    hidden = hidden_of(of.visible, b.seen);
+    const auto at_keys = offset_of_keys(of), at_values = at_keys + of.features, most = b.heads_at_once * b.places_at_once;
+    const Scratch scores(most * b.seen, options), means(most * b.width, options), divisors(most, options);
+    for_blocks(b, [&](const Block& block) {
+      const auto& [sample, head, heads, first, places, count] = block;
+      auto shares = scores.of({heads, places, count}), mean = means.of({heads, places, b.width}), inverse = divisors.of({heads, places, 1});
+      at::bmm_out(shares, heads_of(of.queries, sample, 0, b, head, heads, first, places), heads_of(of.keys_values, sample, at_keys, b, head, heads, 0, count).transpose(1, 2));
+      soften_scores(rows_of(b, block, hidden), shares.data_ptr<float>(), log_sums.data_ptr<float>() + (sample * b.heads + head) * b.places + first, b.places, inverse.data_ptr<float>());
+      at::bmm_out(mean, shares, heads_of(of.keys_values, sample, at_values, b, head, heads, 0, count));
+      auto to = heads_of(out, sample, 0, b, head, heads, first, places);
+      at::mul_out(to, mean, inverse);
+    });
+  }
+  if (!torch::autograd::compute_requires_grad(of.queries, of.keys_values)) return out;
+  auto node = c10::make_intrusive<AttentionNode>();
+  node->itself = of.queries.is_same(of.keys_values);
+  node->add_next_edge(edge_of(of.queries));
+  node->queries = SavedVariable(of.queries, false);
+  if (!node->itself) {
+    node->add_next_edge(edge_of(of.keys_values));
+    node->keys_values = SavedVariable(of.keys_values, false);
+  }
+  node->how = {{}, {}, of.heads, of.features, of.causal, {}};
+  node->hidden = hidden;
+  node->log_sums = log_sums;
+  torch::autograd::set_history(out, node);
+  return out;
+}
+
+}  // namespace ddl

@@ -1,0 +1,72 @@
+"""Whole trainings with `--kernels fast` and with plain ATen, same seed and samples: the same loss, step by step, within what docs/performance.md states.
+
+usage: kernels_test.py PATH-OF-DDLBENCH [unittest arguments]
+"""
+import statistics
+import sys
+import unittest
+
+from training_test import Case
+
+IMAGES = ["--dataset", "cifar10", "--batch", 16]
+# Steps that get somewhere: where a loss goes up and down, rounding decides how, with either kernels.
+STEADY = ["--learning-rate", 0.02, "--momentum", 0]
+WORDS = ["--batch", 8, "--optimizer", "adam", "--learning-rate", 0.001]
+# What trains, and by how much the losses of a step may be apart, relatively: in the first, before any update; in the furthest of all; and in the mean of the last ten.
+TRAININGS = {
+    "smallcnn": (["--model", "smallcnn", *IMAGES, *STEADY], (1e-6, 1e-4, 1e-5)),
+    "resnet18": (["--model", "resnet18", *IMAGES, *STEADY], (1e-6, 0.15, 0.03)),
+    "mobilenetv2": (["--model", "mobilenetv2", *IMAGES, *STEADY], (1e-6, 0.15, 0.03)),
+    "gpt": (["--model", "gpt[hidden=64,layers=3,heads=4]", "--dataset", "language[vocabulary=500,length=33]", *WORDS], (1e-6, 1e-4, 1e-5)),
+    "transformer": (["--model", "transformer[hidden=64,heads=4,layers=2]", "--dataset", "translation[vocabulary=300,length=16]", *WORDS], (1e-6, 1e-4, 1e-5)),
+}
+STEPS = 32
+
+
+class Kernels(Case):
+    def losses(self, arguments, kernels, precision="fp32", steps=STEPS):
+        record = self.record("--synthetic", "--train-samples", 64, "--test-samples", 16, "--no-evaluate", "--steps", steps, "--seed", 7, "--store", "none",
+                             *arguments, "--kernels", kernels, "--precision", precision)
+        self.assertEqual((record["state"], record["config"]["kernels"]), ("ok", kernels), record["reason"])
+        self.assertEqual(record["loss"]["steps"]["at"], list(range(steps)))
+        return record["loss"]["steps"]["value"]
+
+    def test_reach_the_same_loss(self):
+        for name, (arguments, (first, furthest, last)) in TRAININGS.items():
+            with self.subTest(name):
+                fast, torch = (self.losses(arguments, kernels) for kernels in ("fast", "torch"))
+                apart = [abs(a - b) / b for a, b in zip(fast, torch)]
+                ends = [statistics.fmean(losses[-10:]) for losses in (fast, torch)]
+                end = abs(ends[0] - ends[1]) / ends[1]
+                print(f"{name}: {torch[0]:.4f} to {ends[1]:.4f}; apart by {apart[0]:.1e} in the first step, {max(apart):.1e} at most, {end:.1e} at the end", file=sys.stderr)
+                self.assertLess(ends[1], torch[0], "it trains")
+                self.assertLessEqual(apart[0], first)
+                self.assertLessEqual(max(apart), furthest)
+                self.assertLessEqual(end, last)
+
+    def test_are_apart_by_rounding_alone(self):
+        """In twice the precision as many times nearer: what is apart is no other computation. Few steps: where a value passes a corner of an activation, what follows is apart by much more."""
+        for name, (arguments, bounds) in TRAININGS.items():
+            with self.subTest(name):
+                fast, torch = (self.losses(arguments, kernels, "fp64", 4) for kernels in ("fast", "torch"))
+                furthest = max(abs(a - b) / b for a, b in zip(fast, torch))
+                print(f"{name}: fp64, apart by {furthest:.1e} at most", file=sys.stderr)
+                self.assertLessEqual(furthest, 1e-11)
+
+    def test_fast_is_the_default(self):
+        arguments = [*TRAININGS["smallcnn"][0], "--synthetic", "--train-samples", 64, "--test-samples", 16, "--no-evaluate", "--steps", 2, "--store", "none"]
+        self.assertEqual(self.record(*arguments)["config"]["kernels"], "fast")
+
+    def test_the_comparison_can_fail(self):
+        """Another learning rate is beyond every bound."""
+        for name, (arguments, bounds) in TRAININGS.items():
+            if name in ("smallcnn", "gpt"):
+                rate = arguments.index("--learning-rate") + 1
+                other = [*arguments[:rate], arguments[rate] * 1.02, *arguments[rate + 1:]]
+                plain, faster = self.losses(arguments, "torch"), self.losses(other, "torch")
+                with self.subTest(name):
+                    self.assertGreater(max(abs(a - b) / b for a, b in zip(faster, plain)), bounds[1])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
