@@ -13,6 +13,19 @@ namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
+/// Our max pool keeps a byte for each element that it makes. A ReLU that it alone reads goes with it, and is nothing of its own (nn/operators/max_pool.h); where a cut lies between the two it is, which is not counted.
+void keep_as_own_pools(const std::vector<Layer>& layers, std::vector<Keeps>& keeps) {
+  std::vector<int> readers(layers.size());
+  for (const auto& layer : layers)
+    for (const int read : layer.inputs) ++readers[at(read)];
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].kind != LayerKind::max_pool2d || keeps[i].padded > 0) continue;
+    keeps[i].inputs = false;
+    keeps[i].extra = (elements_of(layers[i].shape) + 3) / 4;
+    if (const auto before = at(layers[i].inputs[0]); before + 1 == i && layers[before].kind == LayerKind::relu && readers[before] == 1) keeps[before] = {.view = true};
+  }
+}
+
 }  // namespace
 
 /// One stage. Values are called by the layers that made their memory.
@@ -48,7 +61,7 @@ class Walk {
     return std::any_of(segments_.begin(), segments_.end(), [&](const Stage& segment) { return layer >= segment.first && layer < segment.last; });
   }
   std::int64_t bytes(int layer) const { return network_.bytes(layer, samples_); }
-  std::int64_t extra(int layer) const { return network_.learns_[at(layer)] ? layers_[at(layer)].keeps.own() * samples_ * input_.element_bytes : 0; }
+  std::int64_t extra(int layer) const { return network_.learns_[at(layer)] ? network_.keeps_[at(layer)].own() * samples_ * input_.element_bytes : 0; }
   std::int64_t logits() const { return logits_bytes(input_, samples_); }
   std::int64_t making(int parameter, bool first) const {
     return network_.making(parameter, samples_, !run_again_ && network_.has_place(parameter, in_bucket_.contains(parameter), first));
@@ -75,9 +88,9 @@ class Walk {
       for (const int read : layer.inputs) {
         const int value = network_.memory_[at(read)];
         if (!leads && value < segment.first && layers_[at(value)].kind != LayerKind::input) keep(value, segment.first);
-        if (network_.learns_[at(i)] && layer.keeps.inputs) keep(value, i);
+        if (network_.learns_[at(i)] && network_.keeps_[at(i)].inputs) keep(value, i);
       }
-      if (network_.learns_[at(i)] && layer.keeps.output) keep(network_.memory_[at(i)], i);
+      if (network_.learns_[at(i)] && network_.keeps_[at(i)].output) keep(network_.memory_[at(i)], i);
     }
   }
 
@@ -110,7 +123,7 @@ class Walk {
         if (network_.learns_[at(i)] && network_.last_reader_[at(i)] >= segments_.back().last) flow(i);
     for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment)
       for (int i = segment->last; i-- > segment->first;) {
-        if (network_.learns_[at(i)] && !layers_[at(i)].keeps.view) {
+        if (network_.learns_[at(i)] && !network_.keeps_[at(i)].view) {
           // Its output's gradient is the sum's summand, and goes on as it is.
           const bool hands_on = layers_[at(i)].kind == LayerKind::add;
           if (hands_on) end_flow(flowing, flows, i);
@@ -155,8 +168,10 @@ NetworkMemory::NetworkMemory(const StrategyInput& input, Gathering gathering)
   const auto& layers = input.graph.layers;
   const int count = static_cast<int>(layers.size());
   last_reader_.assign(layers.size(), kNone);
+  for (const auto& layer : layers) keeps_.push_back(layer.keeps);
+  if (input.own_kernels) keep_as_own_pools(layers, keeps_);
   for (int i = 0; i < count; ++i) {
-    memory_.push_back(layers[at(i)].keeps.view ? memory_[at(layers[at(i)].inputs[0])] : i);
+    memory_.push_back(keeps_[at(i)].view ? memory_[at(layers[at(i)].inputs[0])] : i);
     for (const int read : layers[at(i)].inputs) last_reader_[at(memory_[at(read)])] = i;
   }
   for (const int output : {count - 1, input.graph.auxiliary})
