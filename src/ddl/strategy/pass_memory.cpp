@@ -13,19 +13,6 @@ namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-/// Our max pool keeps a byte for each element that it makes. A ReLU that it alone reads goes with it, and is nothing of its own (nn/operators/max_pool.h); where a cut lies between the two it is, which is not counted.
-void keep_as_own_pools(const std::vector<Layer>& layers, std::vector<Keeps>& keeps) {
-  std::vector<int> readers(layers.size());
-  for (const auto& layer : layers)
-    for (const int read : layer.inputs) ++readers[at(read)];
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i].kind != LayerKind::max_pool2d || keeps[i].padded > 0) continue;
-    keeps[i].inputs = false;
-    keeps[i].extra = (elements_of(layers[i].shape) + 3) / 4;
-    if (const auto before = at(layers[i].inputs[0]); before + 1 == i && layers[before].kind == LayerKind::relu && readers[before] == 1) keeps[before] = {.view = true};
-  }
-}
-
 }  // namespace
 
 /// One stage. Values are called by the layers that made their memory.
@@ -168,8 +155,10 @@ NetworkMemory::NetworkMemory(const StrategyInput& input, Gathering gathering)
   const auto& layers = input.graph.layers;
   const int count = static_cast<int>(layers.size());
   last_reader_.assign(layers.size(), kNone);
-  for (const auto& layer : layers) keeps_.push_back(layer.keeps);
-  if (input.own_kernels) keep_as_own_pools(layers, keeps_);
+  if (input.own_kernels)
+    keeps_ = kept_by_own_kernels(input.graph);
+  else
+    for (const auto& layer : layers) keeps_.push_back(layer.keeps);
   for (int i = 0; i < count; ++i) {
     memory_.push_back(keeps_[at(i)].view ? memory_[at(layers[at(i)].inputs[0])] : i);
     for (const int read : layers[at(i)].inputs) last_reader_[at(memory_[at(read)])] = i;

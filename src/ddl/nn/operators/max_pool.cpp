@@ -1,5 +1,6 @@
 #include "ddl/nn/operators/max_pool.h"
 
+#include <array>
 #include <utility>
 
 #include <ATen/Parallel.h>
@@ -42,8 +43,10 @@ struct MaxPoolNode final : torch::autograd::Node {
     found[0] = at::empty({w.samples, w.channels, w.height, w.width}, gradient.options().requires_grad(false).memory_format(format));
     with_type(gradient, [&](auto zero) {
       using T = decltype(zero);
-      const auto back = format == at::MemoryFormat::Contiguous ? static_cast<void (*)(const Windows&, const T*, const std::uint8_t*, T*)>(max_pool_planes_backward) : max_pool_pixels_backward;
-      back(w, gradient.const_data_ptr<T>(), where.const_data_ptr<std::uint8_t>(), found[0].data_ptr<T>());
+      const T* const from = gradient.const_data_ptr<T>();
+      const auto* const was = where.const_data_ptr<std::uint8_t>();
+      T* const to = found[0].data_ptr<T>();
+      format == at::MemoryFormat::Contiguous ? max_pool_planes_backward(w, from, was, to) : max_pool_pixels_backward(w, from, was, to);
     });
     return found;
   }
@@ -75,8 +78,10 @@ at::Tensor most_of_windows(const Attributes& of, const at::Tensor& maps, const P
     if (learns) where = at::empty({out.numel()}, maps.options().requires_grad(false).dtype(at::kByte));
     with_type(maps, [&](auto zero) {
       using T = decltype(zero);
-      const auto pool = format == at::MemoryFormat::Contiguous ? static_cast<void (*)(const Windows&, const T*, bool, T*, std::uint8_t*)>(max_pool_planes) : max_pool_pixels;
-      pool(windows, maps.const_data_ptr<T>(), rectifies, out.data_ptr<T>(), learns ? where.data_ptr<std::uint8_t>() : nullptr);
+      const T* const from = maps.const_data_ptr<T>();
+      T* const to = out.data_ptr<T>();
+      auto* const at = learns ? where.data_ptr<std::uint8_t>() : nullptr;
+      format == at::MemoryFormat::Contiguous ? max_pool_planes(windows, from, rectifies, to, at) : max_pool_pixels(windows, from, rectifies, to, at);
     });
   }
   if (!learns) return out;

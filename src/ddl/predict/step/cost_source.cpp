@@ -265,8 +265,8 @@ class Writer {
 
 }  // namespace
 
-LayerSeconds layer_seconds(const CostSource& source, int worker, const ModelGraph& graph, std::int64_t samples) {
-  LayerSeconds found;
+NetworkSeconds layer_seconds(const CostSource& source, int worker, const ModelGraph& graph, std::int64_t samples) {
+  NetworkSeconds found;
   for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
     const auto cost = source.layer(worker, graph, layer, samples);
     found.forward.push_back(cost.forward);

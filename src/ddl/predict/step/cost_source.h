@@ -52,11 +52,11 @@ class CostSource {
 };
 
 /// Seconds of each layer of a network for so many samples: forward, and both parts of backward.
-struct LayerSeconds {
+struct NetworkSeconds {
   std::vector<double> forward, backward;
 };
 /// On one worker. Errors: the source's.
-LayerSeconds layer_seconds(const CostSource& source, int worker, const ModelGraph& graph, std::int64_t samples);
+NetworkSeconds layer_seconds(const CostSource& source, int worker, const ModelGraph& graph, std::int64_t samples);
 
 /// Costs of every task of a plan of that network, `graph` being what one worker holds of it (a part, where it is split), for a global batch of so many samples. `compression`: what gradients are
 /// compressed by (compressed.h); empty: nothing. `shares`: in what proportions workers, which are the actors then, share the batch; empty: alike.

@@ -82,7 +82,7 @@ std::shared_ptr<const CostSource> emulated_costs(const Job& job, int worker) {
 
 std::int64_t emulated_memory(const Json& profile) { return static_cast<std::int64_t>(term_or(profile, "device.memory_bytes", 0)); }
 
-LayerSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples) {
+NetworkSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples) {
   auto found = layer_seconds(*emulated_costs(job, worker), worker, graph, samples);
   const double slow = job.workers.at(static_cast<std::size_t>(worker)).slow;
   for (auto& each : found.forward) each *= slow;

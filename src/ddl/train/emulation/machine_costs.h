@@ -31,6 +31,6 @@ std::shared_ptr<const CostSource> emulated_costs(const Job& job, int worker);
 std::int64_t emulated_memory(const Json& profile);
 
 /// What layers take on one of the job's emulated workers, slowed as it is.
-LayerSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples);
+NetworkSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples);
 
 }  // namespace ddl
