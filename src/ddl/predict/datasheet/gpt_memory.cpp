@@ -55,9 +55,9 @@ class GptMemory {
 
   bool untied() const { return kept_.untied || w_.untied; }
 
-  /// Of one parameter: weight and gradient, 32-bit masters where weights have 16, two moments.
+  /// Of one parameter: weight and gradient (in 32 bits unless told), 32-bit masters where weights have 16, two moments.
   double state() const {
-    const double own = wide_ ? 8 : 6, optimizer = wide_ ? 8 : 12;
+    const double own = wide_ ? 8 : 2 + kept_.gradient_bytes, optimizer = wide_ ? 8 : 12;
     return own + optimizer / (w_.shards_optimizer ? w_.data : 1);
   }
 
@@ -122,6 +122,7 @@ GptKept gpt_kept(const Json& memory) {
   out.logits = number("logits");
   out.output_layer = memory.value("output_layer", true);
   out.untied = memory.value("untied", false);
+  out.gradient_bytes = term_or(memory, "gradient_bytes", 4);
   out.gradient_copies = number("gradient_copies");
   out.held_values = number("held_values");
   out.context = number("context_bytes");

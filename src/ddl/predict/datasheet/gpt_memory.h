@@ -20,6 +20,7 @@ struct GptKept {
   double logits = 2;                         ///< copies in 32 bits while the loss runs; one more in 16 bits where training has those
   bool output_layer = true;                  ///< otherwise the loss is of the last norm's output, as Sailor's GPT-Neo has it
   bool untied = false;                       ///< the output layer has weights of its own
+  double gradient_bytes = 4;                 ///< of a gradient in 16-bit training
   double gradient_copies = 0;                ///< of all gradients, flat, once a step: too large for what activations leave, so that the allocator's cache has them beside those
   double held_values = 0;                    ///< whole tensors of each of a stage's layers that wait for their all-reduce among tensor parallel workers: the host is ahead, and the cache cannot use them again
   double context = 2.5e9;                    ///< bytes of the driver, of kernels and communicators: no tensors

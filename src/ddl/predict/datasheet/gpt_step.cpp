@@ -25,7 +25,7 @@ struct Both {
 class GptPricing {
  public:
   GptPricing(const GptStep& step, const Gpu& gpu, const GpuKernels& kernels, const GptStack& stack)
-      : w_(step), gpu_(gpu), k_(kernels), own_(stack), rows_(step.micro_batch * step.sequence), value_(2 * rows_ * step.hidden), flash_(step.flash || stack.flash), full_(step.recompute == GptStep::Recompute::full ? stack.recomputes : 0) {}
+      : w_(step), gpu_(gpu), k_(kernels), own_(stack), rows_(step.micro_batch * step.sequence), value_(step.value_bytes * rows_ * step.hidden), flash_(step.flash || stack.flash), full_(step.recompute == GptStep::Recompute::full ? stack.recomputes : 0) {}
 
   GptSeconds run() const {
     const double micro_batches = w_.global_batch / (w_.data * w_.micro_batch), p = w_.pipeline, t = w_.tensor, layers = w_.layers / p;
@@ -44,11 +44,11 @@ class GptPricing {
     GptSeconds out;
     const double top = std::max({middle, last, first}) + 2 * send * w_.chunks;
     out.passes = micro_batches * top;
-    out.exchange = micro_batches * layers * exchanges() * tensor_exchange();
+    out.exchange = micro_batches * layers * exchange_of_layer();
     out.send = micro_batches * 2 * send * w_.chunks;
     out.fill = alone ? 0 : (std::max(p - 2, 0.0) * middle + std::min(first, last)) / w_.chunks + 2 * send * (p - 1);
-    out.stragglers = (out.passes + out.fill) * slowdown_ * std::log2(std::max(nodes, 1.0));
-    out.gradients = gradients(layers * one.backward);
+    out.stragglers = (out.passes + out.fill) * (own_.slowdown_per_doubling > 0 ? own_.slowdown_per_doubling : k_.slowdown_per_doubling) * std::log2(std::max(nodes, 1.0));
+    out.gradients = gradients({layers * one.forward, layers * one.backward}, micro_batches);
     out.tied = tied();
     out.update = own_.update_bytes * parameters() / (w_.shards_optimizer ? w_.data : 1) / (gpu_.bandwidth * k_.update_bandwidth) + own_.step;
     out.total = out.passes + out.fill + out.stragglers + out.gradients + out.tied + out.update;
@@ -62,11 +62,6 @@ class GptPricing {
     return out;
   }
 
-  GptPricing& slowdown(double per_doubling) {
-    slowdown_ = per_doubling;
-    return *this;
-  }
-
  private:
   double gemm(double rows, double columns, double inner, double batch = 1, double efficiency = 1) const { return k_.gemm(gpu_, rows, columns, inner, batch, own_.kernel, efficiency); }
   double pass(double bytes) const { return k_.pass(gpu_, bytes); }
@@ -74,23 +69,46 @@ class GptPricing {
   /// Megatron's fused softmax wants heads by samples in fours.
   bool unfused() const { return !flash_ && std::fmod(w_.micro_batch * w_.heads / w_.tensor, 4) != 0; }
 
-  double exchanges() const { return 4 + 2 * full_; }
-
+  /// An all-reduce of a hidden tensor.
   double tensor_exchange() const {
-    const double hidden = w_.sequence_parallel ? own_.tensor_hidden : 0;
-    return k_.all_reduce_in_node(gpu_, value_, w_.tensor) / own_.tensor_bandwidth * (1 - hidden) + (w_.tensor > 1 ? own_.tensor_message / (1 + std::pow(own_.tensor_message_bytes / value_, 4)) : 0);
+    return k_.all_reduce_in_node(gpu_, value_, w_.tensor) / own_.tensor_bandwidth + (w_.tensor > 1 ? own_.tensor_message / (1 + std::pow(own_.tensor_message_bytes / value_, 4)) : 0);
   }
+
+  bool overlaps_tensor() const { return own_.tensor_overlap && w_.tensor > 1 && w_.sequence_parallel && w_.overlaps; }
+
+  /// A layer's products with its weights, and the exchanges among tensor parallel workers: two all-reduces each way. Sequence parallel they are four all-gathers and reduce-scatters forward and six
+  /// backward (what products were given is gathered anew for the gradients of their weights), each beside a product. `exchange`: seconds of one, half an all-reduce; 0 leaves them out.
+  Both linear(double exchange) const {
+    const double h = w_.hidden, t = w_.tensor, f = w_.ffn / t, keys = w_.key_heads > 0 ? w_.key_heads / w_.heads : 1, qkv = (1 + 2 * keys) * h / t;
+    const auto of_weights = [&](double rows, double columns) { return gemm(rows, columns, rows_) + rows * columns * own_.accumulate_bytes / (gpu_.bandwidth * k_.gemm_bandwidth); };
+    if (!overlaps_tensor())
+      return {gemm(rows_, qkv, h) + gemm(rows_, h, h / t) + gemm(rows_, f, h) + gemm(rows_, h, f) + 4 * exchange,
+              gemm(rows_, h, qkv) + of_weights(h, qkv) + gemm(rows_, h / t, h) + of_weights(h / t, h) + gemm(rows_, h, f) + of_weights(h, f) + gemm(rows_, f, h) + of_weights(f, h) + 4 * exchange};
+    const auto& over = own_.tensor_overlap;
+    const auto gathered = [&](double product) { return over.gathered(product, exchange, t); };
+    const auto scattered = [&](double product) { return over.scattered(product, exchange); };
+    const auto beside_it = [&](double product) { return over.beside(product, exchange); };
+    return {gathered(gemm(rows_, qkv, h)) + scattered(gemm(rows_, h, h / t)) + gathered(gemm(rows_, f, h)) + scattered(gemm(rows_, h, f)),
+            beside_it(gemm(rows_, h, qkv)) + beside_it(of_weights(h, qkv)) + gathered(gemm(rows_, h / t, h)) + of_weights(h / t, h) + beside_it(gemm(rows_, h, f)) + beside_it(of_weights(h, f)) +
+                gathered(gemm(rows_, f, h)) + of_weights(f, h)};
+  }
+
+  /// What exchanges add to a layer, recomputation included.
+  double exchange_of_layer() const {
+    const auto with = linear(tensor_exchange() / 2), without = linear(0);
+    return with.sum() - without.sum() + full_ * (with.forward - without.forward);
+  }
+
+  double flash_efficiency() const { return own_.flash_efficiency_hopper > 0 && gpu_.compute_capability >= 9 ? own_.flash_efficiency_hopper : k_.flash_efficiency; }
 
   /// One layer on the GPU, its recomputation with backward.
   Both layer() const {
     const double h = w_.hidden, t = w_.tensor, s = w_.sequence, f = w_.ffn, each = h / w_.heads, products = w_.micro_batch * w_.heads / t;
-    const double scores = flash_ ? 0 : 2 * w_.heads * s * s * w_.micro_batch / t, part = w_.sequence_parallel ? 1 / t : 1;
-    const double keys = w_.key_heads > 0 ? w_.key_heads / w_.heads : 1, qkv = (1 + 2 * keys) * h / t;
-    const double linear = gemm(rows_, qkv, h) + gemm(rows_, h, h / t) + gemm(rows_, f / t, h) + gemm(rows_, h, f / t);
-    const double linear_back = gemm(rows_, h, qkv) + gemm(h, qkv, rows_) + gemm(rows_, h / t, h) + gemm(h / t, h, rows_) + gemm(rows_, h, f / t) + gemm(h, f / t, rows_) + gemm(rows_, f / t, h) + gemm(f / t, h, rows_);
+    const double scores = flash_ ? 0 : w_.value_bytes * w_.heads * s * s * w_.micro_batch / t, part = w_.sequence_parallel ? 1 / t : 1;
+    const auto weighted = linear(tensor_exchange() / 2);
     Both core;
     if (flash_) {
-      core.forward = 2 * s * s * each * products / (gpu_.peak * k_.flash_efficiency);  // causal: half of 4 s^2 d
+      core.forward = 2 * s * s * each * products / (gpu_.peak * flash_efficiency());  // causal: half of 4 s^2 d
       core.backward = 2.5 * core.forward;
     } else {
       const double both = gemm(s, s, each, products, k_.batched_gemm_efficiency) + gemm(s, each, s, products, k_.batched_gemm_efficiency);
@@ -99,7 +117,7 @@ class GptPricing {
     }
     const double pointwise = pass(11 * value_ * part + (2 * f / h + 3) * value_ / t) + 9 * own_.kernel;
     const double pointwise_back = pass(15 * value_ * part + (3 * f / h + 4) * value_ / t) + 20 * own_.kernel;
-    Both out{linear + core.forward + pointwise + 2 * tensor_exchange(), linear_back + core.backward + pointwise_back + 2 * tensor_exchange()};
+    Both out{weighted.forward + core.forward + pointwise, weighted.backward + core.backward + pointwise_back};
     const bool selective = w_.recompute == GptStep::Recompute::selective && !flash_;
     out.backward += full_ * out.forward + (selective ? (1 - full_) * core.forward : 0);
     return out;
@@ -120,11 +138,13 @@ class GptPricing {
   /// Logits and their loss.
   Both logits() const {
     const double here = words_here(), reached = misaligned() ? own_.misaligned_vocabulary : 1;
-    return {gemm(rows_, here, w_.hidden, 1, reached) + pass(0.6 * own_.loss_bytes * rows_ * here + 2 * value_) + 3 * k_.all_reduce_in_node(gpu_, 4 * rows_, w_.tensor),
+    // Sequence parallel workers gather what they multiply.
+    const double gathered = w_.sequence_parallel ? 0.5 * k_.all_reduce_in_node(gpu_, value_, w_.tensor) : 0;
+    return {gemm(rows_, here, w_.hidden, 1, reached) + pass(0.6 * own_.loss_bytes * rows_ * here + 2 * value_) + 3 * k_.all_reduce_in_node(gpu_, 4 * rows_, w_.tensor) + gathered,
             gemm(rows_, w_.hidden, here, 1, reached) + gemm(here, w_.hidden, rows_, 1, reached) + pass(0.4 * own_.loss_bytes * rows_ * here + 3 * value_) + k_.all_reduce_in_node(gpu_, value_, w_.tensor)};
   }
 
-  double embed() const { return pass(10 * value_) + k_.all_reduce_in_node(gpu_, value_, w_.tensor); }
+  double embed() const { return pass(10 * value_) + (w_.sequence_parallel ? 0.5 : 1) * k_.all_reduce_in_node(gpu_, value_, w_.tensor); }
 
   /// Whether the group does not fit a node.
   bool spans_nodes() const { return w_.tensor * w_.data * w_.pipeline > gpu_.per_node; }
@@ -132,29 +152,47 @@ class GptPricing {
   double send_seconds() const {
     if (w_.pipeline <= 1) return 0;
     const double across = spans_nodes() ? std::min(w_.tensor * w_.data / gpu_.per_node, 1.0) : 0;
-    const double inside = value_ / (0.5 * gpu_.bus);
-    const double over_network = value_ / w_.tensor / (gpu_.network * k_.library.network_bandwidth()) + (w_.tensor > 1 ? 0.5 * k_.all_reduce_in_node(gpu_, value_, w_.tensor) : 0);
+    // Sequence parallel workers have a part each, and need no more.
+    const double inside = (w_.sequence_parallel ? value_ / w_.tensor : value_) / (0.5 * gpu_.bus);
+    const double whole = w_.tensor > 1 && !w_.sequence_parallel ? 0.5 * k_.all_reduce_in_node(gpu_, value_, w_.tensor) : 0;
+    const double over_network = value_ / w_.tensor / (gpu_.network * k_.library.network_bandwidth()) + whole;
     return (own_.message + across * over_network + (1 - across) * inside) * (w_.chunks > 1 && w_.overlaps ? 0.2 : 1);
   }
 
   /// Of the stage that has most.
   double parameters() const {
     const double h = w_.hidden, keys = w_.key_heads > 0 ? w_.key_heads / w_.heads : 1;
-    return w_.layers / w_.pipeline * (((2 + 2 * keys) * h * h + 2 * w_.ffn * h) / w_.tensor + 9 * h) + words() * h / w_.tensor;
+    return w_.layers / w_.pipeline * (((2 + 2 * keys) * h * h + 2 * w_.ffn * h) / w_.tensor + 9 * h) + (w_.untied && w_.pipeline == 1 ? 2 : 1) * words() * h / w_.tensor;
   }
 
-  double gradients(double backward) const {
-    if (w_.data <= 1) return 0;
-    const double bytes = own_.gradient_bytes * parameters();
+  /// Of an all-reduce among data parallel workers.
+  double data_exchange(double bytes) const {
     const double on_node = std::max(std::min(w_.data, gpu_.per_node / w_.tensor), 1.0);
-    const double all = w_.tensor * w_.data > gpu_.per_node ? k_.all_reduce_across(gpu_, bytes, w_.data, on_node) : k_.all_reduce_in_node(gpu_, bytes, std::min<double>(w_.data, gpu_.per_node));
-    const double hidden = own_.gradients_hidden * (w_.pipeline == 1 || w_.overlaps ? 1 : 0);
-    return all - std::min(hidden * all, 0.8 * backward);
+    return w_.tensor * w_.data > gpu_.per_node ? k_.all_reduce_across(gpu_, bytes, w_.data, on_node) : k_.all_reduce_in_node(gpu_, bytes, std::min<double>(w_.data, gpu_.per_node));
+  }
+
+  /// Bytes of a gradient: what is told is of training in 16 bits.
+  double gradient_bytes() const { return own_.gradient_bytes * w_.value_bytes / 2; }
+
+  /// `stage`: its passes over one micro-batch.
+  double gradients(const Both& stage, double micro_batches) const {
+    if (w_.data <= 1) return 0;
+    const double all = data_exchange(gradient_bytes() * parameters());
+    if (own_.gather_bytes <= 0) {
+      const double hidden = own_.gradients_hidden * (w_.pipeline == 1 || w_.overlaps ? 1 : 0);
+      return all - std::min(hidden * all, 0.8 * stage.backward);
+    }
+    const double reduced = w_.shards_optimizer ? all / 2 : all, gathered = w_.shards_optimizer ? data_exchange(own_.gather_bytes * parameters()) / 2 : 0;
+    if (!w_.overlaps) return reduced + gathered;
+    // A layer's gradients are there once the last micro-batch's backward is through with it, a chunk's while the pipeline is in the last round of the others.
+    if (w_.chunks <= 1) return exposed(reduced, stage.backward, w_.layers / w_.pipeline) + exposed(gathered, stage.forward, w_.layers / w_.pipeline);
+    const double round = std::min(w_.pipeline, micro_batches) * (w_.chunks - 1) / w_.chunks;
+    return exposed(reduced, round * stage.backward, w_.chunks) + exposed(gathered, round * stage.forward, w_.chunks);
   }
 
   double tied() const {
-    if (w_.pipeline <= 1) return 0;
-    const double bytes = own_.gradient_bytes * words() * w_.hidden / w_.tensor;
+    if (w_.pipeline <= 1 || w_.untied) return 0;
+    const double bytes = gradient_bytes() * words() * w_.hidden / w_.tensor;
     return spans_nodes() ? bytes / (gpu_.network * k_.library.network_bandwidth()) : k_.all_reduce_in_node(gpu_, bytes, 2);
   }
 
@@ -172,8 +210,22 @@ class GptPricing {
   double rows_, value_;  ///< of every product; bytes of one hidden tensor
   bool flash_;
   double full_;
-  double slowdown_ = 0;
 };
+
+std::pair<double, double> range(const Json& fitted, const char* key, std::pair<double, double> otherwise) {
+  return fitted.contains(key) ? std::pair(fitted[key].at(0).get<double>(), fitted[key].at(1).get<double>()) : otherwise;
+}
+
+GptFitted fitted_to(const Json& part) {
+  GptFitted out;
+  out.device = part.value("device", out.device);
+  out.hidden = range(part, "hidden", out.hidden);
+  out.devices = range(part, "devices", out.devices);
+  out.micro_batch = range(part, "micro_batch", out.micro_batch);
+  out.sequence = range(part, "seq", out.sequence);
+  out.sequence_parallel = part.value("sequence_parallel", false);
+  return out;
+}
 
 void require(const GptStep& step) {
   for (const auto& [name, value] : {std::pair("hidden", step.hidden), {"layers", step.layers}, {"heads", step.heads}, {"seq", step.sequence}, {"tp", step.tensor}, {"pp", step.pipeline}, {"dp", step.data},
@@ -206,7 +258,14 @@ GptStack gpt_stack(const Json& stack) {
   out.gradient_bytes = of("gradient_bytes");
   out.recomputes = of("recomputes");
   out.gradients_hidden = of("gradients_hidden");
-  out.tensor_hidden = of("tensor_hidden");
+  const auto optional = [&](const char* key) { return term_or(stack, fmt::format("gpt.{}", key), 0); };
+  out.gather_bytes = optional("gather_bytes");
+  out.accumulate_bytes = optional("accumulate_bytes");
+  out.flash_efficiency_hopper = optional("flash_efficiency_hopper");
+  out.slowdown_per_doubling = optional("slowdown_per_doubling_of_nodes");
+  out.tensor_overlap = {optional("tensor_overlap.splits"), optional("tensor_overlap.taken")};
+  out.interleaves = stack.at("gpt").value("interleaves", false);
+  if (stack["gpt"].contains("fitted")) out.fitted = fitted_to(stack["gpt"]["fitted"]);
   out.vocabulary = of("vocabulary");
   out.sigma = of("sigma");
   out.sigma_of_known_shape = term_or(stack, "gpt.sigma_of_known_shape", out.sigma);
@@ -221,7 +280,9 @@ GptStack gpt_stack(const Json& stack) {
 
 GptSeconds price_gpt(const GptStep& step, const Gpu& gpu, const GpuKernels& kernels, const GptStack& stack) {
   require(step);
-  return GptPricing(step, gpu, kernels, stack).slowdown(kernels.slowdown_per_doubling).run();
+  auto as_trained = gpu;
+  as_trained.value_bytes = step.value_bytes;
+  return GptPricing(step, as_trained, kernels, stack).run();
 }
 
 }  // namespace ddl

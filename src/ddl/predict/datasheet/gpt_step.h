@@ -3,10 +3,12 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ddl/predict/datasheet/gpt_memory.h"
 #include "ddl/predict/datasheet/gpu.h"
+#include "ddl/predict/datasheet/overlap.h"
 
 namespace ddl {
 
@@ -23,6 +25,13 @@ struct GptStep {
   enum class Recompute { none, selective, full } recompute = Recompute::none;
 };
 
+/// What the rows had that a package's constants were fitted to: outside of it a prediction is less certain.
+struct GptFitted {
+  std::string device = "a100";  ///< how the names of its devices begin
+  std::pair<double, double> hidden{1024, 25'600}, devices{1, 3072}, micro_batch{1, 16}, sequence{1024, 2048};
+  bool sequence_parallel = false;
+};
+
 /// What a training package costs beside its kernels: "gpt" of a `ddlbench.stack/1`. Seconds, bytes, shares.
 struct GptStack {
   std::string name;
@@ -31,11 +40,18 @@ struct GptStack {
   double update_bytes = 0, step = 0, message = 0;
   double tensor_message = 0, tensor_message_bytes = 1, tensor_bandwidth = 1;
   double loss_bytes = 0, misaligned_vocabulary = 1, gradient_bytes = 2;
-  double recomputes = 1, gradients_hidden = 0, tensor_hidden = 0;
+  double recomputes = 1, gradients_hidden = 0;
+  double gather_bytes = 0;                  ///< of a parameter, when a split optimizer's parts are gathered, layer by layer as gradients are reduced; 0: gradients are reduced at once, and gradients_hidden of that is hidden
+  double accumulate_bytes = 0;              ///< of a parameter, read and written by each micro-batch that adds to its gradient
+  double flash_efficiency_hopper = 0;       ///< of peak, there; 0: the kernels'
+  double slowdown_per_doubling = 0;         ///< of nodes; 0: the kernels'
+  TensorOverlap tensor_overlap;             ///< of sequence parallel rows whose exchanges overlap
+  bool interleaves = false;                 ///< a pipeline whose messages overlap is interleaved
   double vocabulary = 0;                    ///< the package's own where it is not what a table says; 0: none
   bool flash = false;
   double sigma = 0, sigma_of_known_shape = 0;  ///< of the logarithm of measured over predicted
   GptKept kept;
+  GptFitted fitted;
   std::map<std::tuple<int, int, int>, double> shapes;  ///< by tensor, hidden, micro-batch: logarithm of what measured layers take over the formulae
 };
 

@@ -24,6 +24,7 @@ Gpu gpu_of(const Json& machine, const std::string& precision) {
     throw Error(Code::unsupported, fmt::format("[machine] unsupported: {} has no peak of precision {}; expected one of: {}; or of a processor a profile of its own, by ddlbench probe compute --precision {}", gpu.name, precision, join(known, " "), precision));
   }
   gpu.peak = term(machine, path);
+  gpu.a100_peak = precision == "tf32" ? 156e12 : 312e12;
   gpu.bandwidth = term(machine, "device.memory_bandwidth");
   gpu.memory = term(machine, "device.memory_bytes");
   gpu.multiprocessors = term(machine, "device.multiprocessors");
@@ -56,9 +57,9 @@ GpuKernels gpu_kernels(const Json& kernels, CollectiveLibrary library) {
 }
 
 double GpuKernels::derate(const Gpu& gpu) const {
-  constexpr double kPeak = 312e12, kWatts = 400;  // A100's, fp16, whose kernels these numbers were fitted to
-  if (gpu.peak <= 1.01 * kPeak || gpu.watts <= 0) return 1;
-  return std::min(1.0, (gpu.watts / gpu.peak) / (kWatts / kPeak) * flops_per_joule_gain);
+  constexpr double kWatts = 400;  // of the A100 whose kernels these numbers were fitted to
+  if (gpu.peak <= 1.01 * gpu.a100_peak || gpu.watts <= 0) return 1;
+  return std::min(1.0, (gpu.watts / gpu.peak) / (kWatts / gpu.a100_peak) * flops_per_joule_gain);
 }
 
 double GpuKernels::gemm(const Gpu& gpu, double rows, double columns, double inner, double batch, double kernel, double efficiency) const {
@@ -70,7 +71,7 @@ double GpuKernels::gemm(const Gpu& gpu, double rows, double columns, double inne
     const double reached = gemm_efficiency * efficiency * derate(gpu) * (1 + tile_half / kLargestSide) / (1 + tile_half / side);
     best = std::min(best, waves * (2 * tall * wide * inner / (gpu.peak / gpu.multiprocessors * reached) + wave));
   }
-  const double bytes = 2 * batch * (rows * inner + inner * columns + rows * columns);
+  const double bytes = gpu.value_bytes * batch * (rows * inner + inner * columns + rows * columns);
   return std::max(best, bytes / (gpu.bandwidth * gemm_bandwidth)) + kernel;
 }
 

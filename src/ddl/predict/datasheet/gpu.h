@@ -14,6 +14,8 @@ namespace ddl {
 struct Gpu {
   std::string name;
   double peak = 0;             ///< FLOP/s, of the precision asked for, dense
+  double a100_peak = 312e12;   ///< what an A100's tensor cores have of that precision
+  double value_bytes = 2;      ///< of what products read and write
   double bandwidth = 0;        ///< of its memory, bytes/s
   double memory = 0;           ///< bytes
   double multiprocessors = 0;
@@ -42,9 +44,9 @@ struct GpuKernels {
   double slowdown_per_doubling = 0;  ///< of a step, each time that nodes double: the slowest of more
   CollectiveLibrary library;         ///< which of them carries collectives
 
-  /// Sustained clock over that of the datasheet, by watts for each FLOP/s beside an A100's: newer generations draw what they may.
+  /// Sustained clock over that of the datasheet, by watts for each FLOP/s beside an A100's of the same precision: newer generations draw what they may.
   double derate(const Gpu& gpu) const;
-  /// Seconds of `batch` products of [rows, inner] and [inner, columns] in 16 bits: the fastest of some tiles, whole waves of them over the multiprocessors, and a kernel's launch.
+  /// Seconds of `batch` products of [rows, inner] and [inner, columns]: the fastest of some tiles, whole waves of them over the multiprocessors, and a kernel's launch.
   double gemm(const Gpu& gpu, double rows, double columns, double inner, double batch, double kernel, double efficiency = 1) const;
   /// Reading and writing so many bytes.
   double pass(const Gpu& gpu, double bytes) const;

@@ -30,8 +30,6 @@ Package package_of(const std::string& stack, std::vector<std::string>& notes) {
       notes.push_back(fmt::format("{}: no time of it was fitted; times are those of {}", found->value("name", "?"), own["like"].get<std::string>()));
       terms.update(own);
       own = std::move(terms);
-    } else if (!own.value("fitted", true)) {
-      notes.push_back(fmt::format("{}: nothing was fitted; its terms are judgement, and the interval is wider for it", found->value("name", "?")));
     }
     return {*std::move(found)};
   }
@@ -78,8 +76,8 @@ GptStep step_of(const MeasuredRow& row) {
   step.data = row.dp;
   if (row.dp * row.tp * row.pp != row.devices)
     throw Error(Code::invalid_argument, fmt::format("dp x tp x pp; got {} x {} x {}, expected devices, {}", row.dp, row.tp, row.pp, row.devices));
-  if (row.schedule.find("interleaved") != std::string::npos || row.interleave > 1) step.chunks = row.interleave;
-  step.micro_batch = needed(row.micro_batch, "micro_batch", row);
+  if (row.interleave > 1) step.chunks = row.interleave;
+  step.micro_batch = row.micro_batch;
   step.global_batch = needed(row.global_batch, "global_batch", row);
   step.sequence_parallel = yes(row.sequence_parallel);
   step.shards_optimizer = yes(row.sharded);
@@ -89,8 +87,29 @@ GptStep step_of(const MeasuredRow& row) {
   return step;
 }
 
+double fullest(const GptStep& step, const GptStack& stack) {
+  double most = 0;
+  for (const auto& [tensors, cached] : gpt_stage_bytes(step, stack.kept, stack.recomputes, step.flash || stack.flash)) most = std::max(most, tensors + cached);
+  return most + stack.kept.context;
+}
+
+/// What tables seldom print, as runs that are made to be fast have it. Micro-batches: of a pipeline one sample, for the bubble; else as many as there is memory for, doubling from one. Chunks: a layer
+/// each, where the package interleaves whenever messages overlap.
+void fill_in(GptStep& step, const MeasuredRow& row, const Gpu& gpu, const GptStack& stack, std::vector<std::string>& notes) {
+  if (stack.interleaves && step.overlaps && step.pipeline > 1 && row.interleave == 0 && std::fmod(step.layers, step.pipeline) == 0) {
+    step.chunks = step.layers / step.pipeline;
+    notes.push_back(fmt::format("interleave is empty; {} overlaps a pipeline's messages where it is interleaved: {} chunks of one layer are taken", stack.name, step.chunks));
+  }
+  if (step.micro_batch > 0) return;
+  step.micro_batch = 1;
+  auto larger = step;
+  for (larger.micro_batch = 2; step.pipeline == 1 && std::fmod(step.global_batch, step.data * larger.micro_batch) == 0 && fullest(larger, stack) <= gpu.memory; larger.micro_batch *= 2) step = larger;
+  notes.push_back(fmt::format("micro_batch is empty; {} is taken, {}", step.micro_batch, step.pipeline > 1 ? "one sample in a pipeline" : "the most that memory holds, in powers of two"));
+}
+
 /// Outside of what constants were fitted to: two per cent for each doubling.
-double beyond(const char* what, double value, double low, double high, std::vector<std::string>& notes) {
+double beyond(const char* what, double value, const std::pair<double, double>& fitted, std::vector<std::string>& notes) {
+  const auto [low, high] = fitted;
   const double ratio = value < low ? low / value : value > high ? value / high : 1;
   if (ratio > 1) notes.push_back(fmt::format("{} {} lies outside of what constants were fitted to, {} to {}: the interval is wider for it", what, value, low, high));
   return std::pow(0.02 * std::log2(ratio), 2);
@@ -98,15 +117,16 @@ double beyond(const char* what, double value, double low, double high, std::vect
 
 double sigma_of(const GptStep& step, const MeasuredRow& row, const Gpu& gpu, const GptStack& stack, bool known_shape, bool own_wires, std::vector<std::string>& notes) {
   double base = known_shape ? stack.sigma_of_known_shape : stack.sigma;
+  const auto& fitted = stack.fitted;
   // Nothing was fitted on other devices: four rows of a V100 were 4 % off.
-  if (gpu.name.starts_with("v100")) base = std::max(base, 0.06);
-  else if (!gpu.name.starts_with("a100")) base = std::max(base, 0.10);
+  if (!gpu.name.starts_with(fitted.device)) base = std::max(base, gpu.name.starts_with("v100") ? 0.06 : 0.10);
   if (!own_wires) base = std::max(base, 0.10);
-  double square = base * base + beyond("hidden", step.hidden, 1024, 25'600, notes) + beyond("devices", row.devices, 1, 3072, notes) + beyond("micro_batch", step.micro_batch, 1, 16, notes) +
-                  beyond("seq", step.sequence, 1024, 2048, notes);
-  for (const auto& [used, what] : {std::pair(step.sequence_parallel, "sequence_parallel"), {step.recompute == GptStep::Recompute::selective, "selective recomputation"}})
+  double square = base * base + beyond("hidden", step.hidden, fitted.hidden, notes) + beyond("devices", row.devices, fitted.devices, notes) + beyond("micro_batch", step.micro_batch, fitted.micro_batch, notes) +
+                  beyond("seq", step.sequence, fitted.sequence, notes);
+  const bool parallel = step.sequence_parallel && !fitted.sequence_parallel, selective = step.recompute == GptStep::Recompute::selective;
+  for (const auto& [used, what] : {std::pair(parallel, "sequence_parallel"), {selective, "selective recomputation"}})
     if (used) notes.push_back(fmt::format("{}: no row had it where constants were fitted, and the interval is wider for it", what));
-  if (step.sequence_parallel || step.recompute == GptStep::Recompute::selective) square += 0.06 * 0.06;
+  if (parallel || selective) square += 0.06 * 0.06;
   return std::sqrt(square);
 }
 
@@ -126,6 +146,7 @@ Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
   auto stack = gpt_stack(package.stack);
   // Shapes that were noted are layers of that package on an A100, in half precision.
   if (!shapes || package.stack["gpt"].contains("like") || !gpu.name.starts_with("a100") || step.value_bytes != 2) stack.shapes.clear();
+  fill_in(step, row, gpu, stack, out.notes);
   const auto priced = price_gpt(step, gpu, gpu_kernels(find_stack("nvidia"), row_library(row, machine, package.sigma, out.notes)), stack);
   out.seconds = priced.total;
   out.noted_shape = priced.known_shape;
@@ -142,7 +163,7 @@ Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
   out.fits = out.memory_bytes <= gpu.memory;
   out.notes.insert(out.notes.end(), wires.notes.begin(), wires.notes.end());
   out.notes.insert(out.notes.end(), others.begin(), others.end());
-  if (!gpu.name.starts_with("a100")) out.notes.push_back(fmt::format("no constant was fitted on {}", gpu.name));
+  if (!gpu.name.starts_with(stack.fitted.device)) out.notes.push_back(fmt::format("no constant of {} was fitted on {}", stack.name, gpu.name));
   if (stack.recomputes == 0 && step.recompute == GptStep::Recompute::full) out.notes.push_back(fmt::format("{}: steps take the time of steps without recomputation", stack.name));
   return out;
 }

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "ddl/core/error.h"
 #include "ddl/predict/datasheet/library.h"
@@ -82,9 +83,89 @@ TEST(GptTables, WhatWasNotFittedHasAWiderInterval) {
   EXPECT_NE(estimate_row(other).notes[0].find("the interval is wider for it"), std::string::npos);
   EXPECT_GT(estimate_row(other).sigma, 0.3);
   EXPECT_EQ(estimate_row(other).seconds, estimate_row(fitted).seconds);
-  const auto judged = estimate_row(row("e,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron-core/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1"));
-  EXPECT_GE(judged.sigma, 0.2);
-  EXPECT_NE(judged.notes.at(0).find("megatron-core: nothing was fitted"), std::string::npos) << judged.notes.at(0);
+  const auto core = [&](const char* device) { return estimate_row(row(fmt::format("e,gpt,2304,24,24,2048,51200,{},32,8,,,megatron-core/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,4,512,1", device))); };
+  EXPECT_LT(core("h100-80gb").sigma, 0.05);
+  EXPECT_TRUE(core("h100-80gb").notes.empty());
+  EXPECT_GE(core("a100-80gb").sigma, 0.1);
+  EXPECT_EQ(core("a100-80gb").notes.at(0), "no constant of megatron-core was fitted on a100-80gb");
+}
+
+/// Errors of a shipped table's rows, %, by id.
+std::map<std::string, double> errors_of(const char* table) {
+  const auto found = validate(read_table(find_table(table)));
+  EXPECT_TRUE(found.skipped.empty());
+  std::map<std::string, double> errors;
+  for (const auto& each : found.rows) errors[each.row.id] = each.predicted.error_pct();
+  return errors;
+}
+
+double mean_of(const std::map<std::string, double>& errors) {
+  double sum = 0;
+  for (const auto& [id, error] : errors) sum += std::abs(error) / static_cast<double>(errors.size());
+  return sum;
+}
+
+// No level of these was fitted.
+TEST(GptTables, MegatronCoreOnH100) {
+  const auto weak = errors_of("megatron-core-h100"), strong = errors_of("megatron-core-h100-strong");
+  ASSERT_EQ(weak.size(), 9U);
+  EXPECT_LT(mean_of(weak), 3);
+  for (const auto& [id, error] : weak) EXPECT_NEAR(error, 0, 6) << id;
+  ASSERT_EQ(strong.size(), 8U);
+  EXPECT_LT(mean_of(strong), 2);
+  for (const auto& [id, error] : strong) EXPECT_NEAR(error, 0, 5) << id;
+}
+
+// Products in TF32 run below their printed peak as those in 16 bits do, and values of 32 bits are twice the bytes.
+TEST(GptTables, ThirtyTwoBitsOnGH200) {
+  const auto errors = errors_of("sailor-memory");
+  ASSERT_EQ(errors.size(), 26U);
+  EXPECT_LT(mean_of(errors), 10);
+  const auto with = [](const char* precision) { return estimate_row(row(fmt::format("a,gpt,4096,24,32,2048,51200,h100-80gb,64,8,,,megatron/nccl,{},hybrid,8,8,1,1f1b,1,none,0,4,512,1", precision))); };
+  const auto narrow = with("bf16"), wide = with("tf32");
+  ASSERT_EQ(narrow.terms[1].first, "tensor exchange");
+  // Twice, but for latencies and kernels' launches.
+  for (const int term : {0, 1}) EXPECT_NEAR(wide.terms[term].second / narrow.terms[term].second, 1.9, 0.1);
+  ASSERT_EQ(narrow.terms[5].first, "gradients");
+  EXPECT_GT(wide.terms[5].second, narrow.terms[5].second);
+}
+
+/// A row of Megatron-core on 768 H100: hidden, layers and heads; dp, tp, pp, schedule and interleave; overlap and batches.
+Estimate core_row(const char* sizes, const char* divided, const char* end) {
+  constexpr const char* header =
+      "id,model,hidden,layers,heads,seq,vocab,device,devices,devices_per_node,stack,precision,strategy,dp,tp,pp,schedule,interleave,sharded,sequence_parallel,recompute,overlap,micro_batch,global_batch,measured_ms\n";
+  return estimate_row(parse_table(fmt::format("{}a,gpt,{},4096,131072,h100-80gb,768,8,megatron-core/nccl,bf16,hybrid,{},1,1,none,{},1\n", header, sizes, divided, end), "rows").rows.at(0));
+}
+
+// What a table does not print is as runs that are made to be fast have it, and said.
+TEST(GptTables, WhatTablesSeldomPrint) {
+  const auto says = [](const Estimate& estimate, const char* what) { return std::any_of(estimate.notes.begin(), estimate.notes.end(), [&](const std::string& note) { return note.find(what) != std::string::npos; }); };
+  const auto untold = core_row("8192,84,64", "48,8,2,,", "1,,384"), layers = core_row("8192,84,64", "48,8,2,interleaved-1f1b,42", "1,1,384"), plain = core_row("8192,84,64", "48,8,2,1f1b,1", "1,1,384");
+  EXPECT_EQ(untold.seconds, layers.seconds);
+  EXPECT_LT(untold.seconds, 0.95 * plain.seconds);
+  EXPECT_TRUE(says(untold, "42 chunks of one layer are taken"));
+  EXPECT_TRUE(says(untold, "micro_batch is empty; 1 is taken, one sample in a pipeline"));
+  EXPECT_TRUE(layers.notes.empty());
+  EXPECT_TRUE(plain.notes.empty());
+  // Without a pipeline as many samples as fit.
+  const auto fits = core_row("7168,48,56", "96,8,1,,", "1,,384"), told = core_row("7168,48,56", "96,8,1,,", "1,4,384");
+  EXPECT_EQ(fits.seconds, told.seconds);
+  EXPECT_TRUE(says(fits, "micro_batch is empty; 4 is taken, the most that memory holds"));
+  EXPECT_FALSE(says(told, "micro_batch"));
+  EXPECT_TRUE(says(core_row("7168,96,56", "96,8,1,,", "1,,1536"), "micro_batch is empty; 2 is taken")) << "twice the layers, and as much of memory";
+  // Without overlap nothing says that it is interleaved.
+  EXPECT_FALSE(says(core_row("8192,84,64", "48,8,2,,", "0,1,384"), "chunks"));
+}
+
+// Of gradients what does not fit behind backward is waited for: more micro-batches in a step leave a smaller share, more chunks leave less, and without overlap there is all of it.
+TEST(GptTables, GradientsBehindBackward) {
+  const auto exposed_of = [](const Estimate& estimate) { return estimate.terms[5].second; };
+  const auto one = core_row("7168,48,56", "96,8,1,,", "1,4,384"), four = core_row("7168,48,56", "96,8,1,,", "1,1,384"), bare = core_row("7168,48,56", "96,8,1,,", "0,4,384");
+  ASSERT_EQ(one.terms[5].first, "gradients");
+  EXPECT_LT(exposed_of(one), exposed_of(four)) << "a larger micro-batch's backward hides more";
+  EXPECT_LT(exposed_of(four), exposed_of(bare));
+  const auto two_chunks = core_row("8192,84,64", "48,8,2,interleaved-1f1b,2", "1,1,384"), six = core_row("8192,84,64", "48,8,2,interleaved-1f1b,6", "1,1,384");
+  EXPECT_LT(exposed_of(six), exposed_of(two_chunks));
 }
 
 // The library behind a package's name carries its collectives; one that is not described is its machine's, with a wider interval and a word.
@@ -213,7 +294,7 @@ TEST(GptTables, AStackLikeAnother) {
   const auto estimate = estimate_row(own);
   ASSERT_FALSE(estimate.notes.empty());
   EXPECT_NE(estimate.notes[0].find("sailor-opt: no time of it was fitted; times are those of megatron-deepspeed"), std::string::npos) << estimate.notes[0];
-  EXPECT_GE(estimate.sigma, 0.35);
+  EXPECT_GE(estimate.sigma, 0.12);
   const auto other = row("a,gpt,1024,24,16,2048,50257,gh200,4,4,,,megatron-deepspeed/nccl,tf32,hybrid,1,4,1,1f1b,1,none,1,1,4,1");
   EXPECT_EQ(estimate.seconds, estimate_row(other).seconds);
   EXPECT_NE(estimate.memory_bytes, estimate_row(other).memory_bytes);

@@ -20,7 +20,7 @@ struct MeasuredRow {
   std::string link_intra, link_inter, stack, precision, data, strategy;
   int dp = 1, tp = 1, pp = 1;
   std::string schedule;
-  int interleave = 1;
+  int interleave = 0;
   std::vector<int> stages = {};  ///< layers of each, of the package's own form of the network
   std::string sharded, sequence_parallel, recompute;
   bool overlap = true;
