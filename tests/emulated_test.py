@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import signal
+import statistics
 import sys
 import time
 import unittest
@@ -68,6 +69,42 @@ class Emulated(Case):
                     self.assertAlmostEqual(told["taken_ms"] / told["compute_ms"] - 1, told["late_share"], delta=1e-6)
                     self.assertGreater(computed, 0.85 * told["compute_ms"])
                     self.assertGreater(told["waits"], steps)
+
+    def test_a_profile_measured_here_is_waited_for(self):
+        """Layers as `probe compute` found them just now, by workers that wait as long: what they are asked for is the profile's sum, and what steps take is that, on a machine that others use, too."""
+        profile = pathlib.Path(self.folder) / "measured.json"
+        done = run("probe", "compute", "--model", "lenet", "--dataset", "fashion-mnist", "--batch", "24,48", "--optimizer", "sgd", "--compression", "fp16", "--budget", "100ms", "--machine", profile, cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        entries = {entry["batch"]: entry for entry in json.loads(profile.read_text())["compute"]}
+        correction = statistics.median(entry["correction"] for entry in entries.values())
+        update = statistics.median(entry["update_us"] for entry in entries.values()) / 1e3
+        for form, workers in (("single", 1), ("data", 2)):
+            with self.subTest(form):
+                record = self.record("--strategy", form, "--workers", f"emulated:{profile}:{workers}", *JOB[:-2], "--epochs", 6)
+                self.check(record, workers)
+                entry = entries[48 // workers]
+                asked = correction * (entry["forward_ms"] + entry["backward_ms"]) + update
+                for rank in record["ranks"]:
+                    told, late = rank["emulation"], rank["emulation"]["late_us"]
+                    # Of data parallel workers copies into buckets besides.
+                    self.assertGreater(told["compute_ms"], 0.99 * asked)
+                    self.assertLess(told["compute_ms"], 1.01 * asked if workers == 1 else 1.1 * asked)
+                    ledger = rank["ledger_ms"]
+                    computed = ledger["forward"] + ledger["backward"] + ledger["update"] + ledger["copy"]
+                    self.assertGreater(computed, 0.97 * told["compute_ms"])
+                    self.assertLess(computed, 1.25 * told["compute_ms"])
+                    # The error of the waits: half of them end within a millisecond of when they should, on two cores that others keep busy, too.
+                    self.assertLess(late["median"], 1000)
+                    self.assertLess(told["late_share"], 0.25)
+                if workers == 1:
+                    steps = record["step_ms"]["samples"][record["samples"]["warmup_steps"]:]
+                    self.assertGreater(min(steps), 0.97 * asked)
+                    # Most steps; a few are in the way of who else is there.
+                    self.assertLess(statistics.median(steps), 1.15 * asked)
+        # Whoever runs it sees the error, as the record has it.
+        done = run("run", "--strategy", "single", "--workers", f"emulated:{profile}:1", *JOB, cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"emulated: 1 worker waited \d+ times in place of computing, up to [0-9.]+ ms a step; computing took -?[0-9.]+ % longer than the profile says at most; waits ended [0-9.e+-]+ us late \(p95\)")
 
     def test_a_slow_worker_is_waited_for(self):
         equal = self.record("--strategy", "data", "--workers", "emulated:k80[slow=20]:2", *JOB)
