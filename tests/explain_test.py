@@ -188,13 +188,15 @@ class Injected(Case):
         self.check_sums(document)
         self.assertNotIn("contention", document["loss"]["not_known"])
         contention = self.cause(document, "contention")
-        self.assertEqual(document["loss"]["causes"][0]["cause"], "contention", document["loss"]["causes"])
-        self.assertIn("cores and memory that workers share", document["words"])
+        # Others on these cores make steps unlike each other; of what the run does to itself it is the most.
+        causes = [cause["cause"] for cause in document["loss"]["causes"] if cause["cause"] != "jitter"]
+        self.assertEqual(causes[0], "contention", document["loss"]["causes"])
+        self.assertEqual(contention["words"], "cores and memory that workers share")
         # Half of what they compute, or more where others' memory is in the way by the profile.
         computing = document["ledger_ms"]["forward"] + document["ledger_ms"]["backward"]
         self.assertGreater(contention["without"]["gain_ms"], 0.4 * computing, document)
         self.assertLess(contention["without"]["gain_ms"], 0.75 * computing, document)
-        self.assertGreater(contention["lost"], 1, contention)
+        self.assertGreater(contention["lost"], 0.5, contention)
 
 
 class Asynchronous(Case):
