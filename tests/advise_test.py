@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 BINARY = pathlib.Path(sys.argv[1]).resolve()
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESNET = ["--model", "resnet50", "--dataset", "imagenet", "--synthetic", "--batch", "256", "--budget", "4s"]
 TINY = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", "640", "--test-samples", "64", "--batch", "32", "--budget", "4s"]
 
@@ -169,6 +170,101 @@ class Here(Case):
         self.run_it("probe", "import", "nothing.et", "--machine", "other.json", code=2)
         self.assertIn("no trace", self.run_it("probe", "import", "--machine", "other.json", code=2).stderr)
         self.assertIn("reads no file", self.run_it("probe", "comm", "page.et", code=2).stderr)
+
+
+class MadeUp(Case):
+    """Workers that compute by a datasheet, and wires that are made up: what is best follows from what was put in, and is the same on every machine."""
+
+    #: of two workers there are few enough candidates to look at all of them
+    JOB = ["--model", "resnet18", "--dataset", "cifar10", "--synthetic", "--budget", "8s"]
+    WORKERS = "emulated:v100[slow=4]:2"
+    #: what the profile says was fastest at sizes, which `auto` follows; of large messages not what these wires are best with
+    DOUBLING, RING = ("recursive-doubling", "ring"), ("ring", "recursive-doubling")
+
+    def wires(self, name, alpha_us, ns_per_byte, ns_per_byte_beside, best):
+        """A measured profile of nothing but what rounds of collectives take."""
+        rounds = [{"from_bytes": 0, "to_bytes": 2**50, "alpha_us": alpha_us, "overhead_us": 0, "beta_ns_per_byte": ns_per_byte, "copy_ns_per_byte": 0, "gamma_ns_per_byte": 0, "local_ns_per_byte": ns_per_byte_beside}]
+        fastest = [{"collective": "all-reduce", "from_bytes": begin, "to_bytes": end, "algorithm": algorithm} for (begin, end), algorithm in zip(((0, 65536), (65536, 2**50)), best)]
+        profile = {"schema": "ddlbench.machine/1", "host": name, "cpu": {"model": "made up", "usable_cores": 8}, "device": {"memory_bytes": 2**40}, "compute": [{"threads": 0}],
+                   "communication": [{"transport": "shm", "ranks": 2, "memory": "own", "measured": "2026-11-23T00:00:00.000Z", "rounds": rounds, "one_shot": [], "best": fastest}]}
+        (self.folder / f"{name}.json").write_text(json.dumps(profile))
+        return f"{name}.json"
+
+    def late(self):
+        """60 ms a round, and hardly more for bytes."""
+        return self.wires("late", 60_000, 0.02, 0.02, self.DOUBLING)
+
+    def narrow(self):
+        """2 s a gigabyte, as much again where an algorithm adds up beside the wire, and no latency to speak of."""
+        return self.wires("narrow", 1, 2, 2, self.RING)
+
+    def best(self, told, strategy):
+        """The fastest of two workers that fits; its options and keys."""
+        point = next(point for point in told["points"] if point["rank"] is not None and point["workers"] == 2 and point["strategy"].split("[")[0] == strategy)
+        inside = point["strategy"].partition("[")[2].rstrip("]")
+        return {**dict(option.split("=") for option in inside.split(",") if option), **point["keys"]}, point
+
+    def check_front(self, told):
+        ranked = [point for point in told["points"] if point["rank"] is not None]
+        worth = lambda point: (point["step_ms"]["value"], point["memory_bytes"])
+        self.assertEqual([point["step_ms"]["value"] for point in ranked], sorted(point["step_ms"]["value"] for point in ranked))
+        front = [worth(point) for point in ranked if point["pareto"]]
+        self.assertGreater(len(front), 1)
+        # Faster first, each that follows holds less; nothing that was told beats any of it in one without losing in the other, and what nothing beats is on it.
+        for (before, more), (after, less) in zip(front, front[1:]):
+            self.assertLess(before, after)
+            self.assertGreater(more, less)
+        for point in ranked:
+            time, held = worth(point)
+            beaten = [other for other in map(worth, ranked) if other != (time, held) and other[0] <= time and other[1] <= held]
+            if point["pareto"]:
+                self.assertEqual(beaten, [], point["strategy"])
+            else:
+                self.assertTrue(beaten or (time, held) in front, point["strategy"])
+
+    def test_buckets_and_algorithms_go_with_the_wires(self):
+        late = self.advice(*self.JOB, "--batch", 256, "--workers", self.WORKERS, "--machine", self.late())
+        narrow = self.advice(*self.JOB, "--batch", 256, "--workers", self.WORKERS, "--machine", self.narrow())
+        self.check_front(late)
+        self.check_front(narrow)
+        # 25 MiB unless told: three buckets of 45 MiB. Late wires want few of them and one round (recursive doubling; a ring has two); narrow ones many, behind backward, and nothing added up beside the wire (a ring).
+        options, _ = self.best(late, "data")
+        self.assertEqual((options.get("bucket"), options.get("collective")), ("100MiB", "recursive-doubling"))
+        options, _ = self.best(narrow, "data")
+        self.assertIn(options.get("bucket"), ("1MiB", "5MiB"))
+        self.assertEqual(options.get("collective"), "ring")
+        for told in (late, narrow):
+            self.assertTrue(told["advice"]["worth_it"])
+            self.assertEqual(told["advice"]["fastest"], 1)
+
+    def test_little_memory_is_made_up_for_by_smaller_passes(self):
+        profile = json.loads((ROOT / "machines/v100-16gb.json").read_text())
+        profile["device"]["memory_bytes"] = 350 * 2**20
+        (self.folder / "tight.json").write_text(json.dumps(profile))
+        machine = self.late()
+        roomy, tight = (self.advice(*self.JOB, "--batch", 256, "--workers", workers, "--machine", machine) for workers in (self.WORKERS, "emulated:tight.json[slow=4]:2"))
+        self.check_front(tight)
+        self.assertGreater(tight["misfits"], 0)
+        for point in tight["points"]:
+            self.assertEqual(point["fits"], point["memory_bytes"] <= 350 * 2**20, point["strategy"])
+        # All at once two workers hold 730 MiB each, one 1.2 GiB; run again 450 and more.
+        taken, short = (next(point for point in told["points"] if point["rank"] == told["advice"]["take"]) for told in (roomy, tight))
+        self.assertNotIn("accumulate", taken["keys"])
+        self.assertGreater(taken["memory_bytes"], 350 * 2**20)
+        self.assertGreaterEqual(int(short["keys"]["accumulate"]), 2)
+        self.assertLessEqual(short["memory_bytes"], 350 * 2**20)
+        # Stages hold less of more micro-batches.
+        self.assertLess(int(self.best(roomy, "pipeline")[0].get("micro", 8)), int(self.best(tight, "pipeline")[0].get("micro", 8)))
+
+    def test_says_when_distributing_is_not_worth_it(self):
+        told = self.advice(*self.JOB[:-1], "2s", "--batch", 16, "--workers", self.WORKERS, "--machine", self.late())
+        advice = told["advice"]
+        self.assertFalse(advice["worth_it"])
+        self.assertEqual(advice["take"], advice["one_worker"])
+        self.assertTrue(advice["words"].startswith("Distributing is not worth it: nothing that was looked at is faster than one worker. Take single"), advice["words"])
+        taken = next(point for point in told["points"] if point["rank"] == advice["take"])
+        self.assertEqual(taken["workers"], 1)
+        self.assertIn("Distributing is not worth it", self.run_it("advise", *self.JOB[:-1], "2s", "--batch", 16, "--workers", self.WORKERS, "--machine", "late.json").stderr)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,24 @@
 #include "ddl/plan/bucket_events.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
-#include "ddl/predict/step/simulate_step.h"
 
 namespace ddl {
 namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
+/// Of each meeting of an asynchronous plan how far ahead its receiver is; a collective's members are all in one step.
+std::vector<int> ahead_of_receivers(const Plan& plan, const std::vector<std::vector<int>>& numbers, std::size_t meetings) {
+  std::vector<int> ahead(meetings);
+  for (std::size_t r = 0; r < numbers.size(); ++r)
+    for (std::size_t t = 0; t < numbers[r].size(); ++t)
+      if (const auto& task = plan.roles[r].tasks[t]; numbers[r][t] != kNone && task.kind != TaskKind::send) ahead[at(numbers[r][t])] = task.ahead;
+  return ahead;
+}
+
 }  // namespace
 
-LongestPath::LongestPath(const Plan& plan, const StepCosts& costs) : steps_(steps_to_simulate(plan).steps) {
+LongestPath::LongestPath(const Plan& plan, const StepCosts& costs) : range_(steps_to_simulate(plan)) {
   const auto numbers = meetings(plan).numbers;
   int most = kNone;
   for (const auto& of_role : numbers)
@@ -24,11 +32,18 @@ LongestPath::LongestPath(const Plan& plan, const StepCosts& costs) : steps_(step
   // All who take part in a message or a collective wait for one and the same.
   seconds_.resize(at(most + 1));
   computed_by_.resize(seconds_.size(), kNone);
-  for (int r = 0; r < static_cast<int>(plan.roles.size()); ++r) add_role(plan, costs, r, numbers[at(r)]);
+  const auto ahead = ahead_of_receivers(plan, numbers, seconds_.size());
+  for (int r = 0; r < static_cast<int>(plan.roles.size()); ++r) add_role(plan, costs, r, numbers[at(r)], ahead);
   sort();
 }
 
-void LongestPath::add_role(const Plan& plan, const StepCosts& costs, int number, const std::vector<int>& meetings) {
+void LongestPath::wait_for_earlier(std::size_t from, std::size_t to, int steps) {
+  if (steps < 0) throw Error(Code::invalid_argument, "[predict] a message that is received further ahead than it is sent");
+  if (steps == 0) wait(from, to);
+  else from_before_.push_back({from, to, steps});
+}
+
+void LongestPath::add_role(const Plan& plan, const StepCosts& costs, int number, const std::vector<int>& meetings, const std::vector<int>& ahead) {
   const auto& role = plan.roles[at(number)];
   const auto base = seconds_.size(), end = base + role.tasks.size();
   seconds_.resize(end + 1);
@@ -37,7 +52,9 @@ void LongestPath::add_role(const Plan& plan, const StepCosts& costs, int number,
   seconds_[end] = costs.harness[at(number)];
   computed_by_[end] = number;
   const auto over = [&](int task) { return meetings[at(task)] == kNone ? base + at(task) : at(meetings[at(task)]); };
-  const auto wait = [&](std::size_t from, std::size_t to, double share = 1) { found_.push_back({from, to, share}); };
+  // What is sent is counted in the step in which it is received: so many after the sender's.
+  const auto later = [&](int task) { return meetings[at(task)] == kNone ? 0 : role.tasks[at(task)].ahead - ahead[at(meetings[at(task)])]; };
+  const auto wait_over = [&](int other, int task) { wait_for_earlier(over(other), base + at(task), later(task) - later(other)); };
 
   std::vector<std::vector<int>> queues(1);
   for (std::size_t t = 0; t < role.tasks.size(); ++t) {
@@ -56,25 +73,27 @@ void LongestPath::add_role(const Plan& plan, const StepCosts& costs, int number,
   for (auto& [key, tasks] : communication_queues(role)) queues.push_back(tasks);
   for (std::size_t q = 0; q < queues.size(); ++q) {
     const auto& queue = queues[q];
-    for (std::size_t k = 1; k < queue.size(); ++k) wait(over(queue[k - 1]), base + at(queue[k]));
+    for (std::size_t k = 1; k < queue.size(); ++k) wait_over(queue[k - 1], queue[k]);
     const bool computes = q == 0;
     if (computes) wait(over(queue.back()), end);
-    from_before_.emplace_back(computes ? end : over(queue.back()), base + at(queue.front()));
+    if (computes) from_before_.push_back({end, base + at(queue.front()), 1});
+    else wait_for_earlier(over(queue.back()), base + at(queue.front()), 1 + later(queue.front()) - later(queue.back()));
   }
 
   const BucketEvents events(plan, role);
   for (std::size_t t = 0; t < role.tasks.size(); ++t) {
     const auto& task = role.tasks[t];
-    for (const int other : task.after) wait(over(other), base + t);
+    for (const int other : task.after) wait_over(other, static_cast<int>(t));
     if (task.waits_for != kNone) {
       const int backward = events.raised_by(task);
       if (backward == kNone) throw Error(Code::invalid_argument, fmt::format("[predict] {}: nothing raises the event that '{}' waits for", role.name, task.label));
       const bool of_stage = role.buckets[at(task.waits_for)].stage != kNone;
       wait(base + at(backward), base + t, of_stage ? std::clamp(costs.ready[at(number)][at(task.waits_for)], 0.0, 1.0) : 1);
     }
-    if (!communicates(task)) continue;
+    // A worker's step ends when all is over that it takes part in, unless steps go on into each other.
+    if (!communicates(task) || plan.asynchronous()) continue;
     wait(over(static_cast<int>(t)), end);
-    if (task.after.empty() && task.waits_for == kNone) from_before_.emplace_back(end, base + t);
+    if (task.after.empty() && task.waits_for == kNone) from_before_.push_back({end, base + t, 1});
   }
 }
 
@@ -112,22 +131,25 @@ double LongestPath::step_seconds(const std::vector<double>& times) {
   auto seconds = seconds_;
   for (std::size_t node = 0; node < nodes; ++node)
     if (computed_by_[node] != kNone) seconds[node] *= times[at(computed_by_[node])];
-  std::vector<double> begins(nodes), before(nodes);
+  int furthest = 1;
+  for (const auto& each : from_before_) furthest = std::max(furthest, each.steps);
+  std::vector<std::vector<double>> begins(at(furthest + 1), std::vector<double>(nodes));  // of this step and those before it, in turns
   double first = 0, last = 0;
-  for (int step = 0; step < steps_; ++step) {
-    std::fill(begins.begin(), begins.end(), 0);
-    if (step > 0)
-      for (const auto& [from, to] : from_before_) begins[to] = std::max(begins[to], before[from] + seconds[from]);
+  const int from = range_.lead - 1, until = range_.steps - 1 - range_.tail;
+  for (int step = 0; step <= until; ++step) {
+    auto& now = begins[at(step % (furthest + 1))];
+    std::fill(now.begin(), now.end(), 0);
+    for (const auto& each : from_before_)
+      if (each.steps <= step) now[each.to] = std::max(now[each.to], begins[at((step - each.steps) % (furthest + 1))][each.from] + seconds[each.from]);
     for (std::size_t p = 0; p < nodes; ++p) {
-      auto& begin = begins[order_[p]];
-      for (auto w = first_wait_[p]; w < first_wait_[p + 1]; ++w) begin = std::max(begin, begins[waits_[w].node] + waits_[w].share * seconds[waits_[w].node]);
+      auto& begin = now[order_[p]];
+      for (auto w = first_wait_[p]; w < first_wait_[p + 1]; ++w) begin = std::max(begin, now[waits_[w].node] + waits_[w].share * seconds[waits_[w].node]);
     }
     last = 0;
-    for (const auto end : step_ends_) last = std::max(last, begins[end] + seconds[end]);
-    if (step == 0) first = last;
-    std::swap(begins, before);
+    for (const auto end : step_ends_) last = std::max(last, now[end] + seconds[end]);
+    if (step == from) first = last;
   }
-  return steps_ > 1 ? (last - first) / (steps_ - 1) : last;
+  return until > from ? (last - first) / (until - from) : last;
 }
 
 }  // namespace ddl

@@ -12,23 +12,28 @@ double round_trip(const std::vector<WorkerTerms>& workers, std::size_t from) {
   return sum;
 }
 
-/// Flow shop of m equal jobs: all machines once, and the slowest m - 1 times more (exact).
-template <typename Seconds>
-double flow(const std::vector<WorkerTerms>& workers, double m, const Seconds& seconds) {
+/// Flow shop of m equal jobs: all machines once, and the slowest m - 1 times more (exact). The ways between workers are machines, too.
+struct Flow {
   double sum = 0, most = 0;
-  for (const auto& own : workers) {
-    sum += seconds(own);
-    most = std::max(most, seconds(own));
+
+  void pass(double seconds) {
+    sum += seconds;
+    most = std::max(most, seconds);
   }
-  return sum + (m - 1) * most;
-}
+  double seconds(double m) const { return sum + (m - 1) * most; }
+};
 
 /// All forwards, then all backwards: two flow shops, the second from the last worker to the first.
 double gpipe_seconds(const std::vector<WorkerTerms>& workers, double m) {
-  double sends = 0;
-  for (std::size_t s = 0; s + 1 < workers.size(); ++s) sends += workers[s].send_forward + workers[s].send_backward;
-  return flow(workers, m, [](const WorkerTerms& own) { return own.forward + own.exchange_forward; }) +
-         flow(workers, m, [](const WorkerTerms& own) { return own.backward + own.exchange_backward; }) + sends;
+  Flow there, back;
+  for (std::size_t s = 0; s < workers.size(); ++s) {
+    there.pass(workers[s].forward + workers[s].exchange_forward);
+    back.pass(workers[s].backward + workers[s].exchange_backward);
+    if (s + 1 == workers.size()) break;
+    there.pass(workers[s].send_forward);
+    back.pass(workers[s].send_backward);
+  }
+  return there.seconds(m) + back.seconds(m);
 }
 
 /// The longest of what each worker is bound by: the way to it and back, its own m passes, and its two waits for those behind it, k micro-batches being under way there: before its first

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "ddl/core/error.h"
@@ -281,6 +282,30 @@ PricedStep with_jitter(const std::vector<WorkerTerms>& terms, const StepCosts& c
   return mean;
 }
 
+/// Whether messages between stages take more than 1 % of a pass: what waits for them is then in no sum.
+bool messages_show(const std::vector<WorkerTerms>& workers) {
+  return std::any_of(workers.begin(), workers.end(), [](const WorkerTerms& own) { return own.send_forward + own.send_backward > 0.01 * own.pass(); });
+}
+
+/// Whether gradients go over several wires: each group of workers has its own queue.
+bool has_several_wires(const Role& role) {
+  std::set<int> groups;
+  for (const auto& task : role.tasks)
+    if (task.kind == TaskKind::collective && task.layer == kNone && (task.cargo == Cargo::gradients || task.cargo == Cargo::parameters)) groups.insert(task.group);
+  return groups.size() > 1;
+}
+
+/// Of one role: what its step is longer or shorter than its terms say, is communication.
+PricedStep price_replica_in(double seconds, const WorkerTerms& terms, int micro_batches) {
+  auto priced = price_replica(terms, micro_batches);
+  auto& ledger = priced.workers[0];
+  const double more = std::max(seconds, terms.loader) - ledger.wall;
+  ledger[Cause::communication] += more;
+  ledger.wall += more;
+  priced.seconds += more;
+  return priced;
+}
+
 }  // namespace
 
 bool has_closed_form(const Plan& plan, const Spec& strategy) {
@@ -299,7 +324,8 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& c
     throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of stages or replicas that several workers take by turns, nor of unequal shares of a batch; got {}, expected --engine simulated, or auto", to_string(strategy)));
   const auto terms = terms_of(plan, costs);
   // The simulator has no jitter there either.
-  if (plan.asynchronous() && plan.serving.servers == 0) return price_asynchronous(plan.micro_batches, terms);
+  if (plan.asynchronous() && plan.serving.servers == 0)
+    return messages_show(terms) ? price_with_bubbles(LongestPath(plan, costs).step_seconds(std::vector<double>(terms.size(), 1)), plan.micro_batches, terms) : price_asynchronous(plan.micro_batches, terms);
   // Nor where workers step apart: nobody waits for the slowest.
   if (steps_apart(plan)) {
     std::vector<int> counts;
@@ -311,12 +337,14 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& c
     return found == strategy.options.end() ? otherwise : found->second;
   };
   const auto schedule = option("schedule", "1f1b");
-  const bool has_formula = strategy.name == "model" || schedule == "gpipe" || schedule == "1f1b";
+  // Of fewer micro-batches than stages a worker of 1F1B waits once, not twice.
+  const bool has_sum = strategy.name == "model" || schedule == "gpipe" || (schedule == "1f1b" && plan.micro_batches >= static_cast<int>(terms.size()) && !messages_show(terms));
   std::optional<LongestPath> path;
-  if (terms.size() > 1 && plan.serving.servers == 0 && !has_formula) path.emplace(plan, costs);
+  if (plan.serving.servers == 0 && (terms.size() > 1 ? !has_sum : has_several_wires(plan.roles[0]) && !gathers_units(plan.roles[0]))) path.emplace(plan, costs);
   return with_jitter(terms, costs, [&](const std::vector<WorkerTerms>& workers, const std::vector<double>& times) {
     if (workers.size() == 1 && gathers_units(plan.roles[0])) return price_units(unit_terms_of(plan, strategy, slower(plan.roles[0], costs, times.front())));
     if (plan.serving.servers > 0) return price_servers(workers, server_terms_of(plan, costs), plan.micro_batches);
+    if (workers.size() == 1 && path) return price_replica_in(path->step_seconds(times), workers[0], plan.micro_batches);
     if (workers.size() == 1) return price_replica(workers[0], plan.micro_batches);
     if (path) return price_with_bubbles(path->step_seconds(times), plan.micro_batches, workers);
     // Several micro-batches go behind each other, forward and back.

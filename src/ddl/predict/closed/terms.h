@@ -45,7 +45,7 @@ PricedStep price_replica(const WorkerTerms& terms, int micro_batches);
 /// Layers over workers, one micro-batch: one after the other, and back.
 PricedStep price_layers(const std::vector<WorkerTerms>& workers);
 
-/// Pipelines of schedules `gpipe` and `1f1b`, workers in the order of their stages, one stage each, which may be unequal.
+/// Pipelines of schedules `gpipe` and `1f1b`, workers in the order of their stages, one stage each, which may be unequal. 1F1B's is of at least as many micro-batches as workers, and of messages that are short beside a pass.
 PricedStep price_gpipe(int micro_batches, const std::vector<WorkerTerms>& workers);
 PricedStep price_one_f_one_b(int micro_batches, const std::vector<WorkerTerms>& workers);
 
