@@ -64,7 +64,7 @@ STUDIES = {
     "gpt": {"constants": GPT, "tables": ["vtrain-single", "megatron-sc21", "megatron-2020"],
             "left_out": {"vtrain-single": {"a fifth at random": folds, "a shape": by(*SHAPE), "a number of layers": by("layers"), "a `pp`": by("pp")},
                          "megatron-sc21": {"a row": by("id"), "the table": by("table")}, "megatron-2020": {"a row": by("id"), "the table": by("table")}}},
-    "horovod": {"constants": HOROVOD, "tables": ["azure-horovod"], "left_out": {"azure-horovod": {"a network": by("model"), "a number of devices": by("devices"), "a device": by("device")}}},
+    "horovod": {"constants": HOROVOD, "search": {"way": 1.3, "sweeps": 1}, "tables": ["azure-horovod"], "left_out": {"azure-horovod": {"a network": by("model"), "a number of devices": by("devices"), "a device": by("device")}}},
     "tensorflow": {"constants": TENSORFLOW, "tables": ["tensorflow-cnn"], "left_out": {"tensorflow-cnn": {"a network": by("model"), "a device": by("device"), "a number of devices": by("devices")}}},
     "torchgpipe": {"constants": TORCHGPIPE, "tables": ["torchgpipe"], "left_out": {"torchgpipe": {"a row": by("id"), "a network": lambda rows: [row["model"].split("(")[0] for row in rows]}}},
     "apex": {"constants": APEX, "tables": ["nvidia-resnet50"], "left_out": {"nvidia-resnet50": {"a device": by("device"), "a precision": by("precision")}}},
@@ -77,7 +77,7 @@ class Study:
         self.rows, self.places = rows, [places for places, _ in what["constants"]]
         self.shipped = numpy.array([at(document(places[0][0]), places[0][1]) for places in self.places], float)
         measured = [float(row.get("measured_ms") or row["measured_samples_per_s"]) for row in rows]
-        self.model = Model(lambda values: self.predictions(values), measured, [most for _, most in what["constants"]])
+        self.model = Model(lambda values: self.predictions(values), measured, [most for _, most in what["constants"]], **what.get("search", {}))
         of = collections.Counter(self.table_of(row) for row in rows)
         # One package's tables count as much as another's, however many rows they have.
         self.weights = numpy.array([1 / of[self.table_of(row)] for row in rows])
@@ -106,8 +106,8 @@ class Study:
                 logs[tuple(int(row[column]) for column in SHAPE)].append(math.log(measured / predicted))
         return [{"tensor": tensor, "hidden": hidden, "micro_batch": micro, "log_multiplier": sum(each) / (len(each) + 1), "rows": len(each)} for (tensor, hidden, micro), each in sorted(logs.items())]
 
-    def hold_out(self, name, groups_of, start, most_groups):
-        """Predictions of every row of a table by constants that its group had no part in; by formulae, and with shapes where the stack has them."""
+    def hold_out(self, name, groups_of, start, most_groups, shapes):
+        """Predictions of every row of a table by constants that its group had no part in; by formulae, and with the shapes of the others."""
         mine = [number for number, row in enumerate(self.rows) if row["table"] == name]
         group_of = dict(zip(mine, groups_of([self.rows[number] for number in mine])))
         groups = list(dict.fromkeys(group_of.values()))[:most_groups]
@@ -121,10 +121,17 @@ class Study:
             values = fit(self.model, start, weights)
             unknown |= set(self.model.unknown(start, weights))
             formulae |= {number: self.model.predict(values)[number] for number in left}
-            if name == "vtrain-single":
+            if shapes:
                 found = self.predictions(values, self.noted_shapes(values, part))
                 shaped |= {number: found[number] for number in left}
         return len(groups), formulae, shaped, [self.places[number][0] for number in sorted(unknown)]
+
+
+def shapes_again(study):
+    """Whether the shapes that ship are what the constants that ship leave of all rows."""
+    shipped = {tuple(each[column] for column in ("tensor", "hidden", "micro_batch")): each["log_multiplier"] for each in at(document(SHAPES[0]), SHAPES[1])}
+    noted = {tuple(each[column] for column in ("tensor", "hidden", "micro_batch")): each["log_multiplier"] for each in study.noted_shapes(study.shipped, numpy.ones(len(study.rows), bool))}
+    print(f"shapes that ship: {len(shipped)}; noted again from all rows they differ by {max(abs(noted[key] - shipped[key]) for key in shipped):.4f} at most", file=sys.stderr)
 
 
 def cell(found):
@@ -135,7 +142,7 @@ def line(name, left_out, groups, rows, cells, unknown, seconds):
     print(f"| {name} | {left_out} | {groups} | {rows} | {' | '.join(cells)} | {unknown} | {seconds:.0f} |", flush=True)
 
 
-def show(study, what, starts, chosen, most_groups, out):
+def show(study, what, starts, chosen, most_groups, out, keep):
     for name, ways in what["left_out"].items():
         mine = [number for number, row in enumerate(study.rows) if row["table"] == name]
         if not mine or name not in chosen:
@@ -152,8 +159,9 @@ def show(study, what, starts, chosen, most_groups, out):
         out.append({"table": name, "left_out": None, "shipped": shipped, "refitted": refitted})
         for left_out, groups_of in ways.items():
             begun = time.monotonic()
-            found = {start: study.hold_out(name, groups_of, study.start(start), most_groups) for start in starts}
-            kinds = [("", 1), (", shapes of the others", 2)] if name == "vtrain-single" else [("", 1)]
+            shapes = name == "vtrain-single" and left_out != "a shape"  # no other row has that one's
+            found = {start: study.hold_out(name, groups_of, study.start(start), most_groups, shapes) for start in starts}
+            kinds = [("", 1), (", shapes of the others", 2)] if shapes else [("", 1)]
             for kind, place in kinds:
                 numbers = sorted(found[starts[0]][place])
                 cells = {start: judged(found[start][place], numbers) for start in starts}
@@ -161,6 +169,7 @@ def show(study, what, starts, chosen, most_groups, out):
                 line(name, left_out + kind, found[starts[0]][0], len(numbers), [cell(cells[start]) for start in starts], len(unknown), time.monotonic() - begun)
                 out.append({"table": name, "left_out": left_out + kind, "groups": found[starts[0]][0], **cells, "unknown": unknown, "seconds": time.monotonic() - begun,
                             "predicted": {start: {study.rows[number]["id"]: float(found[start][place][number]) for number in numbers} for start in starts}})
+            keep()
 
 
 def main():
@@ -175,6 +184,7 @@ def main():
         if word not in known:
             parser.error(f"got {word}, expected one of {', '.join(known)}")
     here, out, begun = machine(), [], time.monotonic()
+    keep = lambda: save("held_out", {"machine": here, "date": str(datetime.date.today()), "seed": SEED, "results": out})
     print(f"{datetime.date.today()}, {here['environment']['cpu']['model']}; of rows that were left out: MAPE, largest, bias, tau; five folds by seed {SEED}\n")
     print(f"| table | left out, each in turn | groups | rows | {' | '.join('from the constants that ship' if start == 'shipped' else 'from one digit of them' for start in starts)} | constants not known by the rest | s |")
     print("|---" * (6 + len(starts)) + "|")
@@ -191,10 +201,12 @@ def main():
             rows += [row for row in found if not (row["model"] == "gpt" and row["device"].startswith("v100"))]
         if rows:
             study = Study(what, rows)
-            show(study, what, starts, tables, 2 if chosen.fast else None, out)
+            show(study, what, starts, tables, 2 if chosen.fast else None, out, keep)
+            if any(row["table"] == "vtrain-single" for row in rows) and "vtrain-single" in tables:
+                shapes_again(study)
             print(f"{', '.join(what['tables'])}: {len(study.places)} constants, {study.model.runs} runs of ddlbench validate", file=sys.stderr)
     print(f"\n{time.monotonic() - begun:.0f} s in all")
-    save("held_out", {"machine": here, "date": str(datetime.date.today()), "seed": SEED, "results": out})
+    keep()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Goals: a GPT on 1,024 workers in three dimensions, simulated, and 100,000 worker
 usage: prediction_speed.py [ROUNDS]
 prints Markdown; build/bench/prediction_speed.json has every run. Rows are run by turns, there and back
 """
+import csv
 import datetime
 import json
 import os
@@ -16,12 +17,15 @@ import tempfile
 import time
 
 from common import BINARY, interleaved, machine, save
+from published import table
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 9
 NETWORKS = ("resnet50", "resnet101", "vgg16", "mobilenetv2", "alexnet")
 # No two are alike: 5 networks, 3 numbers of workers, 23 batches.
 STUDY = (f"study: speed\nbase: {{dataset: imagenet, synthetic: true}}\nmatrix:\n  - [{', '.join(f'{{model: {name}}}' for name in NETWORKS)}]\n"
          f"  - [{', '.join(f'{{workers: {count}}}' for count in (1, 8, 32))}]\n  - [{', '.join(f'{{batch: {64 * number}}}' for number in range(1, 24))}]\n")
+TABLES = ("vtrain-single", "megatron-sc21", "megatron-2020", "azure-horovod", "tensorflow-cnn", "torchgpipe", "nvidia-resnet50")
+PUBLISHED = [row for name in TABLES for row in table(name) or []]
 #: words of the command, points that it must predict, goal in seconds
 ROWS = {
     "start alone (`--version`)": (["--version"], None, None),
@@ -30,6 +34,7 @@ ROWS = {
     "ResNet-50, 100,000 A100, priced": (["predict", "--model", "resnet50", "--dataset", "imagenet", "--synthetic", "--strategy", "data", "--workers", "100000", "--batch", "200000", "--machine", "a100-80gb", "--precision", "tf32", "--engine", "closed",
                                          "--json"], 1, 1),
     "a study of 345 experiments, 1 to 32 V100": (["sweep", "study.yaml", "--predict-only", "--machine", "v100-16gb", "--json"], 345, 5),
+    f"`validate`, {len(PUBLISHED):,} published rows in one file": (["validate", "rows.csv", "--json"], len(PUBLISHED), None),
 }
 
 
@@ -38,6 +43,10 @@ def run(words, points):
     with tempfile.TemporaryDirectory(prefix="ddlbench-speed-") as folder, open(os.path.join(folder, "out"), "w+") as out:
         with open(os.path.join(folder, "study.yaml"), "w") as study:
             study.write(STUDY)
+        with open(os.path.join(folder, "rows.csv"), "w", newline="") as file:
+            writer = csv.DictWriter(file, [column for column in PUBLISHED[0] if column != "table"], extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(PUBLISHED)
         begun = time.monotonic()
         child = subprocess.Popen([BINARY, *words], cwd=folder, stdout=out, stderr=subprocess.DEVNULL)
         _, status, used = os.wait4(child.pid, 0)
@@ -48,7 +57,8 @@ def run(words, points):
     if child.returncode != 0:
         sys.exit(f"{' '.join(words)} ended with {child.returncode}")
     if points is not None:
-        done = [point for point in json.loads(printed)["points"] if "step_ms" in point]
+        document = json.loads(printed)
+        done = document["rows"] if "rows" in document else [point for point in document["points"] if "step_ms" in point]
         if len(done) != points:
             sys.exit(f"{' '.join(words)} predicted {len(done)}, expected {points}")
     return {"wall_s": wall, "cpu_s": used.ru_utime + used.ru_stime, "peak_memory_bytes": 1024 * used.ru_maxrss}
