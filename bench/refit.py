@@ -1,8 +1,8 @@
 """Fits a model's constants to some of its rows: few runs of the model, each of all rows.
 
-The logarithm of what is predicted is taken for linear in the logarithms of the constants. Slopes are differences between runs around the start, two for each constant, and shared by all fits that begin there, since a run predicts every row. The least mean absolute
-error is then found by reweighted least squares (Schlossmacher 1973), and counts only where a run with these constants has a smaller error of the rows that are fitted to: else half the way, then a quarter. Models that go in steps (Horovod's, by its cycles of 5 ms) take
-slopes over a wider way, and a search constant by constant afterwards. Constants stay within a factor of `REACH` of their start.
+The logarithm of what is predicted is taken for linear in the logarithms of the constants. Slopes are differences between runs at the start, one for each constant, and shared by all fits that begin there, since a run predicts every row. The least mean absolute
+error is then found by reweighted least squares (Schlossmacher 1973), and counts only where a run with these constants has a smaller error of the rows that are fitted to: else half the way. Each run mends the slopes of its fit (Broyden 1965). Models that go in steps (Horovod's, by its cycles of 5 ms) take
+slopes over a wider way. Constants stay within a factor of `REACH` of their start.
 """
 import math
 
@@ -10,10 +10,10 @@ import numpy
 
 from published import errors_pct
 
-WAY = 1.03       # a factor on a constant, up and down: differences over less are lost where a model has corners
+WAY = 1.03       # a factor on a constant: differences over less are lost where a model has corners
 REACH = 3.0
-NUDGE = 1.15     # a factor on a constant, where constants are searched one by one
-ROUNDS = 3
+ROUNDS = 8
+ENOUGH = 0.003   # of the error: a fit that gains less is at its end
 FLOOR = 0.003    # of an error: below that it counts as a square
 DAMPING = 1e-3   # holds constants that rows say next to nothing about
 NOTHING = 1e-4   # a constant that moves no row by so much of its own change is not known by them
@@ -28,10 +28,10 @@ def one_digit(value):
 
 
 class Model:
-    """`run(values)`: predictions of all rows, in the unit of `measured`. `most`: by constant the largest that makes sense. `way`: of the differences that slopes are; `sweeps`: over all constants, one by one, at the end of a fit."""
+    """`run(values)`: predictions of all rows, in the unit of `measured`. `most`: by constant the largest that makes sense. `way`: the factor of the differences that slopes are."""
 
-    def __init__(self, run, measured, most, way=WAY, sweeps=0):
-        self.run, self.measured, self.most, self.way, self.sweeps = run, numpy.asarray(measured, float), numpy.asarray(most, float), way, sweeps
+    def __init__(self, run, measured, most, way=WAY):
+        self.run, self.measured, self.most, self.way = run, numpy.asarray(measured, float), numpy.asarray(most, float), way
         self.runs, self.known, self.slopes_at = 0, {}, {}
 
     def predict(self, values):
@@ -44,11 +44,13 @@ class Model:
     def slopes(self, start):
         key = tuple(start)
         if key not in self.slopes_at:
-            columns = []
+            here, columns = numpy.log(self.predict(start)), []
             for number, value in enumerate(start):
-                low, high = numpy.array(start, float), numpy.array(start, float)
-                low[number], high[number] = value / self.way, min(value * self.way, self.most[number])
-                columns.append(numpy.log(self.predict(high) / self.predict(low)) / math.log(high[number] / low[number]))
+                # Away from a bound.
+                factor = self.way if value * self.way <= self.most[number] else 1 / self.way
+                away = numpy.array(start, float)
+                away[number] = value * factor
+                columns.append((numpy.log(self.predict(away)) - here) / math.log(factor))
             self.slopes_at[key] = numpy.array(columns).T
         return self.slopes_at[key]
 
@@ -72,30 +74,20 @@ def fit(model, start, weights):
     """Constants with the least weighted mean absolute error in %, from `start` on; rows with a weight of 0 have no part."""
     start, weights = numpy.asarray(start, float), numpy.asarray(weights, float)
     low, high = start / REACH, numpy.minimum(start * REACH, model.most)
-    slopes, values, best = model.slopes(start), start, model.error(start, weights)
+    slopes, values, best, part = model.slopes(start).copy(), start, model.error(start, weights), 1.0
     for _ in range(ROUNDS):
-        step = least_absolute(slopes, numpy.log(model.predict(values) / model.measured), weights)
-        for part in (1, 0.5, 0.25):
-            trial = numpy.clip(values * numpy.exp(numpy.clip(part * step, -1, 1)), low, high)
-            error = model.error(trial, weights)
-            if error < best - 1e-9:
-                gained, values, best = best - error, trial, error
+        step = part * least_absolute(slopes, numpy.log(model.predict(values) / model.measured), weights)
+        trial = numpy.clip(values * numpy.exp(numpy.clip(step, -1, 1)), low, high)
+        moved = numpy.log(trial / values)
+        if moved @ moved < 1e-12:
+            break
+        slopes += numpy.outer(numpy.log(model.predict(trial) / model.predict(values)) - slopes @ moved, moved) / (moved @ moved)
+        error = model.error(trial, weights)
+        if error < best:
+            enough = best - error < ENOUGH * best
+            values, best, part = trial, error, min(1.0, 2 * part)
+            if enough:
                 break
-        else:
+        elif (part := part / 2) < 0.2:
             break
-        if gained < 0.01 * best:
-            break
-    return one_by_one(model, values, low, high, weights)
-
-
-def one_by_one(model, values, low, high, weights):
-    best = model.error(values, weights)
-    for _ in range(model.sweeps):
-        for number in range(len(values)):
-            for factor in (NUDGE, 1 / NUDGE):
-                trial = values.copy()
-                trial[number] = min(max(trial[number] * factor, low[number]), high[number])
-                if (error := model.error(trial, weights)) < best - 1e-9:
-                    values, best = trial, error
-                    break
     return values
