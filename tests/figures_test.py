@@ -75,7 +75,8 @@ class Scripts(unittest.TestCase):
         self.assertAlmostEqual(found, float(told), delta=0.01)
 
     def test_other_constants_are_taken_from_the_folder(self):
-        rows = published.table("torchgpipe")
+        rows = [row for row in published.table("torchgpipe") if not row["one_device_samples_per_s"]]  # else that rate decides
+        self.assertGreater(len(rows), 3)
         slow = published.validate(rows, {("p40", "device.operator_us"): 500, ("stacks/nvidia", "images.memory"): 0.1})
         fast = published.validate(rows)
         self.assertTrue(all(one["predicted"] < other["predicted"] for one, other in zip(slow["rows"], fast["rows"])))
