@@ -138,16 +138,21 @@ class Watched:
         return self.disturbed <= CALM
 
 
+def probed(model, profile, budget, pulse):
+    words = ["probe", "compute", "--model", model, "--dataset", DATASETS[model.split("[")[0]], "--batch", CALIBRATED[model], "--budget", budget, "--json"]
+    now = Watched(pulse, lambda: ddlbench(profile, *words))
+    if now.result.returncode != 0:
+        sys.exit(f"probe compute of {model} ended with {now.result.returncode}: {now.result.stderr}")
+    return now
+
+
 def calibrate(model, wires, profile, budget, pulse, tries):
     """A profile of that network, and the pace it was measured at."""
     kept, text = None, None
     begun = time.monotonic()
     for _ in range(tries):
         shutil.copyfile(wires, profile)
-        words = ["probe", "compute", "--model", model, "--dataset", DATASETS[model.split("[")[0]], "--batch", CALIBRATED[model], "--budget", budget, "--json"]
-        now = Watched(pulse, lambda: ddlbench(profile, *words))
-        if now.result.returncode != 0:
-            sys.exit(f"probe compute of {model} ended with {now.result.returncode}: {now.result.stderr}")
+        now = probed(model, profile, budget, pulse)
         if kept is None or now.disturbed < kept.disturbed:
             kept, text = now, profile.read_bytes()
         if kept.calm():
@@ -177,10 +182,7 @@ def calibrate_all(models, wires, chosen, pulse):
         shutil.copyfile(wires, profile)
     for number in range(chosen.calibrations):
         for model in models if number % 2 == 0 else models[::-1]:
-            words = ["probe", "compute", "--model", model, "--dataset", DATASETS[model.split("[")[0]], "--batch", CALIBRATED[model], "--budget", chosen.budget, "--json"]
-            now = Watched(pulse, lambda: ddlbench(profiles[model], *words))
-            if now.result.returncode != 0:
-                sys.exit(f"probe compute of {model} ended with {now.result.returncode}: {now.result.stderr}")
+            now = probed(model, profiles[model], chosen.budget, pulse)
             times[model].append(now)
             say(f"{model} measured, {number + 1} of {chosen.calibrations}, at a pace of {1e3 * now.pace:.3f} ms, disturbed by {now.disturbed:.1%}")
     return {model: (profiles[model], Kept(times[model])) for model in models}

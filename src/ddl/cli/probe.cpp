@@ -237,9 +237,7 @@ void keep(const std::string& path, const Json& document) {
   add_memory(machine, document["environment"]);
   if (document["kind"] == "storage" || document["kind"] == "loader") add_data_to_machine(machine, document);
   else document["kind"] == "compute" || document["kind"] == "memory" ? add_compute_to_machine(machine, document) : add_to_machine(machine, document);
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  write_file(path, machine.dump(1) + "\n");
+  write_machine(path, machine);
 }
 
 /// What was run, of traces that do not say it.

@@ -8,7 +8,6 @@
 #include "ddl/lab/import_chakra.h"
 #include "ddl/measure/environment.h"
 #include "ddl/predict/machine.h"
-#include "ddl/predict/merge_machines.h"
 
 namespace ddl {
 namespace {
@@ -44,9 +43,7 @@ Exit import_traces(const std::vector<std::string>& files, const Settings& told, 
     // What was measured for itself says more.
     if (entries(profile, "launch").empty())
       for (const auto& entry : document["launch"]) add_entry(profile, "launch", entry_keys("launch"), entry);
-    std::error_code ignored;
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-    write_file(path, profile.dump(1) + "\n");
+    write_machine(path, profile);
     document["machine"] = path;
   }
   if (output.json) {

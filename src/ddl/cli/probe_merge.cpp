@@ -30,9 +30,7 @@ Exit merge_profiles(const std::vector<std::string>& files, const std::string& ma
   Json came = Json::array();
   for (const auto& file : files) came.push_back({{"file", file}, {"entries", merged_from(profile, file)}});
   if (writes) {
-    std::error_code ignored;
-    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-    write_file(path, profile.dump(1) + "\n");
+    write_machine(path, profile);
   }
   if (output.json) {
     output.document({{"schema", "ddlbench.merge/1"}, {"machine", writes ? Json(path) : Json()}, {"files", came}, {"profile", profile}});

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -67,22 +66,12 @@ Json measure_apart(const Job& job, const SampleShape& shape) {
 
 /// By the machine's own profile, as predictions have it: where layers of these sorts were measured here, with so many samples or fewer and more.
 std::optional<Json> layers_of_profile(const Job& job, const ModelGraph& graph, const Json& environment) {
-  const auto path = default_machine_path();
-  std::error_code ignored;
-  if (path.empty() || !std::filesystem::exists(path, ignored)) return std::nullopt;
-  const auto machine = read_machine(path);
-  if (!is_measured(machine) || !same_machine(machine, environment)) return std::nullopt;
-  const auto costs = job_costs(job, machine);
+  const auto costs = job_costs(job, measured_here(environment));
   const auto samples = largest_pass(job, plan_job(job, graph));
   // Layers that others of their family stand for are better measured.
   if (costs.measured == nullptr || costs.measured->beyond(0, graph, samples).sorts > 0) return std::nullopt;
-  Json forward = Json::array(), backward = Json::array();
-  for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
-    const auto cost = costs.source->layer(0, graph, layer, samples);
-    forward.push_back(cost.forward);
-    backward.push_back(cost.backward());
-  }
-  return Json{{"forward", std::move(forward)}, {"backward", std::move(backward)}, {"samples", samples}, {"sorts", 0}, {"took", 0.0}, {"from", path}};
+  const auto layers = layer_seconds(*costs.source, 0, graph, samples);
+  return Json{{"forward", layers.forward}, {"backward", layers.backward}, {"samples", samples}, {"sorts", 0}, {"took", 0.0}, {"from", default_machine_path()}};
 }
 
 /// As above; where the profile says nothing of it, or cannot be read, nothing.

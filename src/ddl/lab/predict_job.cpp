@@ -124,12 +124,9 @@ Plan planned_job(const Job& job, const ModelGraph& graph, const CostSource& sour
   auto own = job;
   // As a run cuts it, which measures each layer by itself.
   if (cuts_by_time(job) && job.forward_seconds.empty()) {
-    const auto samples = largest_pass(job, plan_job(job, graph));
-    for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
-      const auto cost = source.layer(0, graph, layer, samples);
-      own.forward_seconds.push_back(cost.forward);
-      own.backward_seconds.push_back(cost.backward());
-    }
+    auto layers = layer_seconds(source, 0, graph, largest_pass(job, plan_job(job, graph)));
+    own.forward_seconds = std::move(layers.forward);
+    own.backward_seconds = std::move(layers.backward);
   }
   auto plan = plan_job(own, graph);
   if (plan.shares() > job.batch) throw Error(Code::invalid_argument, fmt::format("more workers than samples of a batch; got {} of a batch of {}", plan.shares(), job.batch));

@@ -1,7 +1,5 @@
 #include "ddl/lab/predict_run.h"
 
-#include <filesystem>
-#include <system_error>
 #include <vector>
 
 #include "ddl/core/error.h"
@@ -11,32 +9,18 @@
 #include "ddl/predict/step/simulate_step.h"
 
 namespace ddl {
-namespace {
-
-/// This machine's own profile. Errors: why there is none to predict from.
-Json own_profile(const std::string& path, const Json& environment) {
-  std::error_code ignored;
-  if (path.empty() || !std::filesystem::exists(path, ignored)) throw Error(Code::not_found, "nothing was measured of this machine; ddlbench probe compute and probe comm do");
-  auto machine = read_machine(path);
-  if (!same_machine(machine, environment)) throw Error(Code::not_found, fmt::format("{} is of another machine", path));
-  if (!is_measured(machine)) throw Error(Code::not_found, fmt::format("{} has no layers; ddlbench probe compute measures them", path));
-  return machine;
-}
-
-}  // namespace
 
 Json predict_run(const Experiment& experiment, const ModelGraph& graph, const Json& environment) {
   Json out = Json::object();
   for (const auto* key : {"step_ms", "low", "high", "error_pct", "measured_ms", "engine", "machine", "ledger_ms", "memory_bytes", "links", "waited", "beyond", "reason"}) out[key] = nullptr;
   try {
     if (experiment.subject != "ddlbench") throw Error(Code::unsupported, fmt::format("only ddlbench's own steps are predicted, not {}'s", experiment.subject));
-    const auto path = default_machine_path();
-    const auto found = predict_job(experiment.job, graph, own_profile(path, environment));
+    const auto found = predict_job(experiment.job, graph, measured_here(environment));
     out["step_ms"] = found.step.seconds * 1e3;
     out["low"] = found.step.low * 1e3;
     out["high"] = found.step.high * 1e3;
     out["engine"] = name(found.step.engine);
-    out["machine"] = path;
+    out["machine"] = default_machine_path();
     out["ledger_ms"] = ledger_json(found.step.mean);
     out["memory_bytes"] = found.step.most.total();
     out["waited"] = found.waited;

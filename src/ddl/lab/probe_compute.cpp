@@ -18,7 +18,6 @@
 #include "ddl/measure/environment.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
-#include "ddl/predict/merge_machines.h"
 #include "ddl/predict/measured/history.h"
 #include "ddl/probe/compression.h"
 #include "ddl/strategy/partition/crossing.h"

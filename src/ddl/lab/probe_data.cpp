@@ -14,7 +14,6 @@
 #include "ddl/measure/clock.h"
 #include "ddl/measure/environment.h"
 #include "ddl/predict/machine.h"
-#include "ddl/predict/merge_machines.h"
 #include "ddl/probe/storage.h"
 
 namespace ddl {

@@ -227,6 +227,10 @@ bool has_wide_convolutions(const ModelGraph& graph);
 /// Fills in kept_elements and in_place of all layers.
 void count_kept(ModelGraph& graph);
 
+/// What is kept, by layer, where the fast kernels of a processor compute on one thread: a max pool keeps a byte for each element that it makes, and not its input. A ReLU that it alone reads goes with it, and is nothing of its own
+/// (operators/max_pool.h); where a cut lies between the two it is, which is not counted.
+std::vector<Keeps> kept_by_own_kernels(const ModelGraph& graph);
+
 /// The values a tensor starts with, the same on every worker and for every LibTorch: a pure function of (spec, seed,
 /// index of the parameter). `values` holds spec.elements() floats. Those of a file are not made here.
 void initialise(const ParameterSpec& spec, std::uint64_t seed, std::uint64_t index, float* values);

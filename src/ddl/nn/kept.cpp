@@ -64,4 +64,23 @@ void count_kept(ModelGraph& graph) {
   }
 }
 
+std::vector<Keeps> kept_by_own_kernels(const ModelGraph& graph) {
+  const auto& layers = graph.layers;
+  std::vector<Keeps> keeps;
+  std::vector<int> readers(layers.size());
+  for (const auto& layer : layers) {
+    keeps.push_back(layer.keeps);
+    for (const int read : layer.inputs) ++readers[static_cast<std::size_t>(read)];
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    // With other padding before than behind it is ATen's.
+    if (layers[i].kind != LayerKind::max_pool2d || keeps[i].padded > 0) continue;
+    keeps[i].inputs = false;
+    keeps[i].extra = (elements_of(layers[i].shape) + 3) / 4;
+    const auto before = static_cast<std::size_t>(layers[i].inputs[0]);
+    if (before + 1 == i && layers[before].kind == LayerKind::relu && readers[before] == 1) keeps[before] = {.view = true};
+  }
+  return keeps;
+}
+
 }  // namespace ddl

@@ -1,14 +1,9 @@
 #include "ddl/nn/matrix_products.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace ddl {
 namespace {
-
-/// MKL, by which ATen multiplies, takes its ways by where memory lies, on AMD's processors at least, so that the same product twice may differ in its last bits. Ranks that compute the same are to have the same bits. It reads this when it is
-/// first called; what a user has set stays. Products of five shapes were as fast with it on a Zen 3.
-[[maybe_unused]] const bool kSameBits = ::setenv("MKL_CBWR", "AUTO", 0) == 0;
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
@@ -27,6 +22,9 @@ Windows windows_of(const ModelGraph& graph, const Layer& layer, std::int64_t sam
   make(maps[3], padding.width, a.padding_after.width);
   return windows_over(a, maps, padding);
 }
+
+/// Of 2x2 places each.
+std::int64_t tiles_of(const Windows& w) { return w.samples * ((w.places_high + 1) / 2) * ((w.places_wide + 1) / 2); }
 
 }  // namespace
 
@@ -49,8 +47,14 @@ bool goes_by_tiles(const Attributes& of, const Windows& windows, std::int64_t ch
   constexpr std::int64_t kFewestChannels = 32, kTransforming = 1000;
   if (of.groups != 1 || windows.kernel_height != 3 || windows.kernel_width != 3 || windows.stride_height != 1 || windows.stride_width != 1) return false;
   if (windows.padding_height > 2 || windows.padding_width > 2 || std::min(windows.channels, channels) < kFewestChannels) return false;
-  const auto tiles = windows.samples * ((windows.places_high + 1) / 2) * ((windows.places_wide + 1) / 2);
-  return 9 * windows.places() > 16 * tiles + kTransforming;
+  return 9 * windows.places() > kTilePoints * tiles_of(windows) + kTransforming;
+}
+
+std::int64_t tiles_at_once(std::int64_t tiles, std::int64_t channels_of_both, std::size_t element_bytes) {
+  constexpr std::int64_t kBytes = std::int64_t{2} << 20, kFewest = 127;
+  const auto most = std::max(kFewest, kBytes / (kTilePoints * channels_of_both * static_cast<std::int64_t>(element_bytes)));
+  const auto blocks = (tiles + most - 1) / most;
+  return std::min(tiles, ((tiles + blocks - 1) / blocks) | 1);
 }
 
 std::optional<std::int64_t> beside_product(const ModelGraph& graph, int number, int parameter, std::int64_t samples) {
@@ -64,8 +68,11 @@ std::optional<std::int64_t> beside_product(const ModelGraph& graph, int number, 
     case LayerKind::conv2d: {
       if (dimensions != 4 || !has_wide_convolutions(graph)) return {};
       const auto windows = windows_of(graph, layer, samples);
-      // Sums of products for each of a tile's 16 points; blocks of tiles are small.
-      if (goes_by_tiles(layer.attributes, windows, layer.shape[0])) return 16 * windows.channels * layer.shape[0];
+      if (goes_by_tiles(layer.attributes, windows, layer.shape[0])) {
+        // Sums of products for each of a tile's points, and a block of tiles of both sides; as much, with transformed weights for sums, as other passes work in.
+        const auto channels = windows.channels + layer.shape[0];
+        return kTilePoints * (windows.channels * layer.shape[0] + tiles_at_once(tiles_of(windows), channels, sizeof(float)) * channels);
+      }
       if (!is_product(layer.attributes, windows, layer.shape[0])) return {};
       return windows.are_pixels() ? 0 : windows.places() * windows.seen();
     }

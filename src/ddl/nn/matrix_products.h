@@ -22,6 +22,11 @@ bool is_product(const Attributes& of, const Windows& windows, std::int64_t chann
 /// to transform the weights. decisions/035.
 bool goes_by_tiles(const Attributes& of, const Windows& windows, std::int64_t channels);
 
+inline constexpr std::int64_t kTilePoints = 16;  ///< of a transformed tile
+/// How many tiles are transformed together: blocks of about the same size, so that what is transformed of both sides is near 2 MiB, but no product of so few rows that its other factor is read for nothing.
+/// Odd, since tiles times channels that are a power of two would lie in few lines of a cache.
+std::int64_t tiles_at_once(std::int64_t tiles, std::int64_t channels_of_both, std::size_t element_bytes);
+
 /// Elements that there are, for a moment, beside the gradient of a layer's parameter while those kernels make it, of so many samples and with maps that lie channels last; nothing where they do not make it by
 /// products of their own, which add it to where it belongs.
 std::optional<std::int64_t> beside_product(const ModelGraph& graph, int layer, int parameter, std::int64_t samples);

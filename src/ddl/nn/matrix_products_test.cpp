@@ -34,8 +34,8 @@ TEST(MatrixProducts, OthersOfFewPlacesCopyWhatTheirWindowSees) {
 
 TEST(MatrixProducts, OthersOf3x3AndStride1HaveSumsForEachPointOfATile) {
   // 9 x 256 places, over 16 x 64 tiles and 1,000.
-  EXPECT_EQ(beside({3, 1, 1}, 4), 16 * 64 * 96);
-  EXPECT_EQ(beside({3, 1, 1}, 40, 32), 16 * 32 * 96);
+  EXPECT_EQ(beside({3, 1, 1}, 4), 16 * (64 * 96 + 64 * 160));
+  EXPECT_EQ(beside({3, 1, 1}, 40, 32), 16 * (32 * 96 + 215 * 128)) << "three blocks";
   EXPECT_EQ(beside({3, 1, 1}, 40, 31), std::nullopt) << "few channels";
   EXPECT_EQ(beside({3, 1, 1}, 40, 64, 2), std::nullopt) << "groups";
   EXPECT_EQ(beside({3, 2, 1}, 40), std::nullopt) << "stride 2";

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 
 #include "ddl/core/error.h"
 
@@ -52,6 +53,13 @@ Json read_machine(const std::string& path) {
   return machine;
 }
 
+void write_machine(const std::string& path, const Json& machine) {
+  // Where that fails the file cannot be written, and that says it.
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  write_file(path, machine.dump(1) + "\n");
+}
+
 std::string default_machine_path() {
   if (const auto told = variable("DDLBENCH_MACHINE"); !told.empty()) return told;
   auto folder = variable("XDG_CONFIG_HOME");
@@ -65,13 +73,33 @@ std::string default_machine_path() {
 void add(Json& machine, const CommunicationPart& part) {
   const Json entry{{"transport", part.transport}, {"ranks", part.ranks}, {"memory", part.memory}, {"measured", part.measured},
                    {"rounds", to_json(part.rounds)}, {"one_shot", to_json(part.one_shot)}, {"best", part.best}};
-  auto& all = machine["communication"];
-  for (auto& known : all)
-    if (known.value("transport", "") == part.transport && known.value("ranks", 0) == part.ranks && known.value("memory", "") == part.memory) {
-      known = entry;
-      return;
-    }
-  all.push_back(entry);
+  add_entry(machine, "communication", entry_keys("communication"), entry);
+}
+
+const std::map<std::string, std::vector<std::string>>& parts_of_machines() {
+  using Keys = std::vector<std::string>;
+  static const Keys network{"device", "threads", "precision", "kernels", "network", "dataset", "batch"};
+  static const auto with = [](Keys keys, const Keys& more) {
+    keys.insert(keys.end(), more.begin(), more.end());
+    return keys;
+  };
+  static const std::map<std::string, Keys> all{{"communication", {"transport", "ranks", "memory"}},
+                                               {"compute", network},
+                                               {"optimizer", {"device", "threads", "optimizer", "bytes"}},
+                                               {"memory", {"device", "what", "threads", "bytes"}},
+                                               {"compression", {"device", "compression", "ranks", "bytes"}},
+                                               {"contention", with(network, {"what", "workers", "load", "transport", "bytes"})},
+                                               {"jitter", with(network, {"workers"})},
+                                               {"launch", {"device"}},
+                                               {"storage", {"folder"}},
+                                               {"loader", {"dataset", "synthetic"}}};
+  return all;
+}
+
+const std::vector<std::string>& entry_keys(const std::string& part) {
+  const auto found = parts_of_machines().find(part);
+  if (found == parts_of_machines().end()) throw Error(Code::not_found, fmt::format("[machine] profiles have no part of that name; got '{}'", part));
+  return found->second;
 }
 
 void add_entry(Json& machine, const std::string& part, const std::vector<std::string>& keys, const Json& entry) {
@@ -130,6 +158,16 @@ bool is_datasheet(const Json& machine) {
 bool same_machine(const Json& machine, const Json& environment) {
   const auto here = new_machine(environment);
   return machine.value("cpu", Json()) == here["cpu"];
+}
+
+Json measured_here(const Json& environment) {
+  const auto path = default_machine_path();
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) throw Error(Code::not_found, "nothing was measured of this machine; ddlbench probe compute and probe comm do");
+  auto machine = read_machine(path);
+  if (!same_machine(machine, environment)) throw Error(Code::not_found, fmt::format("{} is of another machine", path));
+  if (!is_measured(machine)) throw Error(Code::not_found, fmt::format("{} has no layers; ddlbench probe compute measures them", path));
+  return machine;
 }
 
 }  // namespace ddl

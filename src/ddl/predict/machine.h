@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ Json new_machine(const Json& environment);
 
 /// Errors: not_found, corrupt (no JSON, or no machine profile), unsupported (a newer schema), each naming the file.
 Json read_machine(const std::string& path);
+
+/// With the folders that it lies in. Errors: io, naming the file.
+void write_machine(const std::string& path, const Json& machine);
 
 /// Where this machine's profile is kept unless told otherwise: $DDLBENCH_MACHINE, or
 /// $XDG_CONFIG_HOME/ddlbench/machines/HOST.json ($HOME/.config/…). Empty where there is no home either.
@@ -39,6 +43,11 @@ struct CommunicationPart {
 
 /// Puts a part in the place of an earlier one of the same transport, ranks and memory.
 void add(Json& machine, const CommunicationPart& part);
+
+/// The parts that profiles have, and what entries of each are told apart by: of two that say the same under all of these one is the other measured again.
+const std::map<std::string, std::vector<std::string>>& parts_of_machines();
+/// Those of one part ("compute", "optimizer", …). Errors: not_found for a part that profiles do not have.
+const std::vector<std::string>& entry_keys(const std::string& part);
 
 /// Puts an entry into a part of the profile ("compute", "optimizer", …), in the place of an earlier one that says the same under all `keys`; a key that both lack is the same.
 void add_entry(Json& machine, const std::string& part, const std::vector<std::string>& keys, const Json& entry);
@@ -65,5 +74,8 @@ bool is_datasheet(const Json& machine);
 
 /// Whether it was measured on a machine like this one: same processor, as many cores.
 bool same_machine(const Json& machine, const Json& environment);
+
+/// This machine's own profile, with layers. Errors: not_found, saying why there is none; those of read_machine().
+Json measured_here(const Json& environment);
 
 }  // namespace ddl

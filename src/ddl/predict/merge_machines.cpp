@@ -1,34 +1,12 @@
 #include "ddl/predict/merge_machines.h"
 
 #include <algorithm>
-#include <map>
 
 #include "ddl/core/error.h"
 #include "ddl/predict/machine.h"
 
 namespace ddl {
 namespace {
-
-using Keys = std::vector<std::string>;
-
-const std::map<std::string, Keys>& parts() {
-  static const Keys network{"device", "threads", "precision", "kernels", "network", "dataset", "batch"};
-  static const auto with = [](Keys keys, const Keys& more) {
-    keys.insert(keys.end(), more.begin(), more.end());
-    return keys;
-  };
-  static const std::map<std::string, Keys> all{{"communication", {"transport", "ranks", "memory"}},
-                                               {"compute", network},
-                                               {"optimizer", {"device", "threads", "optimizer", "bytes"}},
-                                               {"memory", {"device", "what", "threads", "bytes"}},
-                                               {"compression", {"device", "compression", "ranks", "bytes"}},
-                                               {"contention", with(network, {"what", "workers", "load", "transport", "bytes"})},
-                                               {"jitter", with(network, {"workers"})},
-                                               {"launch", {"device"}},
-                                               {"storage", {"folder"}},
-                                               {"loader", {"dataset", "synthetic"}}};
-  return all;
-}
 
 /// Times are UTC in ISO 8601, so that words compare as they do.
 bool is_later(const Json& known, const Json& entry) {
@@ -38,18 +16,12 @@ bool is_later(const Json& known, const Json& entry) {
 
 }  // namespace
 
-const std::vector<std::string>& entry_keys(const std::string& part) {
-  const auto found = parts().find(part);
-  if (found == parts().end()) throw Error(Code::not_found, fmt::format("[machine] profiles have no part of that name; got '{}'", part));
-  return found->second;
-}
-
 int merge_machine(Json& machine, const Json& other) {
   const auto processor = [](const Json& of) { return of.value("cpu", Json()); };
   if (processor(machine) != processor(other))
     throw Error(Code::invalid_argument, fmt::format("[machine] profiles of different machines are not merged; got {}, expected {}", processor(other).dump(), processor(machine).dump()));
   int came = 0;
-  for (const auto& [part, keys] : parts())
+  for (const auto& [part, keys] : parts_of_machines())
     for (const auto& entry : entries(other, part)) {
       if (!entry.is_object()) throw Error(Code::corrupt, fmt::format("[machine] {}: got {}, expected an entry", part, entry.type_name()));
       const auto known = earlier_entry(machine, part, keys, entry);

@@ -48,7 +48,7 @@ class Walk {
     return std::any_of(segments_.begin(), segments_.end(), [&](const Stage& segment) { return layer >= segment.first && layer < segment.last; });
   }
   std::int64_t bytes(int layer) const { return network_.bytes(layer, samples_); }
-  std::int64_t extra(int layer) const { return network_.learns_[at(layer)] ? layers_[at(layer)].keeps.own() * samples_ * input_.element_bytes : 0; }
+  std::int64_t extra(int layer) const { return network_.learns_[at(layer)] ? network_.keeps_[at(layer)].own() * samples_ * input_.element_bytes : 0; }
   std::int64_t logits() const { return logits_bytes(input_, samples_); }
   std::int64_t making(int parameter, bool first) const {
     return network_.making(parameter, samples_, !run_again_ && network_.has_place(parameter, in_bucket_.contains(parameter), first));
@@ -75,9 +75,9 @@ class Walk {
       for (const int read : layer.inputs) {
         const int value = network_.memory_[at(read)];
         if (!leads && value < segment.first && layers_[at(value)].kind != LayerKind::input) keep(value, segment.first);
-        if (network_.learns_[at(i)] && layer.keeps.inputs) keep(value, i);
+        if (network_.learns_[at(i)] && network_.keeps_[at(i)].inputs) keep(value, i);
       }
-      if (network_.learns_[at(i)] && layer.keeps.output) keep(network_.memory_[at(i)], i);
+      if (network_.learns_[at(i)] && network_.keeps_[at(i)].output) keep(network_.memory_[at(i)], i);
     }
   }
 
@@ -110,7 +110,7 @@ class Walk {
         if (network_.learns_[at(i)] && network_.last_reader_[at(i)] >= segments_.back().last) flow(i);
     for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment)
       for (int i = segment->last; i-- > segment->first;) {
-        if (network_.learns_[at(i)] && !layers_[at(i)].keeps.view) {
+        if (network_.learns_[at(i)] && !network_.keeps_[at(i)].view) {
           // Its output's gradient is the sum's summand, and goes on as it is.
           const bool hands_on = layers_[at(i)].kind == LayerKind::add;
           if (hands_on) end_flow(flowing, flows, i);
@@ -155,8 +155,12 @@ NetworkMemory::NetworkMemory(const StrategyInput& input, Gathering gathering)
   const auto& layers = input.graph.layers;
   const int count = static_cast<int>(layers.size());
   last_reader_.assign(layers.size(), kNone);
+  if (input.own_kernels)
+    keeps_ = kept_by_own_kernels(input.graph);
+  else
+    for (const auto& layer : layers) keeps_.push_back(layer.keeps);
   for (int i = 0; i < count; ++i) {
-    memory_.push_back(layers[at(i)].keeps.view ? memory_[at(layers[at(i)].inputs[0])] : i);
+    memory_.push_back(keeps_[at(i)].view ? memory_[at(layers[at(i)].inputs[0])] : i);
     for (const int read : layers[at(i)].inputs) last_reader_[at(memory_[at(read)])] = i;
   }
   for (const int output : {count - 1, input.graph.auxiliary})

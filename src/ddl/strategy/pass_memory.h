@@ -53,6 +53,7 @@ class NetworkMemory {
   const StrategyInput& input_;
   Gathering gathering_;
   std::vector<bool> learns_, shares_;
+  std::vector<Keeps> keeps_;          ///< by layer, as who computes it keeps it
   std::vector<std::int64_t> parameter_bytes_;
   std::vector<ParameterOwner> owners_;
   std::vector<int> first_parameter_;  ///< by layer

@@ -50,14 +50,15 @@ TEST(MeasurePasses, PartsOfAStepAddUp) {
       EXPECT_NEAR(sum, times.whole, 0.03 * times.whole + 2e-4) << model << " " << precision;
       EXPECT_LE(times.whole, times.wall + 1e-4);
       for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-        // Computed together with the batch norm before it, and counted there.
-        const bool follows = (layers[layer].kind == LayerKind::add || layers[layer].kind == LayerKind::relu || layers[layer].kind == LayerKind::relu6) && times.forward[layer] == 0;
+        // Computed together with the batch norm before it, or with the ReLU, and counted there.
+        const auto kind = layers[layer].kind;
+        const bool follows = (kind == LayerKind::add || kind == LayerKind::relu || kind == LayerKind::relu6 || kind == LayerKind::max_pool2d) && times.forward[layer] == 0;
         EXPECT_EQ(times.forward[layer] > 0, layers[layer].kind != LayerKind::input && !follows) << layers[layer].name;
         if (follows) {
           ASSERT_GT(layer, 0U);
           const auto before = layers[layer - 1].kind;
           EXPECT_EQ(std::string(precision), "fp32");
-          EXPECT_TRUE(before == LayerKind::batch_norm2d || (before == LayerKind::add && layers[layer - 2].kind == LayerKind::batch_norm2d)) << layers[layer].name;
+          EXPECT_TRUE((kind == LayerKind::max_pool2d && before == LayerKind::relu) || before == LayerKind::batch_norm2d || (before == LayerKind::add && layers[layer - 2].kind == LayerKind::batch_norm2d)) << layers[layer].name;
         }
         // What has parameters has a backward, and the engine came to it.
         if (!layers[layer].parameters.empty()) {

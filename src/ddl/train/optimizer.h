@@ -10,6 +10,7 @@
 
 #include "ddl/core/registry.h"
 #include "ddl/core/spec.h"
+#include "ddl/nn/element_type.h"
 
 namespace ddl {
 
@@ -99,12 +100,6 @@ class NormsOfParts {
   /// The second, with those of the whole.
   virtual void apply_measured(std::size_t parameter, const at::Tensor& gradient, double learning_rate, double gradient_scale, const Squares& whole) = 0;
 };
-
-/// `body(T{})` with the element type of a tensor of fp32 or fp64.
-template <typename Body>
-void with_type(const at::Tensor& tensor, const Body& body) {
-  tensor.scalar_type() == at::kDouble ? body(double{}) : body(float{});
-}
 
 /// In fp64. For fp32 finite exactly where all elements are. On the CPU.
 double sum_of_squares(const at::Tensor& dense);

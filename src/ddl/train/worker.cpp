@@ -9,6 +9,7 @@
 #include <ATen/Parallel.h>
 
 #include "ddl/core/error.h"
+#include "ddl/measure/affinity.h"
 #include "ddl/measure/host_time.h"
 #include "ddl/nn/model.h"
 #include "ddl/nn/script.h"
@@ -152,6 +153,13 @@ std::unique_ptr<Optimizer> optimizer_of(const Job& job, int rank, std::vector<at
   return make_optimizer(job.optimizer, std::move(parameters), {job.momentum, job.weight_decay});
 }
 
+/// How long before the end of a wait it spins. Many workers on few cores would have most of these for spinning, four times a step, while others have real work; each spins in proportion the less, and is woken the later, which does not add up.
+Nanoseconds spinning_margin(const Job& job) {
+  const auto emulated = std::count_if(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); });
+  const auto cores = static_cast<Nanoseconds>(affinity().size());
+  return wake_up_margin() * std::min<Nanoseconds>(cores, emulated) / std::max<Nanoseconds>(1, emulated);
+}
+
 Recipe recipe_of(const Job& job, const SampleShape& shape) {
   return {shape, job.precision, job.label_smoothing, job.recompute, job.clip};
 }
@@ -173,7 +181,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       shards_(ParameterShards::needed(plan_, rank) ? std::make_unique<ParameterShards>(plan_, rank, network_, communicator_->transport(), *device_) : nullptr),
       // What the optimizer keeps is with whoever updates: a server, or one worker for all.
       optimizer_(optimizer_of(job, rank, !updates(plan_.role_of(rank)) ? std::vector<at::Tensor>{} : shards_ ? shards_->own() : network_.parameters())),
-      margin_(worker_of(job, rank).emulated() ? wake_up_margin() : 0),
+      margin_(worker_of(job, rank).emulated() ? spinning_margin(job) : 0),
       costs_(worker_of(job, rank).emulated() ? emulated_costs(job, rank) : nullptr),
       replay_(costs_ ? std::make_unique<Replay>(network_, plan_, costs_, rank, worker_of(job, rank).slow, job.precision, sleeping_clock(margin_)) : nullptr),
       executor_(network_, *optimizer_, *device_, communicator_.get(), rank, recipe_of(job, data.train->shape()),

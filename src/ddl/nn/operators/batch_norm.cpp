@@ -13,6 +13,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "ddl/nn/element_type.h"
 #include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/kernels/batch_norm.h"
 
@@ -23,14 +24,6 @@ using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
 constexpr std::int64_t kElementsOfAThread = 32768;  // at::internal::GRAIN_SIZE
-
-template <typename F>
-void with_type(at::ScalarType type, F&& f) {
-  if (type == at::kDouble)
-    f(double{});
-  else
-    f(float{});
-}
 
 /// Blocks of channels, divided among threads.
 template <typename F>
@@ -108,7 +101,7 @@ struct NormaliseNode final : torch::autograd::Node {
     const auto x = maps.unpack(), y = out.unpack(getptr());
     const auto gradient = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
     variable_list found;
-    with_type(x.scalar_type(), [&](auto zero) { found = run<decltype(zero)>(x, y, gradient); });
+    with_type(x, [&](auto zero) { found = run<decltype(zero)>(x, y, gradient); });
     return found;
   }
 };
@@ -169,7 +162,7 @@ at::Tensor normalise_and(const NormaliseChain& chain, const Layer& layer, const 
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     out = at::empty_like(maps);
-    with_type(maps.scalar_type(), [&](auto zero) {
+    with_type(maps, [&](auto zero) {
       using T = decltype(zero);
       scales = scales_of<T>(layer, own, maps);
       const auto channels = maps.size(1);

@@ -6,6 +6,7 @@
 
 #include "ddl/nn/matrix_products.h"
 #include "ddl/nn/operators/batch_norm.h"
+#include "ddl/nn/operators/max_pool.h"
 #include "ddl/nn/operators/operator.h"
 #include "ddl/nn/operators/product.h"
 #include "ddl/nn/operators/winograd.h"
@@ -69,6 +70,7 @@ at::Tensor normalise_layer(const OperatorContext& c) {
 at::Tensor max_pool(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
   const auto [maps, padding] = pad(c, -std::numeric_limits<double>::infinity());
+  if (takes_max_pool(a, maps, c.options)) return most_of_windows(a, maps, {padding[0], padding[1]}, false);
   return at::max_pool2d(maps, both(a.kernel), both(a.stride), padding);
 }
 

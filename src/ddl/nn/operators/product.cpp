@@ -1,22 +1,22 @@
 #include "ddl/nn/operators/product.h"
 
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
 #include <ATen/autocast_mode.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/saved_variable.h>
-#include <torch/csrc/autograd/variable.h>
-
-#include "ddl/nn/gradient_edge.h"
+#include "ddl/nn/element_type.h"
+#include "ddl/nn/operators/weighted_node.h"
 #include "ddl/nn/weight_gradient.h"
 
 namespace ddl {
 namespace {
 
-using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
+
+/// MKL, by which ATen multiplies, takes its ways by where memory lies, on AMD's processors at least, so that the same product twice may differ in its last bits. Ranks that compute the same are to have the same bits. It reads this when it is
+/// first called; what a user has set stays, and processes that are started from here have it too. Products of five shapes were as fast with it on a Zen 3.
+[[maybe_unused]] const bool kSameBits = ::setenv("MKL_CBWR", "AUTO", 0) == 0;
 
 /// [out, …] as it lies in memory: rows of what an output is made of.
 at::Tensor rows_of(const at::Tensor& weight) {
@@ -36,10 +36,10 @@ at::Tensor input_of_rows(const at::Tensor& rows, const std::vector<std::int64_t>
   if (!windows) return rows.view(sizes);
   if (windows->are_pixels()) return rows.view({windows->samples, windows->height, windows->width, windows->channels}).permute({0, 3, 1, 2});
   auto maps = at::empty(sizes, rows.options().memory_format(at::MemoryFormat::ChannelsLast));
-  if (rows.scalar_type() == at::kDouble)
-    fold_windows(*windows, rows.const_data_ptr<double>(), maps.data_ptr<double>());
-  else
-    fold_windows(*windows, rows.const_data_ptr<float>(), maps.data_ptr<float>());
+  with_type(rows, [&](auto zero) {
+    using T = decltype(zero);
+    fold_windows(*windows, rows.const_data_ptr<T>(), maps.data_ptr<T>());
+  });
   return maps;
 }
 
@@ -54,19 +54,11 @@ at::Tensor gradient_of(const at::Tensor& weight, const at::Tensor& left, const a
   });
 }
 
-/// Edges: input, weight and bias.
-struct ProductNode final : torch::autograd::Node {
-  SavedVariable input, weight;
+struct ProductNode final : WeightedNode {
   std::optional<Windows> windows;
-  bool alone = false;
 
   /// split_backward.cpp knows products by their names.
   std::string name() const override { return "ProductBackward"; }
-  void release_variables() override {
-    const std::lock_guard lock(mutex_);
-    input.reset_data();
-    weight.reset_data();
-  }
 
   variable_list apply(variable_list&& gradients) override {
     const std::lock_guard lock(mutex_);
@@ -107,15 +99,7 @@ at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at:
     else
       at::mm_out(rows, read, by);
   }
-  if (!torch::autograd::compute_requires_grad(input, weight, bias)) return out;
-  auto node = c10::make_intrusive<ProductNode>();
-  for (const auto& from : {input, weight, bias}) node->add_next_edge(edge_of(from));
-  node->input = SavedVariable(input, false);
-  node->weight = SavedVariable(weight, false);
-  node->windows = windows;
-  node->alone = alone;
-  torch::autograd::set_history(out, node);
-  return out;
+  return with_node<ProductNode>(std::move(out), input, weight, bias, alone, [&](ProductNode& node) { node.windows = windows; });
 }
 
 }  // namespace ddl

@@ -1,37 +1,23 @@
 #include "ddl/nn/operators/winograd.h"
 
 #include <algorithm>
+#include <utility>
 
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/saved_variable.h>
-#include <torch/csrc/autograd/variable.h>
-
-#include "ddl/nn/gradient_edge.h"
+#include "ddl/nn/element_type.h"
 #include "ddl/nn/kernels/winograd.h"
+#include "ddl/nn/matrix_products.h"
+#include "ddl/nn/operators/weighted_node.h"
 #include "ddl/nn/weight_gradient.h"
 
 namespace ddl {
 namespace {
 
-using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
-
-constexpr std::int64_t kPoints = 16;  // of a transformed tile
 
 WinogradTiles tiles_of(const Windows& w) { return {w.samples, w.height, w.width, w.padding_height, w.padding_width}; }
 
 /// Of what a gradient of the output goes back through: a convolution of the output's maps to the input's.
 WinogradTiles tiles_back(const Windows& w) { return {w.samples, w.places_high, w.places_wide, 2 - w.padding_height, 2 - w.padding_width}; }
-
-/// Blocks of tiles of about the same size, so that what is transformed of both sides is near 2 MiB, but no product of so few rows that its other factor is read for nothing.
-/// Odd, since tiles times channels that are a power of two would lie in few lines of a cache.
-std::int64_t tiles_at_once(std::int64_t tiles, std::int64_t channels_of_both, std::size_t element_bytes) {
-  constexpr std::int64_t kBytes = std::int64_t{2} << 20, kFewest = 127;
-  const auto most = std::max(kFewest, kBytes / (kPoints * channels_of_both * static_cast<std::int64_t>(element_bytes)));
-  const auto blocks = (tiles + most - 1) / most;
-  return std::min(tiles, ((tiles + blocks - 1) / blocks) | 1);
-}
 
 template <typename F>
 void for_blocks(std::int64_t tiles, std::int64_t at_once, F&& f) {
@@ -41,17 +27,17 @@ void for_blocks(std::int64_t tiles, std::int64_t at_once, F&& f) {
 at::TensorOptions plain(const at::Tensor& like) { return like.options().requires_grad(false).memory_format(at::MemoryFormat::Contiguous); }
 
 /// The first so many tiles' worth of a block's memory.
-at::Tensor part_of(const at::Tensor& block, std::int64_t tiles, std::int64_t channels) { return block.narrow(0, 0, kPoints * tiles * channels).view({kPoints, tiles, channels}); }
+at::Tensor part_of(const at::Tensor& block, std::int64_t tiles, std::int64_t channels) { return block.narrow(0, 0, kTilePoints * tiles * channels).view({kTilePoints, tiles, channels}); }
 
 /// Maps of `from` channels to maps of `to`, by weights [out, 3, 3, in] or, turned, from out to in.
 template <typename T>
 void convolve(const WinogradTiles& tiles, std::int64_t out, std::int64_t in, bool turned, const at::Tensor& maps, const at::Tensor& weight, const T* bias, at::Tensor& result) {
   const auto options = plain(maps);
-  const auto by = at::empty({kPoints, out, in}, options);
+  const auto by = at::empty({kTilePoints, out, in}, options);
   winograd_weights(out, in, weight.const_data_ptr<T>(), turned, by.data_ptr<T>());
   const auto factor = turned ? by : by.transpose(1, 2);
   const auto from = factor.size(1), to = factor.size(2), at_once = tiles_at_once(tiles.tiles(), from + to, sizeof(T));
-  const auto seen = at::empty({kPoints * at_once * from}, options), products = at::empty({kPoints * at_once * to}, options);
+  const auto seen = at::empty({kTilePoints * at_once * from}, options), products = at::empty({kTilePoints * at_once * to}, options);
   for_blocks(tiles.tiles(), at_once, [&](std::int64_t first, std::int64_t last) {
     auto product = part_of(products, last - first, to);
     winograd_see(tiles, first, last, from, maps.const_data_ptr<T>(), seen.data_ptr<T>());
@@ -64,8 +50,8 @@ template <typename T>
 void make_weight_gradient(const WinogradTiles& tiles, const at::Tensor& maps, const at::Tensor& gradient, bool adds, at::Tensor& to) {
   const auto in = maps.size(1), out = gradient.size(1), at_once = tiles_at_once(tiles.tiles(), in + out, sizeof(T));
   const auto options = plain(maps);
-  const auto seen = at::empty({kPoints * at_once * in}, options), spread = at::empty({kPoints * at_once * out}, options);
-  auto sums = at::empty({kPoints, out, in}, options);
+  const auto seen = at::empty({kTilePoints * at_once * in}, options), spread = at::empty({kTilePoints * at_once * out}, options);
+  auto sums = at::empty({kTilePoints, out, in}, options);
   for_blocks(tiles.tiles(), at_once, [&](std::int64_t first, std::int64_t last) {
     winograd_see(tiles, first, last, in, maps.const_data_ptr<T>(), seen.data_ptr<T>());
     winograd_spread(tiles, first, last, out, gradient.const_data_ptr<T>(), spread.data_ptr<T>());
@@ -78,27 +64,11 @@ void make_weight_gradient(const WinogradTiles& tiles, const at::Tensor& maps, co
   winograd_weight_gradient(out, in, sums.const_data_ptr<T>(), adds, to.data_ptr<T>());
 }
 
-template <typename F>
-void with_type(at::ScalarType type, F&& f) {
-  if (type == at::kDouble)
-    f(double{});
-  else
-    f(float{});
-}
-
-/// Edges: input, weight and bias.
-struct WinogradNode final : torch::autograd::Node {
-  SavedVariable input, weight;
+struct WinogradNode final : WeightedNode {
   Windows windows{};
-  bool alone = false;
 
   /// split_backward.cpp knows products by their names.
   std::string name() const override { return "WinogradBackward"; }
-  void release_variables() override {
-    const std::lock_guard lock(mutex_);
-    input.reset_data();
-    weight.reset_data();
-  }
 
   variable_list apply(variable_list&& gradients) override {
     const std::lock_guard lock(mutex_);
@@ -107,7 +77,7 @@ struct WinogradNode final : torch::autograd::Node {
     const auto factor = weight.unpack(), from = input.unpack();
     const auto gradient = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
     gradients.clear();
-    with_type(from.scalar_type(), [&](auto zero) {
+    with_type(from, [&](auto zero) {
       using T = decltype(zero);
       if (task_should_compute_output(0)) {
         found[0] = at::empty(from.sizes(), from.options().requires_grad(false).memory_format(at::MemoryFormat::ChannelsLast));
@@ -127,20 +97,12 @@ at::Tensor convolve_by_tiles(const at::Tensor& input, const at::Tensor& weight, 
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     out = at::empty({windows.samples, weight.size(0), windows.places_high, windows.places_wide}, input.options().requires_grad(false).memory_format(at::MemoryFormat::ChannelsLast));
-    with_type(input.scalar_type(), [&](auto zero) {
+    with_type(input, [&](auto zero) {
       using T = decltype(zero);
       convolve<T>(tiles_of(windows), weight.size(0), weight.size(1), false, input, weight, bias.defined() ? bias.const_data_ptr<T>() : nullptr, out);
     });
   }
-  if (!torch::autograd::compute_requires_grad(input, weight, bias)) return out;
-  auto node = c10::make_intrusive<WinogradNode>();
-  for (const auto& from : {input, weight, bias}) node->add_next_edge(edge_of(from));
-  node->input = SavedVariable(input, false);
-  node->weight = SavedVariable(weight, false);
-  node->windows = windows;
-  node->alone = alone;
-  torch::autograd::set_history(out, node);
-  return out;
+  return with_node<WinogradNode>(std::move(out), input, weight, bias, alone, [&](WinogradNode& node) { node.windows = windows; });
 }
 
 }  // namespace ddl

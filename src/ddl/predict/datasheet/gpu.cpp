@@ -11,6 +11,8 @@
 
 namespace ddl {
 
+double value_bytes(const std::string& precision) { return precision == "fp16" || precision == "bf16" ? 2 : precision == "fp64" ? 8 : 4; }
+
 Gpu gpu_of(const Json& machine, const std::string& precision) {
   Gpu gpu;
   gpu.name = machine.value("name", "?");

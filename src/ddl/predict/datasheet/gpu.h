@@ -26,6 +26,9 @@ struct Gpu {
   bool nvlink() const { return link.starts_with("nvlink"); }
 };
 
+/// Bytes of a value that layers compute with, in a precision as jobs name it.
+double value_bytes(const std::string& precision);
+
 /// Errors: not_found for a profile without one of these terms; unsupported for a precision that it has no peak of.
 Gpu gpu_of(const Json& machine, const std::string& precision);
 

@@ -22,14 +22,18 @@ double elements(const std::vector<std::int64_t>& shape) {
   return count;
 }
 
+/// At the clock that it sustains.
+Gpu sustained(Gpu gpu, const GpuKernels& kernels) {
+  gpu.peak *= kernels.derate(gpu);
+  return gpu;
+}
+
 class DatasheetMachine final : public CostSource {
  public:
   DatasheetMachine(const Json& machine, const std::string& precision, int optimizer_tensors, int per_node)
       : gpu_(gpu_of(machine, precision)), kernels_(gpu_kernels(find_stack("nvidia"), library_of(machine))), is_gpu_(machine["device"].value("kind", "gpu") == "gpu"),
-        convolutions_(image_kernels(find_stack("nvidia"))), bytes_(precision == "fp16" || precision == "bf16" ? 2 : precision == "fp64" ? 8 : 4), passes_of_update_(3 + 2 * optimizer_tensors) {
+        images_(sustained(gpu_, kernels_), image_kernels(find_stack("nvidia")), kernels_.launch, precision), bytes_(value_bytes(precision)), passes_of_update_(3 + 2 * optimizer_tensors) {
     if (per_node > 0) gpu_.per_node = per_node;
-    // Tensor cores multiply in full: no Winograd there.
-    if (precision != "fp32") convolutions_.convolution_3x3 = convolutions_.convolution;
     if (is_gpu_) return;
     cpu_compute_ = term(machine, "device.efficiency.compute");
     cpu_memory_ = term(machine, "device.efficiency.memory");
@@ -45,9 +49,8 @@ class DatasheetMachine final : public CostSource {
     const auto n = static_cast<double>(samples);
     const double moved = bytes_ * (n * (in + elements(layer.shape)) + weights);
     if (is_gpu_ && layer.kind == LayerKind::batch_norm2d && !layer.frozen && learning(graph)[number]) {
-      // Moments first, then what they are for; backward both again, with the gradient (images/roofline.h).
-      const double pass = bytes_ * n * in / (gpu_.bandwidth * convolutions_.memory);
-      return {3 * pass + launch(), 5 * pass + launch(), 0};
+      const auto norm = image_operator(graph, layer);
+      return {n * images_.forward(norm) + launch(), n * images_.backward(norm) + launch(), 0};
     }
     const bool multiplies = layer.multiply_adds > 0;
     const double forward = std::max(multiplies ? product(graph, layer, n) : 0, moved / memory()) + launch();
@@ -116,13 +119,8 @@ class DatasheetMachine final : public CostSource {
       const auto& weight = layer.parameters[0].shape;
       return gemm(samples * elements(layer.shape) / static_cast<double>(weight[0]), static_cast<double>(weight[0]), static_cast<double>(weight[1]));
     }
-    if (layer.kind == LayerKind::conv2d) {
-      // cuDNN has a way of its own for each shape; what tells is how much is multiplied, or, of few channels a group, how much is moved.
-      const auto& given = graph.layers[static_cast<std::size_t>(layer.inputs[0])].shape;
-      const double share = winograd(layer, given[0]) ? convolutions_.convolution_3x3 : convolutions_.convolution;
-      const double moved = bytes_ * samples * (elements(given) + elements(layer.shape)) / (gpu_.bandwidth * convolutions_.memory);
-      return std::max(2 * samples * static_cast<double>(layer.multiply_adds) / (gpu_.peak * share * kernels_.derate(gpu_)), moved);
-    }
+    // cuDNN has a way of its own for each shape; what tells is how much is multiplied, or, of few channels a group, how much is moved.
+    if (layer.kind == LayerKind::conv2d) return samples * images_.forward(image_operator(graph, layer));
     return 2 * samples * static_cast<double>(layer.multiply_adds) / (gpu_.peak * kernels_.gemm_efficiency * kernels_.batched_gemm_efficiency * kernels_.derate(gpu_));
   }
 
@@ -130,7 +128,7 @@ class DatasheetMachine final : public CostSource {
   GpuKernels kernels_;
   bool is_gpu_;
   double cpu_compute_ = 0, cpu_memory_ = 0, cpu_call_ = 0;
-  ImageKernels convolutions_;
+  ImageRoofline images_;  ///< convolutions and batch norms
   double bytes_;
   double passes_of_update_;
   mutable std::pair<const ModelGraph*, std::vector<bool>> learns_{};

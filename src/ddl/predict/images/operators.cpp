@@ -10,6 +10,12 @@ using Kind = ImageOperator::Kind;
 /// Winograd's algorithm pays from so many channels on.
 constexpr std::int64_t kWinogradChannels = 16;
 
+/// Whether cuDNN may use Winograd's algorithm for it: 3x3 of stride 1, with so many channels read as it pays from.
+bool winograd(const Layer& layer, std::int64_t channels) {
+  const auto& how = layer.attributes;
+  return how.kernel == Pair(3) && how.stride == Pair(1) && how.groups == 1 && channels >= kWinogradChannels;
+}
+
 Kind kind_of(const ModelGraph& graph, const Layer& layer) {
   switch (layer.kind) {
     case LayerKind::conv2d: return winograd(layer, graph.layers[static_cast<std::size_t>(layer.inputs[0])].shape[0]) ? Kind::convolution_3x3 : Kind::convolution;
@@ -34,9 +40,11 @@ Kind kind_of(const ModelGraph& graph, const Layer& layer) {
 
 }  // namespace
 
-bool winograd(const Layer& layer, std::int64_t channels) {
-  const auto& how = layer.attributes;
-  return how.kernel == Pair(3) && how.stride == Pair(1) && how.groups == 1 && channels >= kWinogradChannels;
+ImageOperator image_operator(const ModelGraph& graph, const Layer& layer) {
+  ImageOperator each{kind_of(graph, layer), 2 * static_cast<double>(layer.multiply_adds), 0, static_cast<double>(elements_of(layer.shape))};
+  for (const int from : layer.inputs) each.read += static_cast<double>(elements_of(graph.layers[static_cast<std::size_t>(from)].shape));
+  for (const auto& parameter : layer.parameters) each.parameters.push_back(static_cast<double>(parameter.elements()));
+  return each;
 }
 
 ImageOperators image_operators(const ModelGraph& graph) {
@@ -50,9 +58,7 @@ ImageOperators image_operators(const ModelGraph& graph) {
   for (std::size_t number = 0; number < graph.layers.size(); ++number) {
     const auto& layer = graph.layers[number];
     if (layer.kind == LayerKind::input || layer.kind == LayerKind::flatten || layer.auxiliary) continue;
-    ImageOperator each{kind_of(graph, layer), 2 * static_cast<double>(layer.multiply_adds), 0, static_cast<double>(elements_of(layer.shape))};
-    for (const int from : layer.inputs) each.read += static_cast<double>(elements_of(graph.layers[static_cast<std::size_t>(from)].shape));
-    for (const auto& parameter : layer.parameters) each.parameters.push_back(static_cast<double>(parameter.elements()));
+    auto each = image_operator(graph, layer);
     each.kept = 0;
     if (each.kind == Kind::convolution || each.kind == Kind::convolution_3x3 || each.kind == Kind::norm || each.kind == Kind::pool)
       for (const int from : layer.inputs) each.kept += keep(from);

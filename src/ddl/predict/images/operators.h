@@ -37,9 +37,8 @@ struct SequentialLayer {
 
 using SequentialNetwork = std::vector<SequentialLayer>;
 
-/// Whether cuDNN may use Winograd's algorithm for it: 3x3 of stride 1, with so many channels read as it pays from.
-bool winograd(const Layer& convolution, std::int64_t channels);
-
+/// One layer; what backward keeps of it is not said. Errors: unsupported for layers of other networks, naming the layer.
+ImageOperator image_operator(const ModelGraph& graph, const Layer& layer);
 /// What is trained of images: inputs, flattening, and what only an auxiliary head needs (packages of benchmarks leave it out) are not there.
 /// Errors: unsupported for layers of other networks, naming the layer.
 ImageOperators image_operators(const ModelGraph& graph);

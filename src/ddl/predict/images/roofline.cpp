@@ -18,7 +18,7 @@ ImageKernels image_kernels(const Json& kernels) {
 }
 
 ImageRoofline::ImageRoofline(Gpu gpu, const ImageKernels& kernels, double launch, const std::string& precision)
-    : gpu_(std::move(gpu)), kernels_(kernels), launch_(launch), bytes_(precision == "fp16" || precision == "bf16" ? 2 : 4) {
+    : gpu_(std::move(gpu)), kernels_(kernels), launch_(launch), bytes_(value_bytes(precision)) {
   // Tensor cores multiply in full.
   if (precision != "fp32") kernels_.convolution_3x3 = kernels_.convolution;
 }

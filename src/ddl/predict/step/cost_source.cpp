@@ -265,6 +265,16 @@ class Writer {
 
 }  // namespace
 
+NetworkSeconds layer_seconds(const CostSource& source, int worker, const ModelGraph& graph, std::int64_t samples) {
+  NetworkSeconds found;
+  for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
+    const auto cost = source.layer(worker, graph, layer, samples);
+    found.forward.push_back(cost.forward);
+    found.backward.push_back(cost.backward());
+  }
+  return found;
+}
+
 StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source, const Loading& loading,
                      const std::string& compression, const std::vector<std::int64_t>& shares) {
   StepCosts out;

@@ -51,6 +51,13 @@ class CostSource {
   virtual Jitter jitter(int) const { return {}; }
 };
 
+/// Seconds of each layer of a network for so many samples: forward, and both parts of backward.
+struct NetworkSeconds {
+  std::vector<double> forward, backward;
+};
+/// On one worker. Errors: the source's.
+NetworkSeconds layer_seconds(const CostSource& source, int worker, const ModelGraph& graph, std::int64_t samples);
+
 /// Costs of every task of a plan of that network, `graph` being what one worker holds of it (a part, where it is split), for a global batch of so many samples. `compression`: what gradients are
 /// compressed by (compressed.h); empty: nothing. `shares`: in what proportions workers, which are the actors then, share the batch; empty: alike.
 StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source, const Loading& loading = {},

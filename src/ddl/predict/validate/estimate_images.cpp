@@ -159,7 +159,7 @@ ImageSeconds price_stages(Described& of, const ImageRoofline& device, double& sa
 std::vector<double> memory_of(const Described& of, const Json& kernels) {
   const auto& row = of.row;
   const auto terms = image_memory_terms(kernels, of.stack, row.model);
-  const double value = of.precision == "fp16" || of.precision == "bf16" ? 2 : 4;
+  const double value = value_bytes(of.precision);
   if (of.stack.at("images").value("form", "") != "fill-drain") {
     auto assumed = of;
     return {image_memory({image_network(row.model, row.image), batch_of(assumed), 0, value}, terms)};

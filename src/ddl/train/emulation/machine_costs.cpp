@@ -82,15 +82,11 @@ std::shared_ptr<const CostSource> emulated_costs(const Job& job, int worker) {
 
 std::int64_t emulated_memory(const Json& profile) { return static_cast<std::int64_t>(term_or(profile, "device.memory_bytes", 0)); }
 
-ProfileSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples) {
-  const auto source = emulated_costs(job, worker);
+NetworkSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples) {
+  auto found = layer_seconds(*emulated_costs(job, worker), worker, graph, samples);
   const double slow = job.workers.at(static_cast<std::size_t>(worker)).slow;
-  ProfileSeconds found;
-  for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) {
-    const auto cost = source->layer(worker, graph, layer, samples);
-    found.forward.push_back(slow * cost.forward);
-    found.backward.push_back(slow * cost.backward());
-  }
+  for (auto& each : found.forward) each *= slow;
+  for (auto& each : found.backward) each *= slow;
   return found;
 }
 

@@ -30,10 +30,7 @@ std::shared_ptr<const CostSource> emulated_costs(const Job& job, int worker);
 /// Bytes that there are for one worker of such a profile; 0: it does not say.
 std::int64_t emulated_memory(const Json& profile);
 
-/// Seconds of each layer of a network for so many samples, on an emulated worker: forward, and both parts of backward.
-struct ProfileSeconds {
-  std::vector<double> forward, backward;
-};
-ProfileSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples);
+/// What layers take on one of the job's emulated workers, slowed as it is.
+NetworkSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples);
 
 }  // namespace ddl

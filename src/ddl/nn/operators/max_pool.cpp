@@ -1,0 +1,97 @@
+#include "ddl/nn/operators/max_pool.h"
+
+#include <array>
+#include <utility>
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "ddl/nn/element_type.h"
+#include "ddl/nn/gradient_edge.h"
+#include "ddl/nn/kernels/max_pool.h"
+#include "ddl/nn/matrix_products.h"
+
+namespace ddl {
+namespace {
+
+using torch::autograd::variable_list;
+
+/// Maps of one channel lie both ways; few channels make short loops.
+at::MemoryFormat format_of(const at::Tensor& maps) { return maps.is_contiguous() ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast; }
+
+/// Edge: maps.
+struct MaxPoolNode final : torch::autograd::Node {
+  at::Tensor where;
+  Windows windows{};
+  at::MemoryFormat format{};
+
+  std::string name() const override { return "MaxPoolBackward"; }
+  void release_variables() override {
+    const std::lock_guard lock(mutex_);
+    where.reset();
+  }
+
+  variable_list apply(variable_list&& gradients) override {
+    const std::lock_guard lock(mutex_);
+    variable_list found(1);
+    if (!gradients[0].defined()) return found;
+    TORCH_CHECK(where.defined(), "a graph is gone through backward once");
+    const auto gradient = gradients[0].contiguous(format);
+    const auto& w = windows;
+    found[0] = at::empty({w.samples, w.channels, w.height, w.width}, gradient.options().requires_grad(false).memory_format(format));
+    with_type(gradient, [&](auto zero) {
+      using T = decltype(zero);
+      const T* const from = gradient.const_data_ptr<T>();
+      const auto* const was = where.const_data_ptr<std::uint8_t>();
+      T* const to = found[0].data_ptr<T>();
+      format == at::MemoryFormat::Contiguous ? max_pool_planes_backward(w, from, was, to) : max_pool_pixels_backward(w, from, was, to);
+    });
+    return found;
+  }
+};
+
+}  // namespace
+
+bool takes_max_pool(const Attributes& of, const at::Tensor& maps, const NetworkOptions& options) {
+  const bool whole = (of.padding_after.height < 0 || of.padding_after.height == of.padding.height) && (of.padding_after.width < 0 || of.padding_after.width == of.padding.width);
+  return options.kernels == Kernels::fast && at::get_num_threads() == 1 && whole && of.kernel.height * of.kernel.width <= kPlacesOfAWindow && maps.is_cpu() && maps.dim() == 4 && maps.numel() > 0 &&
+         (options.type == at::kFloat || options.type == at::kDouble) && maps.scalar_type() == options.type && (maps.is_contiguous() || maps.is_contiguous(at::MemoryFormat::ChannelsLast));
+}
+
+bool rectifies_for_pool(const std::vector<Layer>& layers, const std::vector<std::size_t>& last_use, std::size_t at, std::size_t last) {
+  const auto next = at + 1;
+  return layers[at].kind == LayerKind::relu && next < last && layers[next].kind == LayerKind::max_pool2d && layers[next].inputs[0] == static_cast<int>(at) && last_use[at] == next;
+}
+
+at::Tensor most_of_windows(const Attributes& of, const at::Tensor& maps, const Pair& padding, bool rectifies) {
+  const auto windows = windows_over(of, {maps.size(0), maps.size(1), maps.size(2), maps.size(3)}, padding);
+  const auto format = format_of(maps);
+  const bool learns = torch::autograd::compute_requires_grad(maps);
+  at::Tensor out, where;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const std::array<std::int64_t, 4> sizes{windows.samples, windows.channels, windows.places_high, windows.places_wide};
+    const auto options = maps.options().requires_grad(false).memory_format(format);
+    out = at::empty(sizes, options);
+    if (learns) where = at::empty({out.numel()}, maps.options().requires_grad(false).dtype(at::kByte));
+    with_type(maps, [&](auto zero) {
+      using T = decltype(zero);
+      const T* const from = maps.const_data_ptr<T>();
+      T* const to = out.data_ptr<T>();
+      auto* const at = learns ? where.data_ptr<std::uint8_t>() : nullptr;
+      format == at::MemoryFormat::Contiguous ? max_pool_planes(windows, from, rectifies, to, at) : max_pool_pixels(windows, from, rectifies, to, at);
+    });
+  }
+  if (!learns) return out;
+  auto node = c10::make_intrusive<MaxPoolNode>();
+  node->add_next_edge(edge_of(maps));
+  node->where = where;
+  node->windows = windows;
+  node->format = format;
+  torch::autograd::set_history(out, node);
+  return out;
+}
+
+}  // namespace ddl

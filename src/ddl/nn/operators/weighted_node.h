@@ -1,0 +1,41 @@
+#pragma once
+
+#include <mutex>
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "ddl/nn/gradient_edge.h"
+
+namespace ddl {
+
+/// What goes back through an operator that has an input, a weight and a bias. Edges: these three.
+struct WeightedNode : torch::autograd::Node {
+  torch::autograd::SavedVariable input, weight;
+  bool alone = false;  ///< put_gradient()'s
+
+  void release_variables() override {
+    const std::lock_guard lock(mutex_);
+    input.reset_data();
+    weight.reset_data();
+  }
+};
+
+/// `out`, made of these, with such a node behind it where one of them wants a gradient; `fill(node)` adds what it keeps besides.
+template <typename Own, typename Fill>
+at::Tensor with_node(at::Tensor out, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, Fill&& fill) {
+  if (!torch::autograd::compute_requires_grad(input, weight, bias)) return out;
+  auto node = c10::make_intrusive<Own>();
+  for (const auto& from : {input, weight, bias}) node->add_next_edge(edge_of(from));
+  node->input = torch::autograd::SavedVariable(input, false);
+  node->weight = torch::autograd::SavedVariable(weight, false);
+  node->alone = alone;
+  fill(*node);
+  torch::autograd::set_history(out, node);
+  return out;
+}
+
+}  // namespace ddl
