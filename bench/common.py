@@ -10,6 +10,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = pathlib.Path(os.environ.get("DDLBENCH", ROOT / "ddlbench")).resolve()
+RESULTS = pathlib.Path(os.environ.get("DDLBENCH_BENCH_RESULTS", ROOT / "build" / "bench"))
 
 
 def record(*arguments, environment=None):
@@ -51,9 +52,8 @@ def table(title, unit, results, reference, higher_is_better=True):
 
 
 def save(name, content):
-    folder = ROOT / "build" / "bench"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(content, indent=1))
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1))
 
 
 def machine():

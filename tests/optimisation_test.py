@@ -25,8 +25,10 @@ class Optimisation(Case):
             # Steps of plain gradients take longer to get there.
             epochs = 4 if optimizer.startswith("sgd") else 2
             with self.subTest(optimizer):
+                # At a rate that stays they go up and down to the end, each processor's rounding in its own way.
+                schedule = ["--learning-rate-schedule", "cosine"] if optimizer.startswith("sgd") else []
                 record = self.record("--synthetic", "--train-samples", 6400, "--test-samples", 500, "--model", "lenet", "--batch", 64,
-                                     "--epochs", epochs, "--workers", 2, "--optimizer", optimizer, "--learning-rate", rate)
+                                     "--epochs", epochs, "--workers", 2, "--optimizer", optimizer, "--learning-rate", rate, *schedule)
                 self.assertEqual(record["state"], "ok", record["reason"])
                 self.assertEqual(record["config"]["optimizer"], "sgd[nesterov=on]" if "nesterov" in optimizer else optimizer)
                 self.assertGreater(record["accuracy"]["top1"], 0.7)
