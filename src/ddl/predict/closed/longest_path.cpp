@@ -24,7 +24,7 @@ std::vector<int> ahead_of_receivers(const Plan& plan, const std::vector<std::vec
 
 }  // namespace
 
-LongestPath::LongestPath(const Plan& plan, const StepCosts& costs) : range_(steps_to_simulate(plan)) {
+LongestPath::LongestPath(const Plan& plan, const StepCosts& costs) : range_(steps_to_simulate(plan)), asynchronous_(plan.asynchronous()) {
   const auto numbers = meetings(plan).numbers;
   int most = kNone;
   for (const auto& of_role : numbers)
@@ -91,7 +91,7 @@ void LongestPath::add_role(const Plan& plan, const StepCosts& costs, int number,
       wait(base + at(backward), base + t, of_stage ? std::clamp(costs.ready[at(number)][at(task.waits_for)], 0.0, 1.0) : 1);
     }
     // A worker's step ends when all is over that it takes part in, unless steps go on into each other.
-    if (!communicates(task) || plan.asynchronous()) continue;
+    if (!communicates(task) || asynchronous_) continue;
     wait(over(static_cast<int>(t)), end);
     if (task.after.empty() && task.waits_for == kNone) from_before_.push_back({end, base + t, 1});
   }

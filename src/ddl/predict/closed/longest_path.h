@@ -43,6 +43,7 @@ class LongestPath {
   void sort();
 
   StepRange range_;
+  bool asynchronous_;  ///< asked once: it looks at all tasks
   std::vector<double> seconds_;                                  ///< by node: meetings by their numbers, then each role's tasks and the end of its step
   std::vector<int> computed_by_;                                 ///< by node: the role whose computation it is; kNone: of the wires
   std::vector<std::size_t> step_ends_;                           ///< nodes, by role
