@@ -136,7 +136,7 @@ Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
   Estimate out;
   auto step = step_of(row);
   const auto precision = row.precision.empty() ? std::string("fp16") : row.precision;
-  if (precision == "fp32" || precision == "tf32") step.value_bytes = 4;
+  step.value_bytes = value_bytes(precision);
   const auto machine = find_machine(row.device);
   auto gpu = gpu_of(machine, precision);
   if (row.devices_per_node > 0) gpu.per_node = row.devices_per_node;
