@@ -181,7 +181,7 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
 /// Every rank has the same.
 void add_common(Json& record, const Observed& observed) {
   const auto& said = observed.done.front();
-  for (const auto* key : {"buckets", "bucket_tuning", "precision", "clipped_steps"}) record[key] = said.is_null() || !said.contains(key) ? Json(nullptr) : said.at(key);
+  for (const auto* key : {"buckets", "bucket_tuning", "precision", "multipliers", "clipped_steps"}) record[key] = said.is_null() || !said.contains(key) ? Json(nullptr) : said.at(key);
 }
 
 /// Replicas must hold the same bits; a run in which they do not is not a measurement of anything.

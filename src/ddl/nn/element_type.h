@@ -1,6 +1,6 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <ATen/ATen.h>
 
 namespace ddl {
 
@@ -12,5 +12,8 @@ void with_type(const at::Tensor& tensor, Body&& body) {
   else
     body(float{});
 }
+
+/// Of a tensor of the same type that autograd does not see and whose elements lie one after the other.
+inline at::TensorOptions plain_options(const at::Tensor& like) { return like.options().requires_grad(false).memory_format(at::MemoryFormat::Contiguous); }
 
 }  // namespace ddl

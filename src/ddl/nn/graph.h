@@ -227,8 +227,10 @@ bool has_wide_convolutions(const ModelGraph& graph);
 /// Fills in kept_elements and in_place of all layers.
 void count_kept(ModelGraph& graph);
 
-/// What is kept, by layer, where the fast kernels of a processor compute on one thread: a max pool keeps a byte for each element that it makes, and not its input. A ReLU that it alone reads goes with it, and is nothing of its own
-/// (operators/max_pool.h); where a cut lies between the two it is, which is not counted.
+/// Whether layer `at` is a ReLU that the max pool after it alone reads, so that both can be computed in one pass (operators/max_pool.h). `last_use`: last_uses() of the graph.
+bool rectifies_for_pool(const ModelGraph& graph, const std::vector<std::size_t>& last_use, std::size_t at);
+
+/// What is kept, by layer, where the fast kernels of a processor compute on one thread: a max pool keeps a byte for each element that it makes, and not its input. A ReLU that goes with it is nothing of its own; where a cut lies between the two it is, which is not counted.
 std::vector<Keeps> kept_by_own_kernels(const ModelGraph& graph);
 
 /// The values a tensor starts with, the same on every worker and for every LibTorch: a pure function of (spec, seed,

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ddl/nn/graph.h"
+#include "ddl/nn/recompute_cuts.h"
 
 namespace ddl {
 
@@ -64,21 +65,22 @@ void count_kept(ModelGraph& graph) {
   }
 }
 
+bool rectifies_for_pool(const ModelGraph& graph, const std::vector<std::size_t>& last_use, std::size_t at) {
+  const auto next = at + 1;
+  return graph.layers[at].kind == LayerKind::relu && next < graph.layers.size() && graph.layers[next].kind == LayerKind::max_pool2d && last_use[at] == next;
+}
+
 std::vector<Keeps> kept_by_own_kernels(const ModelGraph& graph) {
   const auto& layers = graph.layers;
+  const auto last_use = last_uses(graph);
   std::vector<Keeps> keeps;
-  std::vector<int> readers(layers.size());
-  for (const auto& layer : layers) {
-    keeps.push_back(layer.keeps);
-    for (const int read : layer.inputs) ++readers[static_cast<std::size_t>(read)];
-  }
+  for (const auto& layer : layers) keeps.push_back(layer.keeps);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     // With other padding before than behind it is ATen's.
     if (layers[i].kind != LayerKind::max_pool2d || keeps[i].padded > 0) continue;
     keeps[i].inputs = false;
     keeps[i].extra = (elements_of(layers[i].shape) + 3) / 4;
-    const auto before = static_cast<std::size_t>(layers[i].inputs[0]);
-    if (before + 1 == i && layers[before].kind == LayerKind::relu && readers[before] == 1) keeps[before] = {.view = true};
+    if (rectifies_for_pool(graph, last_use, i - 1)) keeps[i - 1] = {.view = true};
   }
   return keeps;
 }

@@ -166,7 +166,7 @@ std::size_t Network::forward_next(std::size_t layer, std::size_t last, std::vect
     const auto chain = normalise_chain(layers, last_use_, layer, last, values);
     next = layer + chain.layers;
     values[next - 1] = normalise_and(chain, layers[layer], tensors_[layer], first_input());
-  } else if (replay_ == nullptr && rectifies_for_pool(layers, last_use_, layer, last) && takes_max_pool(layers[next].attributes, first_input(), options_)) {
+  } else if (replay_ == nullptr && next < last && rectifies_for_pool(graph_, last_use_, layer) && takes_max_pool(layers[next].attributes, first_input(), options_)) {
     const auto& a = layers[next].attributes;
     values[next] = most_of_windows(a, first_input(), a.padding, true);
     ++next;

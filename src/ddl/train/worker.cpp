@@ -12,6 +12,7 @@
 #include "ddl/measure/affinity.h"
 #include "ddl/measure/host_time.h"
 #include "ddl/nn/model.h"
+#include "ddl/nn/multiplier.h"
 #include "ddl/nn/script.h"
 #include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/bucket_sizes.h"
@@ -62,6 +63,8 @@ class Worker {
   Shortage shortage();
 
  private:
+  /// Before the first step. Ranks that compute the same are to have the same bits: all multiply matrices as rank 0 does.
+  void share_multipliers();
   void rebuild_buckets();
   /// After a step that took so long: the next size of buckets where one is sought.
   void tune_buckets(Nanoseconds took);
@@ -205,6 +208,18 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
   static_bytes_ = device_->memory().current;
 }
 
+/// Whether ranks multiply matrices by what nn/multiplier.h chooses.
+bool chooses_multipliers(const Job& job) {
+  return kernels(job) == Kernels::fast && job.precision == "fp32" && std::any_of(job.workers.begin(), job.workers.end(), [](const auto& worker) { return worker.device == "cpu" && !worker.emulated(); });
+}
+
+void Worker::share_multipliers() {
+  if (!chooses_multipliers(job_)) return;
+  auto chosen = multipliers();
+  if (communicator_) communicator_->broadcast({reinterpret_cast<std::byte*>(&chosen.onednn_from), 1, ElementType::int64}, 0).wait();
+  use_multipliers(chosen);
+}
+
 /// Once, after the first step: buckets in the order in which gradients really come. Rank 0's order counts, since every
 /// rank must have the same. Of stages, each has an order that only its workers know: theirs stays as it was planned; so does that of
 /// buckets whose parts have an owner.
@@ -342,6 +357,7 @@ void Worker::train() {
     communicator_->barrier().wait();
     static_bytes_ = device_->memory().current;
   }
+  share_multipliers();
   memory_.reset_peaks();
   if (communicator_) communicator_->barrier().wait();
 
@@ -516,6 +532,7 @@ void Worker::finish(bool stopped) {
                                         {"buckets", buckets_json()},
                                         {"bucket_tuning", tuner_ ? tuner_->json() : Json(nullptr)},
                                         {"precision", precision_json()},
+                                        {"multipliers", chooses_multipliers(job_) ? to_json(multipliers()) : Json(nullptr)},
                                         {"clipped_steps", job_.clip > 0 ? Json(executor_.updates().clipped) : Json(nullptr)},
                                         {"averaging", averaging_json(executor_)},
                                         {"staleness", staleness_json(executor_)},
@@ -539,6 +556,7 @@ int run_worker(const Job& job, int rank, const DatasetPair& data, Control& contr
   try {
     at::set_num_threads(job.workers.at(static_cast<std::size_t>(rank)).threads);
     pinning.emplace(job, rank);
+    if (chooses_multipliers(job)) multipliers();
     install_allocator(kernels(job) == Kernels::fast);
     if (is_in_process(job)) open_allocator_account(rank + 1);
     worker.emplace(job, rank, data, control, *pinning);

@@ -10,8 +10,10 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "ddl/nn/element_type.h"
 #include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/kernels/attention.h"
+#include "ddl/nn/multiplier.h"
 #include "ddl/nn/operators/product.h"
 
 namespace ddl {
@@ -80,8 +82,6 @@ at::Tensor hidden_of(const at::Tensor& visible, std::int64_t seen) {
 
 std::int64_t offset_of_keys(const Attended& of) { return of.queries.is_same(of.keys_values) ? of.features : 0; }
 
-at::TensorOptions plain(const at::Tensor& like) { return like.options().requires_grad(false).memory_format(at::MemoryFormat::Contiguous); }
-
 /// Edges: queries, and keys with values where those are another tensor.
 struct AttentionNode final : torch::autograd::Node {
   SavedVariable queries, keys_values;
@@ -106,7 +106,7 @@ struct AttentionNode final : torch::autograd::Node {
     of.keys_values = itself ? of.queries : keys_values.unpack();
     const auto gradient = gradients[0].contiguous();
     const auto b = blocks_of(of);
-    const auto options = plain(of.queries);
+    const auto options = plain_options(of.queries);
     const auto to_queries = at::empty(of.queries.sizes(), options), to_keys = itself ? to_queries : at::empty(of.keys_values.sizes(), options);
     const auto at_keys = offset_of_keys(of), at_values = at_keys + of.features;
     const auto most = b.heads_at_once * b.places_at_once;
@@ -116,23 +116,18 @@ struct AttentionNode final : torch::autograd::Node {
       const auto seen_of = [&](std::int64_t offset) { return heads_of(of.keys_values, sample, offset, b, head, heads, 0, count); };
       const auto asked = heads_of(of.queries, sample, 0, b, head, heads, first, places), known = seen_of(at_keys), given = heads_of(gradient, sample, 0, b, head, heads, first, places);
       auto shares = scores.of({heads, places, count}), slope = slopes.of({heads, places, count});
-      at::bmm_out(shares, asked, known.transpose(1, 2));
-      at::bmm_out(slope, given, seen_of(at_values).transpose(1, 2));
+      multiply_into(shares, asked, known.transpose(1, 2));
+      multiply_into(slope, given, seen_of(at_values).transpose(1, 2));
       soften_backward(rows_of(b, block, hidden), log_sums.const_data_ptr<float>() + (sample * b.heads + head) * b.places + first, b.places, shares.data_ptr<float>(), slope.data_ptr<float>());
       auto some = part.of({heads, places, b.width});
-      at::bmm_out(some, slope, known);
+      multiply_into(some, slope, known);
       heads_of(to_queries, sample, 0, b, head, heads, first, places).copy_(some);
       auto of_keys = keys.of({heads, b.seen, b.width}), of_values = values.of({heads, b.seen, b.width});
       if (first == 0 && count < b.seen) of_keys.zero_(), of_values.zero_();
       for (std::int64_t h = 0; h < heads; ++h) {
         auto k = of_keys[h].narrow(0, 0, count), v = of_values[h].narrow(0, 0, count);
-        if (first == 0) {
-          at::mm_out(k, slope[h].t(), asked[h]);
-          at::mm_out(v, shares[h].t(), given[h]);
-        } else {
-          k.addmm_(slope[h].t(), asked[h]);
-          v.addmm_(shares[h].t(), given[h]);
-        }
+        multiply_into(k, slope[h].t(), asked[h], first > 0);
+        multiply_into(v, shares[h].t(), given[h], first > 0);
       }
       if (first + places < b.places) return;
       heads_of(to_keys, sample, at_keys, b, head, heads, 0, b.seen).copy_(of_keys);
@@ -154,7 +149,7 @@ bool attends_by_blocks(const Attended& of, const NetworkOptions& options) {
 
 at::Tensor attend_by_blocks(const Attended& of) {
   const auto b = blocks_of(of);
-  const auto options = plain(of.queries);
+  const auto options = plain_options(of.queries);
   at::Tensor out, log_sums, hidden;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -166,9 +161,9 @@ at::Tensor attend_by_blocks(const Attended& of) {
     for_blocks(b, [&](const Block& block) {
       const auto& [sample, head, heads, first, places, count] = block;
       auto shares = scores.of({heads, places, count}), mean = means.of({heads, places, b.width}), inverse = divisors.of({heads, places, 1});
-      at::bmm_out(shares, heads_of(of.queries, sample, 0, b, head, heads, first, places), heads_of(of.keys_values, sample, at_keys, b, head, heads, 0, count).transpose(1, 2));
+      multiply_into(shares, heads_of(of.queries, sample, 0, b, head, heads, first, places), heads_of(of.keys_values, sample, at_keys, b, head, heads, 0, count).transpose(1, 2));
       soften_scores(rows_of(b, block, hidden), shares.data_ptr<float>(), log_sums.data_ptr<float>() + (sample * b.heads + head) * b.places + first, b.places, inverse.data_ptr<float>());
-      at::bmm_out(mean, shares, heads_of(of.keys_values, sample, at_values, b, head, heads, 0, count));
+      multiply_into(mean, shares, heads_of(of.keys_values, sample, at_values, b, head, heads, 0, count));
       auto to = heads_of(out, sample, 0, b, head, heads, first, places);
       at::mul_out(to, mean, inverse);
     });

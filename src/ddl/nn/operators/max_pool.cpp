@@ -60,11 +60,6 @@ bool takes_max_pool(const Attributes& of, const at::Tensor& maps, const NetworkO
          (options.type == at::kFloat || options.type == at::kDouble) && maps.scalar_type() == options.type && (maps.is_contiguous() || maps.is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
-bool rectifies_for_pool(const std::vector<Layer>& layers, const std::vector<std::size_t>& last_use, std::size_t at, std::size_t last) {
-  const auto next = at + 1;
-  return layers[at].kind == LayerKind::relu && next < last && layers[next].kind == LayerKind::max_pool2d && layers[next].inputs[0] == static_cast<int>(at) && last_use[at] == next;
-}
-
 at::Tensor most_of_windows(const Attributes& of, const at::Tensor& maps, const Pair& padding, bool rectifies) {
   const auto windows = windows_over(of, {maps.size(0), maps.size(1), maps.size(2), maps.size(3)}, padding);
   const auto format = format_of(maps);

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <cstddef>
-#include <vector>
-
 #include <ATen/ATen.h>
 
 #include "ddl/nn/graph.h"
@@ -12,9 +9,6 @@ namespace ddl {
 
 /// Whether a max pool of these maps is for most_of_windows(): on the processor and one thread, in the type of the network's parameters, in either memory format. Others are ATen's.
 bool takes_max_pool(const Attributes& of, const at::Tensor& maps, const NetworkOptions& options);
-
-/// Whether layer `at` is a ReLU that the max pool after it alone reads, both before `last`, so that both can be computed in one pass.
-bool rectifies_for_pool(const std::vector<Layer>& layers, const std::vector<std::size_t>& last_use, std::size_t at, std::size_t last);
 
 /// The most that each window sees; `rectifies`: of what a ReLU makes of the maps. `padding`: that is still to come, the same on both sides.
 /// What autograd keeps: a byte for each element of the output.

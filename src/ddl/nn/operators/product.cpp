@@ -1,11 +1,11 @@
 #include "ddl/nn/operators/product.h"
 
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
 #include <ATen/autocast_mode.h>
 #include "ddl/nn/element_type.h"
+#include "ddl/nn/multiplier.h"
 #include "ddl/nn/operators/weighted_node.h"
 #include "ddl/nn/weight_gradient.h"
 
@@ -13,10 +13,6 @@ namespace ddl {
 namespace {
 
 using torch::autograd::variable_list;
-
-/// MKL, by which ATen multiplies, takes its ways by where memory lies, on AMD's processors at least, so that the same product twice may differ in its last bits. Ranks that compute the same are to have the same bits. It reads this when it is
-/// first called; what a user has set stays, and processes that are started from here have it too. Products of five shapes were as fast with it on a Zen 3.
-[[maybe_unused]] const bool kSameBits = ::setenv("MKL_CBWR", "AUTO", 0) == 0;
 
 /// [out, …] as it lies in memory: rows of what an output is made of.
 at::Tensor rows_of(const at::Tensor& weight) {
@@ -43,14 +39,17 @@ at::Tensor input_of_rows(const at::Tensor& rows, const std::vector<std::int64_t>
   return maps;
 }
 
+at::Tensor product_of(const at::Tensor& left, const at::Tensor& right) {
+  auto product = at::empty({left.size(0), right.size(1)}, plain_options(left));
+  multiply_into(product, left, right);
+  return product;
+}
+
 /// left right, as the gradient of a weight; undefined where it went its way already.
 at::Tensor gradient_of(const at::Tensor& weight, const at::Tensor& left, const at::Tensor& right, bool alone) {
   return put_gradient(weight, alone, [&](at::Tensor& to, bool adds) {
     auto rows = rows_of(to);
-    if (adds)
-      rows.addmm_(left, right);
-    else
-      at::mm_out(rows, left, right);
+    multiply_into(rows, left, right, adds);
   });
 }
 
@@ -68,7 +67,7 @@ struct ProductNode final : WeightedNode {
     auto gradient = windows ? gradients[0].contiguous(at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1}) : gradients[0];
     gradient = gradient.reshape({-1, factor.size(0)});
     gradients.clear();
-    if (task_should_compute_output(0)) found[0] = input_of_rows(gradient.mm(rows_of(factor)), from.sizes().vec(), windows);
+    if (task_should_compute_output(0)) found[0] = input_of_rows(product_of(gradient, rows_of(factor)), from.sizes().vec(), windows);
     if (task_should_compute_output(2)) found[2] = gradient.sum(0);
     if (task_should_compute_output(1)) found[1] = gradient_of(factor, gradient.t(), rows_of_input(from, windows), alone);
     return found;
@@ -94,10 +93,8 @@ at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at:
     out = at::empty(sizes, input.options().requires_grad(false).memory_format(windows ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
     auto rows = windows ? out.permute({0, 2, 3, 1}).view({-1, width}) : out.view({-1, width});
     const auto read = rows_of_input(input, windows), by = rows_of(weight).t();
-    if (bias.defined())
-      at::addmm_out(rows, bias, read, by);
-    else
-      at::mm_out(rows, read, by);
+    if (bias.defined()) rows.copy_(bias.expand_as(rows));
+    multiply_into(rows, read, by, bias.defined());
   }
   return with_node<ProductNode>(std::move(out), input, weight, bias, alone, [&](ProductNode& node) { node.windows = windows; });
 }

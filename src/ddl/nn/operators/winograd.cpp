@@ -6,6 +6,7 @@
 #include "ddl/nn/element_type.h"
 #include "ddl/nn/kernels/winograd.h"
 #include "ddl/nn/matrix_products.h"
+#include "ddl/nn/multiplier.h"
 #include "ddl/nn/operators/weighted_node.h"
 #include "ddl/nn/weight_gradient.h"
 
@@ -24,15 +25,13 @@ void for_blocks(std::int64_t tiles, std::int64_t at_once, F&& f) {
   for (std::int64_t first = 0; first < tiles; first += at_once) f(first, std::min(tiles, first + at_once));
 }
 
-at::TensorOptions plain(const at::Tensor& like) { return like.options().requires_grad(false).memory_format(at::MemoryFormat::Contiguous); }
-
 /// The first so many tiles' worth of a block's memory.
 at::Tensor part_of(const at::Tensor& block, std::int64_t tiles, std::int64_t channels) { return block.narrow(0, 0, kTilePoints * tiles * channels).view({kTilePoints, tiles, channels}); }
 
 /// Maps of `from` channels to maps of `to`, by weights [out, 3, 3, in] or, turned, from out to in.
 template <typename T>
 void convolve(const WinogradTiles& tiles, std::int64_t out, std::int64_t in, bool turned, const at::Tensor& maps, const at::Tensor& weight, const T* bias, at::Tensor& result) {
-  const auto options = plain(maps);
+  const auto options = plain_options(maps);
   const auto by = at::empty({kTilePoints, out, in}, options);
   winograd_weights(out, in, weight.const_data_ptr<T>(), turned, by.data_ptr<T>());
   const auto factor = turned ? by : by.transpose(1, 2);
@@ -41,7 +40,7 @@ void convolve(const WinogradTiles& tiles, std::int64_t out, std::int64_t in, boo
   for_blocks(tiles.tiles(), at_once, [&](std::int64_t first, std::int64_t last) {
     auto product = part_of(products, last - first, to);
     winograd_see(tiles, first, last, from, maps.const_data_ptr<T>(), seen.data_ptr<T>());
-    at::bmm_out(product, part_of(seen, last - first, from), factor);
+    multiply_into(product, part_of(seen, last - first, from), factor);
     winograd_gather(tiles, first, last, to, product.const_data_ptr<T>(), bias, result.data_ptr<T>());
   });
 }
@@ -49,17 +48,14 @@ void convolve(const WinogradTiles& tiles, std::int64_t out, std::int64_t in, boo
 template <typename T>
 void make_weight_gradient(const WinogradTiles& tiles, const at::Tensor& maps, const at::Tensor& gradient, bool adds, at::Tensor& to) {
   const auto in = maps.size(1), out = gradient.size(1), at_once = tiles_at_once(tiles.tiles(), in + out, sizeof(T));
-  const auto options = plain(maps);
+  const auto options = plain_options(maps);
   const auto seen = at::empty({kTilePoints * at_once * in}, options), spread = at::empty({kTilePoints * at_once * out}, options);
   auto sums = at::empty({kTilePoints, out, in}, options);
   for_blocks(tiles.tiles(), at_once, [&](std::int64_t first, std::int64_t last) {
     winograd_see(tiles, first, last, in, maps.const_data_ptr<T>(), seen.data_ptr<T>());
     winograd_spread(tiles, first, last, out, gradient.const_data_ptr<T>(), spread.data_ptr<T>());
     const auto left = part_of(spread, last - first, out).transpose(1, 2), right = part_of(seen, last - first, in);
-    if (first == 0)
-      at::bmm_out(sums, left, right);
-    else
-      sums.baddbmm_(left, right);
+    multiply_into(sums, left, right, first > 0);
   });
   winograd_weight_gradient(out, in, sums.const_data_ptr<T>(), adds, to.data_ptr<T>());
 }

@@ -1,0 +1,160 @@
+#include "ddl/nn/multiplier.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include "ddl/core/error.h"
+#include "ddl/core/hash.h"
+#include "ddl/data/bpe_cache.h"
+#include "ddl/measure/clock.h"
+#include "ddl/measure/environment.h"
+
+namespace at::native {
+/// ATen's own way to oneDNN, for types of 16 bits; it takes fp32 as well. libtorch_cpu.so exports it, and no header declares it to others: weak, so that a LibTorch without it still links, and MKL multiplies.
+__attribute__((weak)) void mkldnn_matmul(const Tensor& left, const Tensor& right, const Tensor& to, float beta, float alpha);
+}  // namespace at::native
+
+namespace ddl {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Part of the name of what is kept: goes up whenever it would be chosen otherwise.
+constexpr int kVersion = 1;
+
+/// MKL takes its ways by where memory lies, on AMD's processors at least, so that the same product twice may differ in its last bits. Ranks that compute the same are to have the same bits. It reads this when it is
+/// first called; what a user has set stays, and processes that are started from here have it too. Products of five shapes were as fast with it on a Zen 3.
+[[maybe_unused]] const bool kSameBits = ::setenv("MKL_CBWR", "AUTO", 0) == 0;
+
+/// As ATen hands it to oneDNN without copying it first.
+bool lies_plainly(const at::Tensor& matrix) { return matrix.is_contiguous() || matrix.transpose(-1, -2).is_contiguous(); }
+
+void by_onednn(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) { at::native::mkldnn_matmul(left, right, to, adds ? 1.0F : 0.0F, 1.0F); }
+
+void by_mkl(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
+  if (to.dim() == 3) {
+    if (adds)
+      to.baddbmm_(left, right);
+    else
+      at::bmm_out(to, left, right);
+  } else if (adds) {
+    to.addmm_(left, right);
+  } else {
+    at::mm_out(to, left, right);
+  }
+}
+
+/// Least of several runs by turns, s.
+MultipliersTiming time_size(std::int64_t rows) {
+  constexpr int kRounds = 9;
+  constexpr double kOperations = 4e6;  // of a run: short beside what a scheduler gives at once, long beside a clock's tick
+  const auto left = at::rand({rows, rows}), right = at::rand({rows, rows});
+  auto to = at::empty({rows, rows});
+  const auto size = static_cast<double>(rows);
+  const int times = std::max(1, static_cast<int>(kOperations / (2 * size * size * size + 2e5)));
+  const auto run = [&](auto&& multiply) {
+    const auto begin = now();
+    for (int i = 0; i < times; ++i) multiply(to, left, right, false);
+    return seconds(now() - begin) / times;
+  };
+  MultipliersTiming least{rows, run(by_mkl), run(by_onednn)};  // the first runs, which prepare: replaced below
+  for (int round = 0; round < kRounds; ++round) {
+    const double mkl = run(by_mkl), onednn = run(by_onednn);
+    least.mkl = round == 0 ? mkl : std::min(least.mkl, mkl);
+    least.onednn = round == 0 ? onednn : std::min(least.onednn, onednn);
+  }
+  return least;
+}
+
+Multipliers parse_multipliers(const std::string& path) {
+  const auto json = parse_json(read_file(path), path);
+  try {
+    const auto& from = json.at("onednn_from");
+    return {from.is_null() ? Multipliers::kNever : from.get<std::int64_t>()};
+  } catch (const Json::exception& error) {
+    throw Error(Code::corrupt, fmt::format("{}: {}", path, error.what()));
+  }
+}
+
+std::string this_machine() {
+  const auto cpu = capture_environment().at("cpu");
+  return fmt::format("{} with {}, LibTorch {}, {} threads", cpu.at("model").dump(), cpu.at("isa").dump(), TORCH_VERSION, at::get_num_threads());
+}
+
+std::once_flag settled;
+std::atomic<std::int64_t> onednn_from{Multipliers::kNever};
+
+}  // namespace
+
+Multipliers faster_multipliers(const std::vector<MultipliersTiming>& timings) {
+  constexpr double kFaster = 1.1;
+  Multipliers chosen;
+  for (auto each = timings.rbegin(); each != timings.rend() && each->mkl >= kFaster * each->onednn; ++each) chosen.onednn_from = 2 * each->rows * each->rows * each->rows;
+  return chosen;
+}
+
+std::vector<MultipliersTiming> time_multipliers() {
+  std::vector<MultipliersTiming> timings;
+  if (at::native::mkldnn_matmul == nullptr) return timings;
+  const at::AutoDispatchBelowADInplaceOrView below;
+  for (const std::int64_t rows : {16, 32, 48, 64, 96, 128, 192, 256, 384}) timings.push_back(time_size(rows));
+  return timings;
+}
+
+Multipliers kept_multipliers(const std::string& folder, const std::string& machine, const std::function<std::vector<MultipliersTiming>()>& time) {
+  const auto path = fs::path(folder) / fmt::format("multipliers-{}.json", digest(fmt::format("multipliers {} {}", kVersion, machine)));
+  std::error_code ignored;
+  bool damaged = false;
+  try {
+    if (!folder.empty()) return parse_multipliers(path.string());
+  } catch (const Error& error) {
+    damaged = error.code() == Code::corrupt;
+  }
+  const auto timings = time();
+  const auto found = faster_multipliers(timings);
+  if (folder.empty()) return found;
+  if (damaged) fs::remove(path, ignored);
+  Json content{{"machine", machine}, {"onednn_from", to_json(found).at("onednn_from")}, {"measured", Json::array()}};
+  for (const auto& [rows, mkl, onednn] : timings) content["measured"].push_back({{"rows", rows}, {"mkl_us", mkl * 1e6}, {"onednn_us", onednn * 1e6}});
+  const auto own = fmt::format("{}.{}", path.string(), ::getpid());
+  try {
+    fs::create_directories(folder, ignored);
+    write_file(own, content.dump(2) + "\n");
+    // A link is made only where nothing is: the first of several stays.
+    fs::create_hard_link(own, path, ignored);
+    fs::remove(own, ignored);
+    return parse_multipliers(path.string());
+  } catch (const Error&) {
+    return found;
+  }
+}
+
+Multipliers multipliers() {
+  std::call_once(settled, [] { onednn_from = kept_multipliers(cache_folder(), this_machine(), time_multipliers).onednn_from; });
+  return {onednn_from.load(std::memory_order_relaxed)};
+}
+
+void use_multipliers(const Multipliers& chosen) {
+  std::call_once(settled, [] {});
+  onednn_from = at::native::mkldnn_matmul == nullptr ? Multipliers::kNever : chosen.onednn_from;
+}
+
+Json to_json(const Multipliers& chosen) { return {{"onednn_from", chosen.onednn_from == Multipliers::kNever ? Json(nullptr) : Json(chosen.onednn_from)}}; }
+
+void multiply_into(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
+  const bool takes = to.scalar_type() == at::kFloat && 2 * to.numel() * left.size(-1) >= multipliers().onednn_from && lies_plainly(left) && lies_plainly(right);
+  takes ? by_onednn(to, left, right, adds) : by_mkl(to, left, right, adds);
+}
+
+}  // namespace ddl

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "ddl/core/json.h"
+
+namespace ddl {
+
+// Who multiplies matrices. ATen gives those of fp32 to MKL, which on some processors does not use all that they have: on one of AMD's with AVX-512 it reaches less than half of what oneDNN does, which is in LibTorch too; on others it is the
+// faster one, and small products are its everywhere, since oneDNN takes about 10 us for each. Which, is measured once and kept for the machine. decisions/039.
+
+/// Of products of fp32. What has 64 bits is MKL's always; what has 16 ATen gives to oneDNN itself.
+struct Multipliers {
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+  std::int64_t onednn_from = kNever;  ///< operations, 2 rows columns depth and of a batch's all, from which on they are oneDNN's
+
+  friend bool operator==(const Multipliers&, const Multipliers&) = default;
+};
+
+/// What a square product of so many rows took with each, s, the least of several.
+struct MultipliersTiming {
+  std::int64_t rows;
+  double mkl, onednn;
+};
+
+/// From sizes in rising order: oneDNN from the size on from which it is faster by a tenth, there and beyond.
+Multipliers faster_multipliers(const std::vector<MultipliersTiming>& timings);
+
+/// Both measured now, by turns, with as many threads as there are: about 50 ms. Nothing where this LibTorch has no oneDNN.
+std::vector<MultipliersTiming> time_multipliers();
+
+/// Those kept in `folder` for `machine` (a text in words); else those that `time` finds, and then kept. Of several processes at once whoever comes first counts for all, so that they multiply alike. Where nothing can be kept, or what is there
+/// is damaged: as found.
+Multipliers kept_multipliers(const std::string& folder, const std::string& machine, const std::function<std::vector<MultipliersTiming>()>& time);
+
+/// In use in this process. Unless told otherwise, those kept in cache_folder() for this processor, LibTorch and number of threads, from the first call on.
+Multipliers multipliers();
+void use_multipliers(const Multipliers& chosen);
+
+/// As records have it: `{"onednn_from": operations or null}`.
+Json to_json(const Multipliers& chosen);
+
+/// `to` = left right, or plus that. Matrices [rows, depth] [depth, columns], or as many of each [n, …]. `to` is contiguous; on the processor. Numbers: ATen's but for the order of sums, where oneDNN multiplies.
+void multiply_into(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds = false);
+
+}  // namespace ddl

@@ -1,0 +1,181 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "ddl/core/json.h"
+#include "ddl/nn/multiplier.h"
+#include "ddl/nn/one_thread_testing.h"
+
+namespace ddl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Multipliers kMkl{}, kOnednn{0};
+
+/// Multipliers of this process for as long as it lives.
+struct Multiplying {
+  Multipliers before = multipliers();
+  explicit Multiplying(const Multipliers& chosen) { use_multipliers(chosen); }
+  Multiplying(const Multiplying&) = delete;
+  Multiplying& operator=(const Multiplying&) = delete;
+  ~Multiplying() { use_multipliers(before); }
+};
+
+struct Folder {
+  std::string path;
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "ddl-multipliers-XXXXXX").string();
+    path = ::mkdtemp(name.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { fs::remove_all(path); }
+  std::vector<fs::path> files() const { return {fs::directory_iterator(path), fs::directory_iterator()}; }
+};
+
+TEST(FasterMultipliers, AreOnednnFromWhereItStaysFasterByATenth) {
+  const auto from = [](const std::vector<MultipliersTiming>& timings) { return faster_multipliers(timings).onednn_from; };
+  EXPECT_EQ(from({{16, 1, 9}, {64, 10, 9}, {128, 80, 40}, {256, 500, 250}}), 2 * 64 * 64 * 64);
+  EXPECT_EQ(from({{16, 1, 9}, {64, 9, 9}, {128, 80, 40}, {256, 500, 250}}), 2 * 128 * 128 * 128);
+  EXPECT_EQ(from({{16, 9, 1}, {64, 1, 9}, {256, 500, 250}}), 2 * 256 * 256 * 256);
+  EXPECT_EQ(from({{64, 10, 5}, {256, 500, 490}}), Multipliers::kNever);
+  EXPECT_EQ(from({}), Multipliers::kNever);
+}
+
+TEST(KeptMultipliers, AreMeasuredOnceForAMachine) {
+  const Folder folder;
+  int measured = 0;
+  const auto time = [&] { return ++measured, std::vector<MultipliersTiming>{{64, 2e-6, 1e-6}, {128, 2e-5, 1e-5}}; };
+  const auto found = kept_multipliers(folder.path, "one", time);
+  EXPECT_EQ(found.onednn_from, 2 * 64 * 64 * 64);
+  EXPECT_EQ(kept_multipliers(folder.path, "one", time), found);
+  EXPECT_EQ(measured, 1);
+  kept_multipliers(folder.path, "another", time);
+  EXPECT_EQ(measured, 2);
+  ASSERT_EQ(folder.files().size(), 2U) << "no file of a writer's own stays";
+  for (const auto& file : folder.files()) {
+    const auto json = parse_json(read_file(file), file.string());
+    EXPECT_EQ(json.at("onednn_from"), found.onednn_from);
+    EXPECT_TRUE(json.at("machine") == "one" || json.at("machine") == "another");
+    EXPECT_DOUBLE_EQ(json.at("measured").at(1).at("mkl_us").get<double>(), 20);
+  }
+}
+
+TEST(KeptMultipliers, OfNeverAreKeptToo) {
+  const Folder folder;
+  int measured = 0;
+  const auto time = [&] { return ++measured, std::vector<MultipliersTiming>{{64, 1e-6, 1e-6}}; };
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(kept_multipliers(folder.path, "one", time), kMkl);
+  EXPECT_EQ(measured, 1);
+}
+
+TEST(KeptMultipliers, WhoeverComesFirstCountsForAll) {
+  const Folder folder;
+  const std::vector<MultipliersTiming> slow{{64, 1, 1}}, fast{{64, 2, 1}};
+  // While one measures another has been there and gone.
+  const auto found = kept_multipliers(folder.path, "one", [&] { return kept_multipliers(folder.path, "one", [&] { return fast; }), slow; });
+  EXPECT_EQ(found, faster_multipliers(fast));
+}
+
+TEST(KeptMultipliers, WhatIsDamagedIsMeasuredAnew) {
+  const Folder folder;
+  const auto fast = [] { return std::vector<MultipliersTiming>{{64, 2, 1}}; };
+  const auto found = kept_multipliers(folder.path, "one", fast);
+  for (const auto* content : {"{", "[]", R"({"onednn_from": "soon"})"}) {
+    write_file(folder.files().at(0), content);
+    EXPECT_EQ(kept_multipliers(folder.path, "one", fast), found) << content;
+    EXPECT_EQ(kept_multipliers(folder.path, "one", [] { return std::vector<MultipliersTiming>{}; }), found) << content;
+  }
+}
+
+TEST(KeptMultipliers, NeedNoFolder) {
+  const auto fast = [] { return std::vector<MultipliersTiming>{{64, 2, 1}}; };
+  for (const auto* folder : {"", "/proc/none"}) EXPECT_EQ(kept_multipliers(folder, "one", fast), faster_multipliers(fast()));
+}
+
+TEST(TimeMultipliers, SizesRiseAndTakeTime) {
+  const OneThread one;
+  const auto timings = time_multipliers();
+  ASSERT_FALSE(timings.empty()) << "this LibTorch has lost its way to oneDNN: at::native::mkldnn_matmul";
+  for (std::size_t i = 0; i < timings.size(); ++i) {
+    EXPECT_GT(std::min(timings[i].mkl, timings[i].onednn), 1e-8);
+    EXPECT_GT(timings[i].rows, i == 0 ? 0 : timings[i - 1].rows);
+  }
+}
+
+/// Of what the terms of a sum come to without their signs.
+double apart(const at::Tensor& found, const at::Tensor& expected, const at::Tensor& terms) { return ((found.to(at::kDouble) - expected).abs() / terms).max().item<double>(); }
+
+at::Tensor terms_of(const at::Tensor& left, const at::Tensor& right) { return left.to(at::kDouble).abs().matmul(right.to(at::kDouble).abs()); }
+
+TEST(MultiplyInto, IsTheProductWhoeverMultiplies) {
+  const OneThread one;
+  at::manual_seed(3);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  struct Sizes {
+    std::int64_t batch, rows, depth, columns;  // batch 0: matrices
+  };
+  for (const auto& [batch, rows, depth, columns] : {Sizes{0, 1, 1, 1}, {0, 3, 5, 7}, {0, 64, 100, 33}, {0, 1, 300, 1}, {3, 20, 30, 40}, {16, 129, 64, 32}})
+    for (const auto type : {at::kFloat, at::kDouble})
+      for (const bool left_turned : {false, true})
+        for (const bool right_turned : {false, true})
+          for (const bool adds : {false, true})
+            for (const auto& chosen : {kMkl, kOnednn}) {
+              const Multiplying multiplying(chosen);
+              const auto make = [&](std::int64_t high, std::int64_t wide, bool turned) {
+                std::vector<std::int64_t> sizes{turned ? wide : high, turned ? high : wide};
+                if (batch > 0) sizes.insert(sizes.begin(), batch);
+                const auto made = at::randn(sizes, type);
+                return turned ? made.transpose(-1, -2) : made;
+              };
+              const auto left = make(rows, depth, left_turned), right = make(depth, columns, right_turned);
+              auto to = make(rows, columns, false);
+              auto terms = terms_of(left, right);
+              auto expected = left.to(at::kDouble).matmul(right.to(at::kDouble));
+              if (adds) expected = expected + to.to(at::kDouble), terms = terms + to.to(at::kDouble).abs();
+              multiply_into(to, left, right, adds);
+              EXPECT_LT(apart(to, expected, terms), type == at::kFloat ? 2e-6 : 4e-15) << batch << " " << rows << " " << depth << " " << columns << " " << left_turned << right_turned << adds << " " << chosen.onednn_from;
+            }
+}
+
+TEST(MultiplyInto, TakesPartsOfLargerMatrices) {
+  const OneThread one;
+  const Multiplying multiplying(kOnednn);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  const auto whole = at::randn({60, 90}), left = whole.narrow(1, 10, 40), right = at::randn({80, 50}).narrow(0, 3, 40).narrow(1, 1, 30);
+  auto to = at::empty({60, 30});
+  multiply_into(to, left, right);
+  EXPECT_LT(apart(to, left.to(at::kDouble).matmul(right.to(at::kDouble)), terms_of(left, right)), 2e-6);
+}
+
+/// Ranks that compute the same are to have the same bits, wherever memory lies.
+TEST(MultiplyInto, TheSameBitsWhereverMemoryLies) {
+  const OneThread one;
+  const at::AutoDispatchBelowADInplaceOrView below;
+  const std::int64_t rows = 65, depth = 130, columns = 47;
+  const auto left = at::randn({rows, depth}), right = at::randn({depth, columns});
+  for (const auto& chosen : {kMkl, kOnednn}) {
+    const Multiplying multiplying(chosen);
+    auto first = at::empty({rows, columns});
+    multiply_into(first, left, right);
+    for (std::int64_t offset = 0; offset < 20; ++offset) {
+      const auto moved = [&](const at::Tensor& matrix) {
+        auto copy = at::empty({matrix.numel() + offset}).narrow(0, offset, matrix.numel()).view(matrix.sizes());
+        return copy.copy_(matrix);
+      };
+      auto to = moved(first).zero_();
+      multiply_into(to, moved(left), moved(right));
+      EXPECT_TRUE(at::equal(to, first)) << offset << " " << chosen.onednn_from;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddl
