@@ -6,7 +6,6 @@ import copy
 import csv
 import json
 import math
-import os
 import pathlib
 import subprocess
 import sys
@@ -15,18 +14,9 @@ import tempfile
 import numpy
 
 from common import BINARY, ROOT
+from tables import find, rows_of
 
 MACHINES = ROOT / "machines"
-FOLDERS = [MACHINES / "tables", *map(pathlib.Path, filter(None, [os.environ.get("DDLBENCH_TABLES")])), ROOT.parent / "shared/reference/runs"]
-
-
-def find(name):
-    """Where a table is, or None: not all may be shipped."""
-    return next((folder / f"{name}.csv" for folder in FOLDERS if (folder / f"{name}.csv").is_file()), None)
-
-
-def rows_of(path):
-    return list(csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#")))
 
 
 def table(name):

@@ -16,7 +16,7 @@ import probe_case
 BINARY = pathlib.Path(sys.argv[1]).resolve()
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
-import published  # noqa: E402
+import tables  # noqa: E402
 
 SHIPPED = {"megatron-sc21", "megatron-2020", "megatron-core-h100", "megatron-core-h100-strong", "sailor-memory", "nemo-h100", "azure-horovod", "tensorflow-cnn", "torchgpipe", "torchgpipe-memory"}
 #: networks of the tables that are ours at 224 pixels; not so Inception V3 (299), and MobileNetV2, whose printed rates are beyond what a K80's and a V100's memory carry of the whole network
@@ -69,10 +69,10 @@ class Published(probe_case.Case):
 
     def validated(self, label):
         table, wanted, words = HELD[label]
-        path = published.find(table)
+        path = tables.find(table)
         if path is None:
             self.assertNotIn(table, SHIPPED)
-            self.skipTest(f"{table}.csv is in none of {', '.join(map(str, published.FOLDERS))}")
+            self.skipTest(f"{table}.csv is in none of {', '.join(map(str, tables.FOLDERS))}")
         if wanted:
             lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
             rows = csv.DictReader(lines)
@@ -125,7 +125,7 @@ class Published(probe_case.Case):
     def test_torchgpipes_memory_is_as_good_as_documented(self):
         """Rows that the three factors were chosen to, and others: whoever changes what is kept sees it here, and in the document."""
         rows, mape = documented_memory()
-        path = published.find("torchgpipe-memory")
+        path = tables.find("torchgpipe-memory")
         networks = {row["id"]: row["model"] for row in csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#"))}
         self.assertEqual(sorted(networks.values()), sorted(rows))
         document = self.document("validate", path)
@@ -149,7 +149,7 @@ class Published(probe_case.Case):
 
     def test_of_nemo_no_more_is_claimed_than_is_so(self):
         """Its level had no part in fitting, and one constant of its own rows is nearer: docs/validation.md tells how far that is off."""
-        found = self.document("validate", published.find("nemo-h100"))
+        found = self.document("validate", tables.find("nemo-h100"))
         text = (ROOT / "docs/validation.md").read_text().split("**NVIDIA's recipes**")[1].split("\n\n")[0]
         told = re.search(r"MAPE ([0-9.]+) %, largest ([0-9.]+) %, bias ([-+0-9.]+) %", text)
         self.assertEqual(found["skipped"], [])
@@ -159,7 +159,7 @@ class Published(probe_case.Case):
         self.assertGreaterEqual(found["summary"]["coverage"], 0.9)
 
     def test_rows_of_megatron_core_say_what_was_filled_in(self):
-        for row in self.document("validate", published.find("megatron-core-h100"))["rows"]:
+        for row in self.document("validate", tables.find("megatron-core-h100"))["rows"]:
             notes = " ".join(row["notes"])
             self.assertIn("micro_batch is empty; ", notes)
             self.assertEqual("chunks of one layer are taken" in notes, not row["id"].endswith(("1.7B", "7.1B", "16B", "32B")), row["id"])
@@ -168,7 +168,7 @@ class Published(probe_case.Case):
         """What `predict` says of one device that was never measured, against what tables print of one."""
         settings = {}
         for table in ("azure-horovod", "tensorflow-cnn", "torchgpipe"):
-            for row in csv.DictReader(line for line in published.find(table).read_text().splitlines() if not line.startswith("#")):
+            for row in csv.DictReader(line for line in tables.find(table).read_text().splitlines() if not line.startswith("#")):
                 if row["devices"] == "1" and row["one_device_samples_per_s"] and row["model"].startswith(OURS):
                     batch = int(float(row["micro_batch"] or row["global_batch"] or 64))
                     settings[row["model"], row["device"], batch, row["precision"] or "fp32"] = float(row["one_device_samples_per_s"])
@@ -184,11 +184,11 @@ class Published(probe_case.Case):
         self.assertLess(max(errors), 0.6)
 
     def test_a_row_over_slower_wires_is_slower(self):
-        text = published.find("megatron-sc21").read_text()
+        text = tables.find("megatron-sc21").read_text()
         for old, new in (("8x200Gbps", "25Gbps"), ("nvlink3", "pcie3")):
             path = self.folder / "wires.csv"
             path.write_text(text.replace(old, new))
-            before, after = (self.document("validate", each)["rows"] for each in (published.find("megatron-sc21"), path))
+            before, after = (self.document("validate", each)["rows"] for each in (tables.find("megatron-sc21"), path))
             self.assertEqual(len(before), len(after))
             slower = [one["predicted"] < other["predicted"] for one, other in zip(before, after)]
             self.assertGreaterEqual(sum(slower), 9, f"{new} in the place of {old}")
@@ -196,7 +196,7 @@ class Published(probe_case.Case):
 
     def test_words_for_wires_that_nobody_knows_skip_their_rows(self):
         path = self.folder / "words.csv"
-        path.write_text(published.find("megatron-sc21").read_text().replace("nvlink3", "nvlinkk", 1))
+        path.write_text(tables.find("megatron-sc21").read_text().replace("nvlink3", "nvlinkk", 1))
         done = self.run_it("validate", path, code=4)
         self.assertIn("skipped: link_intra; got 'nvlinkk'", done.stderr)
         self.assertIn("rows: 9 predicted, 1 skipped", done.stdout)

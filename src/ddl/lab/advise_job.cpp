@@ -92,8 +92,9 @@ class Adviser {
     const auto found = search(families_, [&](const Candidate& candidate) { return evaluate(candidate); }, [&] { return spent() < search_ends; });
     out_.not_searched = found.not_looked;
     if (out_.points.empty()) throw Error(Code::not_found, fmt::format("[advise] nothing could be predicted: {}", out_.refused.empty() ? "no time to look at anything" : out_.refused.front().reason));
-    move_cuts(input_.budget.value * 5 / 6);
+    // A few of each number of workers; cuts can be moved for as long as there is time.
     share_batches(input_.budget.value * 5 / 6);
+    move_cuts(input_.budget.value * 5 / 6);
     refine();
     finish();
     out_.seconds = spent();

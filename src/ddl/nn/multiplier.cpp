@@ -40,6 +40,9 @@ constexpr int kVersion = 1;
 /// As ATen hands it to oneDNN without copying it first.
 bool lies_plainly(const at::Tensor& matrix) { return matrix.is_contiguous() || matrix.transpose(-1, -2).is_contiguous(); }
 
+/// Of one row by a matrix oneDNN 3.12 on AVX2 writes beyond what it makes, where that is added to what is there; products of vectors wait for memory anyway.
+bool are_matrices(const at::Tensor& left, const at::Tensor& right) { return left.size(-2) > 1 && right.size(-1) > 1; }
+
 void by_onednn(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) { at::native::mkldnn_matmul(left, right, to, adds ? 1.0F : 0.0F, 1.0F); }
 
 void by_mkl(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
@@ -153,7 +156,7 @@ void use_multipliers(const Multipliers& chosen) {
 Json to_json(const Multipliers& chosen) { return {{"onednn_from", chosen.onednn_from == Multipliers::kNever ? Json(nullptr) : Json(chosen.onednn_from)}}; }
 
 void multiply_into(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
-  const bool takes = to.scalar_type() == at::kFloat && 2 * to.numel() * left.size(-1) >= multipliers().onednn_from && lies_plainly(left) && lies_plainly(right);
+  const bool takes = to.scalar_type() == at::kFloat && 2 * to.numel() * left.size(-1) >= multipliers().onednn_from && are_matrices(left, right) && lies_plainly(left) && lies_plainly(right);
   takes ? by_onednn(to, left, right, adds) : by_mkl(to, left, right, adds);
 }
 

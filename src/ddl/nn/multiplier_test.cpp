@@ -155,6 +155,26 @@ TEST(MultiplyInto, TakesPartsOfLargerMatrices) {
   EXPECT_LT(apart(to, left.to(at::kDouble).matmul(right.to(at::kDouble)), terms_of(left, right)), 2e-6);
 }
 
+/// What lies behind is not touched: oneDNN has done so, for one row.
+TEST(MultiplyInto, WritesNothingBehind) {
+  const OneThread one;
+  const Multiplying multiplying(kOnednn);
+  const at::AutoDispatchBelowADInplaceOrView below;
+  constexpr std::int64_t kBehind = 64;
+  constexpr double kUntouched = 7;
+  for (const std::int64_t rows : {1, 2, 3, 4, 7, 16, 65})
+    for (const std::int64_t depth : {1, 5, 64, 1000})
+      for (const std::int64_t columns : {1, 2, 5, 16, 63, 512})
+        for (const bool adds : {false, true})
+          for (const bool turned : {false, true}) {
+            auto memory = at::full({rows * columns + kBehind}, kUntouched);
+            auto to = memory.narrow(0, 0, rows * columns).view({rows, columns});
+            const auto right = turned ? at::randn({columns, depth}).t() : at::randn({depth, columns});
+            multiply_into(to, at::randn({rows, depth}), right, adds);
+            ASSERT_TRUE(memory.narrow(0, rows * columns, kBehind).eq(kUntouched).all().item<bool>()) << rows << " " << depth << " " << columns << " " << adds << turned;
+          }
+}
+
 /// Ranks that compute the same are to have the same bits, wherever memory lies.
 TEST(MultiplyInto, TheSameBitsWhereverMemoryLies) {
   const OneThread one;
