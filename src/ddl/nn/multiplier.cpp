@@ -45,6 +45,22 @@ bool are_matrices(const at::Tensor& left, const at::Tensor& right) { return left
 
 void by_onednn(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) { at::native::mkldnn_matmul(left, right, to, adds ? 1.0F : 0.0F, 1.0F); }
 
+/// Whether ATen lets oneDNN multiply here: this LibTorch has the way, and the processor what ATen asks of it even for fp32 (AVX-512, or AVX-NE-CONVERT).
+bool onednn_multiplies() {
+  static const bool does = [] {
+    if (at::native::mkldnn_matmul == nullptr) return false;
+    const at::AutoDispatchBelowADInplaceOrView below;
+    auto to = at::zeros({2, 2});
+    try {
+      by_onednn(to, at::ones({2, 2}), at::ones({2, 2}), false);
+    } catch (const c10::Error&) {
+      return false;
+    }
+    return true;
+  }();
+  return does;
+}
+
 void by_mkl(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
   if (to.dim() == 3) {
     if (adds)
@@ -109,7 +125,7 @@ Multipliers faster_multipliers(const std::vector<MultipliersTiming>& timings) {
 
 std::vector<MultipliersTiming> time_multipliers() {
   std::vector<MultipliersTiming> timings;
-  if (at::native::mkldnn_matmul == nullptr) return timings;
+  if (!onednn_multiplies()) return timings;
   const at::AutoDispatchBelowADInplaceOrView below;
   for (const std::int64_t rows : {16, 32, 48, 64, 96, 128, 192, 256, 384}) timings.push_back(time_size(rows));
   return timings;
@@ -150,7 +166,7 @@ Multipliers multipliers() {
 
 void use_multipliers(const Multipliers& chosen) {
   std::call_once(settled, [] {});
-  onednn_from = at::native::mkldnn_matmul == nullptr ? Multipliers::kNever : chosen.onednn_from;
+  onednn_from = onednn_multiplies() ? chosen.onednn_from : Multipliers::kNever;
 }
 
 Json to_json(const Multipliers& chosen) { return {{"onednn_from", chosen.onednn_from == Multipliers::kNever ? Json(nullptr) : Json(chosen.onednn_from)}}; }

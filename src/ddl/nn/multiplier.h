@@ -33,7 +33,7 @@ struct MultipliersTiming {
 /// From sizes in rising order: oneDNN from the size on from which it is faster by a tenth, there and beyond.
 Multipliers faster_multipliers(const std::vector<MultipliersTiming>& timings);
 
-/// Both measured now, by turns, with as many threads as there are: about 50 ms. Nothing where this LibTorch has no oneDNN.
+/// Both measured now, by turns, with as many threads as there are: about 50 ms. Nothing where oneDNN does not multiply: this LibTorch has no way to it, or the processor neither AVX-512 nor AVX-NE-CONVERT, which ATen asks for.
 std::vector<MultipliersTiming> time_multipliers();
 
 /// Those kept in `folder` for `machine` (a text in words); else those that `time` finds, and then kept. Of several processes at once whoever comes first counts for all, so that they multiply alike. Where nothing can be kept, or what is there

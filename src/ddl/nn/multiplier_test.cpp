@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "ddl/core/json.h"
+#include "ddl/measure/environment.h"
 #include "ddl/nn/multiplier.h"
 #include "ddl/nn/one_thread_testing.h"
 
@@ -103,7 +105,9 @@ TEST(KeptMultipliers, NeedNoFolder) {
 TEST(TimeMultipliers, SizesRiseAndTakeTime) {
   const OneThread one;
   const auto timings = time_multipliers();
-  ASSERT_FALSE(timings.empty()) << "this LibTorch has lost its way to oneDNN: at::native::mkldnn_matmul";
+  const auto isa = capture_environment().at("cpu").at("isa");
+  const bool wide = std::find(isa.begin(), isa.end(), "avx512bw") != isa.end();
+  ASSERT_TRUE(!timings.empty() || !wide) << "this LibTorch has lost its way to oneDNN: at::native::mkldnn_matmul";
   for (std::size_t i = 0; i < timings.size(); ++i) {
     EXPECT_GT(std::min(timings[i].mkl, timings[i].onednn), 1e-8);
     EXPECT_GT(timings[i].rows, i == 0 ? 0 : timings[i - 1].rows);
