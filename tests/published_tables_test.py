@@ -126,7 +126,7 @@ class Published(probe_case.Case):
         """Rows that the three factors were chosen to, and others: whoever changes what is kept sees it here, and in the document."""
         rows, mape = documented_memory()
         path = tables.find("torchgpipe-memory")
-        networks = {row["id"]: row["model"] for row in csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#"))}
+        networks = {row["id"]: row["model"] for row in tables.rows_of(path)}
         self.assertEqual(sorted(networks.values()), sorted(rows))
         document = self.document("validate", path)
         self.assertEqual((document["skipped"], document["unknown_columns"], document["rows"]), ([], [], []))
@@ -168,7 +168,7 @@ class Published(probe_case.Case):
         """What `predict` says of one device that was never measured, against what tables print of one."""
         settings = {}
         for table in ("azure-horovod", "tensorflow-cnn", "torchgpipe"):
-            for row in csv.DictReader(line for line in tables.find(table).read_text().splitlines() if not line.startswith("#")):
+            for row in tables.rows_of(tables.find(table)):
                 if row["devices"] == "1" and row["one_device_samples_per_s"] and row["model"].startswith(OURS):
                     batch = int(float(row["micro_batch"] or row["global_batch"] or 64))
                     settings[row["model"], row["device"], batch, row["precision"] or "fp32"] = float(row["one_device_samples_per_s"])
