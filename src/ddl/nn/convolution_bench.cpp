@@ -17,7 +17,7 @@
 // One convolution of 3x3 with stride 1, forward and backward on one thread, by each way that there is: ATen's (oneDNN), one product of matrices over what each place sees, and tiles. Processor time, by turns; many weights in turn, as in a
 // network, so that they come from memory.
 //
-// usage: convolution_bench SAMPLES IN OUT SIDE [ROUNDS=9]
+// usage: convolution_bench SAMPLES IN OUT SIDE [ROUNDS=9 [PRECISION=fp32]]    fp32, or bf16 with weights of fp32
 // prints: milliseconds forward and backward, the median of rounds, and what of ATen's time each takes
 
 namespace ddl {
@@ -35,15 +35,15 @@ struct Way {
   std::vector<double> forward = {}, backward = {};
 };
 
-void compare(std::int64_t samples, std::int64_t in, std::int64_t out, std::int64_t side, int rounds) {
+void compare(std::int64_t samples, std::int64_t in, std::int64_t out, std::int64_t side, int rounds, at::ScalarType type) {
   constexpr std::int64_t kBytesOfWeights = std::int64_t{64} << 20;
   at::set_num_threads(1);
   const Windows windows{samples, side, side, in, 3, 3, 1, 1, 1, 1, side, side};
   const auto make = [](at::IntArrayRef sizes) { return at::randn(sizes).contiguous(at::MemoryFormat::ChannelsLast); };
-  const auto x = make({samples, in, side, side}).requires_grad_(), gradient = make({samples, out, side, side});
+  const auto x = make({samples, in, side, side}).to(type).requires_grad_(), gradient = make({samples, out, side, side}).to(type);
   std::vector<at::Tensor> weights;
   for (std::int64_t i = 0; i < std::clamp<std::int64_t>(kBytesOfWeights / (36 * in * out), 1, 16); ++i) weights.push_back(make({out, in, 3, 3}).requires_grad_());
-  std::vector<Way> ways{{"ATen", [](const at::Tensor& maps, const at::Tensor& weight) { return at::conv2d(maps, weight, {}, 1, 1); }},
+  std::vector<Way> ways{{"ATen", [&](const at::Tensor& maps, const at::Tensor& weight) { return at::conv2d(maps, weight.to(type), {}, 1, 1); }},
                         {"product", [&](const at::Tensor& maps, const at::Tensor& weight) { return multiply(maps, weight, {}, true, windows); }},
                         {"tiles", [&](const at::Tensor& maps, const at::Tensor& weight) { return convolve_by_tiles(maps, weight, {}, true, windows); }}};
   for (int round = -1; round < rounds; ++round)
@@ -71,10 +71,11 @@ void compare(std::int64_t samples, std::int64_t in, std::int64_t out, std::int64
 
 int main(int count, char** words) {
   std::vector<std::int64_t> sizes;
-  for (int i = 1; i < count; ++i) sizes.push_back(std::atoll(words[i]));
-  if (count < 5 || count > 6 || std::any_of(sizes.begin(), sizes.end(), [](std::int64_t each) { return each < 1; })) {
-    std::fprintf(stderr, "usage: convolution_bench SAMPLES IN OUT SIDE [ROUNDS]\n");
+  const std::string precision = count > 6 ? words[6] : "fp32";
+  for (int i = 1; i < std::min(count, 6); ++i) sizes.push_back(std::atoll(words[i]));
+  if (count < 5 || count > 7 || (precision != "fp32" && precision != "bf16") || std::any_of(sizes.begin(), sizes.end(), [](std::int64_t each) { return each < 1; })) {
+    std::fprintf(stderr, "usage: convolution_bench SAMPLES IN OUT SIDE [ROUNDS [fp32|bf16]]\n");
     return 2;
   }
-  ddl::compare(sizes[0], sizes[1], sizes[2], sizes[3], count == 6 ? static_cast<int>(sizes[4]) : 9);
+  ddl::compare(sizes[0], sizes[1], sizes[2], sizes[3], count > 5 ? static_cast<int>(sizes[4]) : 9, precision == "bf16" ? at::kBFloat16 : at::kFloat);
 }

@@ -10,8 +10,9 @@ namespace {
 /// One block of `width` channels, at most kChannelsAtOnce: a chunk of rows lies in the first cache, and is read twice there. Chunks are put together as Chan, Golub & LeVeque, COMPSTAT 1982.
 template <typename T>
 DDL_INLINE void moments(const T* __restrict maps, std::int64_t rows, std::int64_t channels, std::int64_t width, double* __restrict mean, double* __restrict squares) {
+  using W = Wide<T>;
   for (std::int64_t c = 0; c < width; ++c) mean[c] = squares[c] = 0;
-  T sum[kChannelsAtOnce], centre[kChannelsAtOnce];
+  W sum[kChannelsAtOnce], centre[kChannelsAtOnce];
   for (std::int64_t begin = 0; begin < rows; begin += kRowsAtOnce) {
     const auto end = std::min(rows, begin + kRowsAtOnce);
     const auto count = static_cast<double>(end - begin), before = static_cast<double>(begin);
@@ -19,12 +20,12 @@ DDL_INLINE void moments(const T* __restrict maps, std::int64_t rows, std::int64_
     for (auto r = begin; r < end; ++r)
       for (std::int64_t c = 0; c < width; ++c) sum[c] += maps[r * channels + c];
     for (std::int64_t c = 0; c < width; ++c) {
-      centre[c] = static_cast<T>(static_cast<double>(sum[c]) / count);
+      centre[c] = static_cast<W>(static_cast<double>(sum[c]) / count);
       sum[c] = 0;
     }
     for (auto r = begin; r < end; ++r)
       for (std::int64_t c = 0; c < width; ++c) {
-        const T deviation = maps[r * channels + c] - centre[c];
+        const W deviation = maps[r * channels + c] - centre[c];
         sum[c] += deviation * deviation;
       }
     for (std::int64_t c = 0; c < width; ++c) {
@@ -47,14 +48,16 @@ DDL_INLINE void all_moments(const T* maps, std::int64_t rows, std::int64_t chann
 
 template <bool kAdds, bool kActivates, typename T>
 DDL_INLINE void normalise(const T* __restrict maps, T* __restrict out, std::int64_t channels, std::int64_t first, std::int64_t last, const Normalise<T>& how) {
-  const T *const __restrict factor = how.scales.factor, *const __restrict shift = how.scales.shift, *const __restrict added = how.added;
-  const T most = how.most;
+  using W = Wide<T>;
+  const W *const __restrict factor = how.scales.factor, *const __restrict shift = how.scales.shift;
+  const T* const __restrict added = how.added;
+  const W most = how.most;
   for (auto at = first * channels; at < last * channels; at += channels)
     for (std::int64_t c = 0; c < channels; ++c) {
-      T value = maps[at + c] * factor[c] + shift[c];
+      W value = maps[at + c] * factor[c] + shift[c];
       if (kAdds) value += added[at + c];
       if (kActivates) {
-        value = value < T{0} ? T{0} : value;
+        value = value < W{0} ? W{0} : value;
         value = value > most ? most : value;
       }
       out[at + c] = value;
@@ -73,25 +76,27 @@ enum class Gate { none, by_output, by_maps };
 
 /// What of a gradient counts, at element `i` of channel `c`.
 template <Gate kGate, typename T>
-DDL_INLINE T counting(const NormaliseBackward<T>& how, std::int64_t i, std::int64_t c) {
-  const T gradient = how.gradient[i];
+DDL_INLINE Wide<T> counting(const NormaliseBackward<T>& how, std::int64_t i, std::int64_t c) {
+  using W = Wide<T>;
+  const W gradient = how.gradient[i];
   if (kGate == Gate::none) return gradient;
-  const T value = kGate == Gate::by_output ? how.out[i] : how.maps[i] * how.scales.factor[c] + how.scales.shift[c];
+  const W value = kGate == Gate::by_output ? W{how.out[i]} : how.maps[i] * how.scales.factor[c] + how.scales.shift[c];
   // Of NaN it passes on, as ATen's does.
-  return (value <= T{0}) | (value >= how.most) ? T{0} : gradient;
+  return (value <= W{0}) | (value >= how.most) ? W{0} : gradient;
 }
 
 template <Gate kGate, bool kPasses, typename T>
-DDL_INLINE void sums(const NormaliseBackward<T>& how, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t width, const T* __restrict mean, T* __restrict passed,
+DDL_INLINE void sums(const NormaliseBackward<T>& how, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t width, const Wide<T>* __restrict mean, T* __restrict passed,
                      double* __restrict sum, double* __restrict product) {
+  using W = Wide<T>;
   for (std::int64_t c = 0; c < width; ++c) sum[c] = product[c] = 0;
-  T one[kChannelsAtOnce], two[kChannelsAtOnce];
+  W one[kChannelsAtOnce], two[kChannelsAtOnce];
   for (std::int64_t begin = 0; begin < rows; begin += kRowsAtOnce) {
     for (std::int64_t c = 0; c < width; ++c) one[c] = two[c] = 0;
     for (auto r = begin; r < std::min(rows, begin + kRowsAtOnce); ++r)
       for (std::int64_t c = 0; c < width; ++c) {
         const auto i = r * channels + first + c;
-        const T gradient = counting<kGate>(how, i, first + c);
+        const W gradient = counting<kGate>(how, i, first + c);
         if (kPasses) passed[i] = gradient;
         one[c] += gradient;
         two[c] += gradient * (how.maps[i] - mean[first + c]);
@@ -104,7 +109,7 @@ DDL_INLINE void sums(const NormaliseBackward<T>& how, std::int64_t rows, std::in
 }
 
 template <Gate kGate, bool kPasses, typename T>
-DDL_INLINE void all_sums(const NormaliseBackward<T>& given, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t last, const T* mean, T* passed, double* sum, double* product) {
+DDL_INLINE void all_sums(const NormaliseBackward<T>& given, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t last, const Wide<T>* mean, T* passed, double* sum, double* product) {
   const NormaliseBackward<T> how = given;
   for (auto c = first; c < last; c += kChannelsAtOnce) {
     if (last - c >= kChannelsAtOnce)
@@ -115,7 +120,7 @@ DDL_INLINE void all_sums(const NormaliseBackward<T>& given, std::int64_t rows, s
 }
 
 template <typename T>
-DDL_INLINE void any_sums(const NormaliseBackward<T>& how, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t last, const T* mean, T* passed, double* sum, double* product) {
+DDL_INLINE void any_sums(const NormaliseBackward<T>& how, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t last, const Wide<T>* mean, T* passed, double* sum, double* product) {
   // Who passes on something of its own has its output: the maps alone do not say what it was.
   if (passed != nullptr)
     all_sums<Gate::by_output, true>(how, rows, channels, first, last, mean, passed, sum, product);
@@ -128,7 +133,7 @@ DDL_INLINE void any_sums(const NormaliseBackward<T>& how, std::int64_t rows, std
 template <Gate kGate, typename T>
 DDL_INLINE void project(const NormaliseBackward<T>& given, std::int64_t channels, std::int64_t first, std::int64_t last, const Projection<T>& projection, T* __restrict of_maps) {
   const NormaliseBackward<T> how = given;
-  const T *const __restrict mean = projection.mean, *const __restrict offset = projection.offset, *const __restrict slope = projection.slope, *const __restrict factor = how.scales.factor;
+  const Wide<T> *const __restrict mean = projection.mean, *const __restrict offset = projection.offset, *const __restrict slope = projection.slope, *const __restrict factor = how.scales.factor;
   for (auto at = first * channels; at < last * channels; at += channels)
     for (std::int64_t c = 0; c < channels; ++c) of_maps[at + c] = factor[c] * (counting<kGate>(how, at + c, c) - offset[c] - (how.maps[at + c] - mean[c]) * slope[c]);
 }
@@ -149,10 +154,16 @@ DDL_CLONES void channel_moments(const float* maps, std::int64_t rows, std::int64
 DDL_CLONES void channel_moments(const double* maps, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t last, double* mean, double* squares) {
   all_moments(maps, rows, channels, first, last, mean, squares);
 }
+DDL_CLONES void channel_moments(const Bf16* maps, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t last, double* mean, double* squares) {
+  all_moments(maps, rows, channels, first, last, mean, squares);
+}
 DDL_CLONES void normalise_rows(const float* maps, float* out, std::int64_t channels, std::int64_t first, std::int64_t last, const Normalise<float>& how) {
   normalise_any(maps, out, channels, first, last, how);
 }
 DDL_CLONES void normalise_rows(const double* maps, double* out, std::int64_t channels, std::int64_t first, std::int64_t last, const Normalise<double>& how) {
+  normalise_any(maps, out, channels, first, last, how);
+}
+DDL_CLONES void normalise_rows(const Bf16* maps, Bf16* out, std::int64_t channels, std::int64_t first, std::int64_t last, const Normalise<Bf16>& how) {
   normalise_any(maps, out, channels, first, last, how);
 }
 DDL_CLONES void gradient_moments(const NormaliseBackward<float>& how, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t last, const float* mean, float* passed, double* sum,
@@ -163,10 +174,17 @@ DDL_CLONES void gradient_moments(const NormaliseBackward<double>& how, std::int6
                                  double* product) {
   any_sums(how, rows, channels, first, last, mean, passed, sum, product);
 }
+DDL_CLONES void gradient_moments(const NormaliseBackward<Bf16>& how, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t last, const float* mean, Bf16* passed, double* sum,
+                                 double* product) {
+  any_sums(how, rows, channels, first, last, mean, passed, sum, product);
+}
 DDL_CLONES void project_gradient(const NormaliseBackward<float>& how, std::int64_t channels, std::int64_t first, std::int64_t last, const Projection<float>& projection, float* of_maps) {
   project_any(how, channels, first, last, projection, of_maps);
 }
 DDL_CLONES void project_gradient(const NormaliseBackward<double>& how, std::int64_t channels, std::int64_t first, std::int64_t last, const Projection<double>& projection, double* of_maps) {
+  project_any(how, channels, first, last, projection, of_maps);
+}
+DDL_CLONES void project_gradient(const NormaliseBackward<Bf16>& how, std::int64_t channels, std::int64_t first, std::int64_t last, const Projection<Bf16>& projection, Bf16* of_maps) {
   project_any(how, channels, first, last, projection, of_maps);
 }
 

@@ -13,17 +13,18 @@ constexpr std::int64_t kAtOnce = 32;
 
 template <typename T>
 struct Most {
-  T value[kAtOnce];
+  using W = Wide<T>;
+  W value[kAtOnce];
   std::int32_t place[kAtOnce];
 
   DDL_INLINE void clear(std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) value[i] = -std::numeric_limits<T>::infinity(), place[i] = 0;
+    for (std::int64_t i = 0; i < n; ++i) value[i] = -std::numeric_limits<W>::infinity(), place[i] = 0;
   }
 
   /// Each of its window's next place.
   DDL_INLINE void see(const T* __restrict from, std::int64_t n, std::int32_t at) {
     for (std::int64_t i = 0; i < n; ++i) {
-      const T seen = from[i];
+      const W seen = from[i];
       const bool more = (seen > value[i]) | (seen != seen);
       value[i] = more ? seen : value[i];
       place[i] = more ? at : place[i];
@@ -33,8 +34,8 @@ struct Most {
   DDL_INLINE void put(std::int64_t n, bool rectifies, T* __restrict out, std::uint8_t* __restrict where) {
     if (rectifies)
       for (std::int64_t i = 0; i < n; ++i) {
-        const bool less = value[i] <= T{0};
-        value[i] = less ? T{0} : value[i];
+        const bool less = value[i] <= W{0};
+        value[i] = less ? W{0} : value[i];
         place[i] = less ? kNowhere : place[i];
       }
     for (std::int64_t i = 0; i < n; ++i) out[i] = value[i];
@@ -86,7 +87,7 @@ DDL_INLINE void pool_pixels_apart_backward(const Windows& w, const T* gradient, 
   const auto channels = w.channels;
   const bool cover = w.stride_height == w.kernel_height && w.stride_width == w.kernel_width && w.places_high * w.stride_height - w.padding_height >= w.height &&
                      w.places_wide * w.stride_width - w.padding_width >= w.width;
-  if (!cover) std::fill(of_maps, of_maps + w.samples * w.height * w.width * channels, T{0});
+  if (!cover) std::fill(of_maps, of_maps + w.samples * w.height * w.width * channels, T(0));
   for (std::int64_t n = 0; n < w.samples; ++n)
     for (std::int64_t i = 0; i < w.places_high; ++i)
       for (std::int64_t j = 0; j < w.places_wide; ++j, gradient += channels, where += channels)
@@ -98,7 +99,7 @@ DDL_INLINE void pool_pixels_apart_backward(const Windows& w, const T* gradient, 
             if (x < 0 || x >= w.width) continue;
             T* const __restrict to = of_maps + ((n * w.height + y) * w.width + x) * channels;
             const std::int32_t here = static_cast<std::int32_t>(ky * w.kernel_width + kx);
-            for (std::int64_t c = 0; c < channels; ++c) to[c] = where[c] == here ? gradient[c] : T{0};
+            for (std::int64_t c = 0; c < channels; ++c) to[c] = where[c] == here ? gradient[c] : T(0);
           }
         }
 }
@@ -130,13 +131,13 @@ DDL_INLINE void pool_pixels_backward(const Windows& w, const T* gradient, const 
             const std::uint8_t* const __restrict was = where + from;
             const std::int32_t here = static_cast<std::int32_t>(ky * w.kernel_width + kx);
             if (first)
-              for (std::int64_t c = 0; c < channels; ++c) of_maps[c] = was[c] == here ? given[c] : T{0};
+              for (std::int64_t c = 0; c < channels; ++c) of_maps[c] = was[c] == here ? given[c] : T(0);
             else
-              for (std::int64_t c = 0; c < channels; ++c) of_maps[c] += was[c] == here ? given[c] : T{0};
+              for (std::int64_t c = 0; c < channels; ++c) of_maps[c] = of_maps[c] + (was[c] == here ? Wide<T>{given[c]} : Wide<T>{0});
             first = false;
           });
         });
-        if (first) std::fill(of_maps, of_maps + channels, T{0});
+        if (first) std::fill(of_maps, of_maps + channels, T(0));
       }
 }
 
@@ -149,15 +150,16 @@ DDL_INLINE void pool_planes(const Windows& w, const T* maps, bool rectifies, T* 
       for (std::int64_t j = 0; j < w.places_wide; ++j) {
         const auto left = j * w.stride_width - w.padding_width;
         const auto columns = seen_of(left, w.kernel_width, w.width);
-        T most = -std::numeric_limits<T>::infinity();
+        using W = Wide<T>;
+        W most = -std::numeric_limits<W>::infinity();
         std::int32_t place = static_cast<std::int32_t>(rows.begin * w.kernel_width + columns.begin);
         for (std::int64_t ky = rows.begin; ky < rows.end; ++ky)
           for (std::int64_t kx = columns.begin; kx < columns.end; ++kx) {
-            const T seen = maps[(top + ky) * w.width + left + kx];
+            const W seen = maps[(top + ky) * w.width + left + kx];
             if (seen > most || seen != seen) most = seen, place = static_cast<std::int32_t>(ky * w.kernel_width + kx);
           }
-        const bool less = rectifies && most <= T{0};
-        *out++ = less ? T{0} : most;
+        const bool less = rectifies && most <= W{0};
+        *out++ = less ? W{0} : most;
         if (where != nullptr) *where++ = less ? kNowhere : static_cast<std::uint8_t>(place);
       }
     }
@@ -166,12 +168,13 @@ DDL_INLINE void pool_planes(const Windows& w, const T* maps, bool rectifies, T* 
 /// So many windows of 2x2 side by side, of two rows: without a branch that depends on numbers.
 template <std::int64_t some, typename T>
 DDL_INLINE void pool_pairs(const T* __restrict above, const T* __restrict below, bool rectifies, T* __restrict out, std::uint8_t* __restrict where) {
-  T most[some];
+  using W = Wide<T>;
+  W most[some];
   std::int32_t place[some];
   for (std::int64_t k = 0; k < some; ++k) {
-    const T a = above[2 * k], b = above[2 * k + 1], c = below[2 * k], d = below[2 * k + 1];
+    const W a = above[2 * k], b = above[2 * k + 1], c = below[2 * k], d = below[2 * k + 1];
     const bool second = (b > a) | (b != b);
-    T m = second ? b : a;
+    W m = second ? b : a;
     std::int32_t at = second ? 1 : 0;
     const bool third = (c > m) | (c != c);
     m = third ? c : m;
@@ -179,8 +182,8 @@ DDL_INLINE void pool_pairs(const T* __restrict above, const T* __restrict below,
     const bool fourth = (d > m) | (d != d);
     m = fourth ? d : m;
     at = fourth ? 3 : at;
-    const bool less = rectifies & (m <= T{0});
-    most[k] = less ? T{0} : m;
+    const bool less = rectifies & (m <= W{0});
+    most[k] = less ? W{0} : m;
     place[k] = less ? kNowhere : at;
   }
   for (std::int64_t k = 0; k < some; ++k) out[k] = most[k];
@@ -227,7 +230,7 @@ DDL_INLINE void pool_planes_by_pairs(const Windows& w, const T* maps, bool recti
 
 template <typename T>
 DDL_INLINE void pool_planes_backward(const Windows& w, const T* gradient, const std::uint8_t* where, T* __restrict of_maps) {
-  std::fill(of_maps, of_maps + w.samples * w.channels * w.height * w.width, T{0});
+  std::fill(of_maps, of_maps + w.samples * w.channels * w.height * w.width, T(0));
   std::int64_t offset[kPlacesOfAWindow + 1] = {};
   for (std::int64_t ky = 0; ky < w.kernel_height; ++ky)
     for (std::int64_t kx = 0; kx < w.kernel_width; ++kx) offset[ky * w.kernel_width + kx] = ky * w.width + kx;
@@ -237,7 +240,7 @@ DDL_INLINE void pool_planes_backward(const Windows& w, const T* gradient, const 
     for (std::int64_t i = 0; i < w.places_high; ++i) {
       T* to = of_maps + (i * w.stride_height - w.padding_height) * w.width - w.padding_width;
       for (std::int64_t j = 0; j < w.places_wide; ++j, to += w.stride_width, ++gradient, ++where)
-        if (corner || *where != kNowhere) to[offset[*where]] += *where != kNowhere ? *gradient : T{0};
+        if (corner || *where != kNowhere) to[offset[*where]] = to[offset[*where]] + (*where != kNowhere ? Wide<T>{*gradient} : Wide<T>{0});
     }
 }
 
@@ -256,12 +259,16 @@ DDL_INLINE void choose_and_pool_planes(const Windows& w, const T* maps, bool rec
 
 DDL_CLONES void max_pool_pixels(const Windows& w, const float* maps, bool rectifies, float* out, std::uint8_t* where) { pool_pixels(w, maps, rectifies, out, where); }
 DDL_CLONES void max_pool_pixels(const Windows& w, const double* maps, bool rectifies, double* out, std::uint8_t* where) { pool_pixels(w, maps, rectifies, out, where); }
+DDL_CLONES void max_pool_pixels(const Windows& w, const Bf16* maps, bool rectifies, Bf16* out, std::uint8_t* where) { pool_pixels(w, maps, rectifies, out, where); }
 DDL_CLONES void max_pool_pixels_backward(const Windows& w, const float* gradient, const std::uint8_t* where, float* of_maps) { pool_pixels_backward(w, gradient, where, of_maps); }
 DDL_CLONES void max_pool_pixels_backward(const Windows& w, const double* gradient, const std::uint8_t* where, double* of_maps) { pool_pixels_backward(w, gradient, where, of_maps); }
+DDL_CLONES void max_pool_pixels_backward(const Windows& w, const Bf16* gradient, const std::uint8_t* where, Bf16* of_maps) { pool_pixels_backward(w, gradient, where, of_maps); }
 
 DDL_CLONES void max_pool_planes(const Windows& w, const float* maps, bool rectifies, float* out, std::uint8_t* where) { choose_and_pool_planes(w, maps, rectifies, out, where); }
 DDL_CLONES void max_pool_planes(const Windows& w, const double* maps, bool rectifies, double* out, std::uint8_t* where) { choose_and_pool_planes(w, maps, rectifies, out, where); }
+DDL_CLONES void max_pool_planes(const Windows& w, const Bf16* maps, bool rectifies, Bf16* out, std::uint8_t* where) { choose_and_pool_planes(w, maps, rectifies, out, where); }
 DDL_CLONES void max_pool_planes_backward(const Windows& w, const float* gradient, const std::uint8_t* where, float* of_maps) { pool_planes_backward(w, gradient, where, of_maps); }
 DDL_CLONES void max_pool_planes_backward(const Windows& w, const double* gradient, const std::uint8_t* where, double* of_maps) { pool_planes_backward(w, gradient, where, of_maps); }
+DDL_CLONES void max_pool_planes_backward(const Windows& w, const Bf16* gradient, const std::uint8_t* where, Bf16* of_maps) { pool_planes_backward(w, gradient, where, of_maps); }
 
 }  // namespace ddl

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "ddl/core/clones.h"
 
@@ -11,6 +12,8 @@ namespace {
 template <typename T>
 DDL_INLINE void fold(const Windows& w, const T* __restrict seen, T* __restrict maps) {
   const auto channels = w.channels, wide = w.seen();
+  std::vector<Wide<T>> of_pixel(static_cast<std::size_t>(channels));
+  auto* const __restrict sums = of_pixel.data();
   for (std::int64_t n = 0; n < w.samples; ++n)
     for (std::int64_t y = 0; y < w.height; ++y)
       for (std::int64_t x = 0; x < w.width; ++x, maps += channels) {
@@ -23,13 +26,16 @@ DDL_INLINE void fold(const Windows& w, const T* __restrict seen, T* __restrict m
             if (column < 0 || column % w.stride_width != 0 || at_column >= w.places_wide) continue;
             const T* const from = seen + ((n * w.places_high + at_row) * w.places_wide + at_column) * wide + (ky * w.kernel_width + kx) * channels;
             if (first)
-              for (std::int64_t c = 0; c < channels; ++c) maps[c] = from[c];
+              for (std::int64_t c = 0; c < channels; ++c) sums[c] = from[c];
             else
-              for (std::int64_t c = 0; c < channels; ++c) maps[c] += from[c];
+              for (std::int64_t c = 0; c < channels; ++c) sums[c] += from[c];
             first = false;
           }
         }
-        if (first) std::fill(maps, maps + channels, T{0});
+        if (first)
+          std::fill(maps, maps + channels, T(0));
+        else
+          for (std::int64_t c = 0; c < channels; ++c) maps[c] = sums[c];
       }
 }
 
@@ -66,5 +72,6 @@ void unfold_windows(const Windows& w, std::size_t element_bytes, const void* map
 
 DDL_CLONES void fold_windows(const Windows& windows, const float* seen, float* maps) { fold(windows, seen, maps); }
 DDL_CLONES void fold_windows(const Windows& windows, const double* seen, double* maps) { fold(windows, seen, maps); }
+DDL_CLONES void fold_windows(const Windows& windows, const Bf16* seen, Bf16* maps) { fold(windows, seen, maps); }
 
 }  // namespace ddl

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ddl/core/bf16.h"
+
 namespace ddl {
 
 /// How a window slides over maps that lie channels last, [samples, height, width, channels], and how many places it takes.
@@ -21,5 +23,6 @@ void unfold_windows(const Windows& windows, std::size_t element_bytes, const voi
 /// The other way: each element of a map is the sum of what stands for it in `seen`, in the order of the window's rows and columns.
 void fold_windows(const Windows& windows, const float* seen, float* maps);
 void fold_windows(const Windows& windows, const double* seen, double* maps);
+void fold_windows(const Windows& windows, const Bf16* seen, Bf16* maps);
 
 }  // namespace ddl

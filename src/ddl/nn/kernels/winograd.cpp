@@ -1,6 +1,7 @@
 #include "ddl/nn/kernels/winograd.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "ddl/core/clones.h"
 
@@ -13,6 +14,40 @@ template <typename T>
 struct Four {
   T a, b, c, d;
 };
+
+/// Elements to compute on: as they are, or in memory of their own. What is narrow is widened and rounded in loops of their own, which alone become vectors.
+template <typename T>
+DDL_INLINE const Wide<T>* widened(const T* __restrict from, std::int64_t n, Wide<T>* __restrict own) {
+  if constexpr (std::is_same_v<T, Wide<T>>) {
+    return from;
+  } else {
+    for (std::int64_t c = 0; c < n; ++c) own[c] = from[c];
+    return own;
+  }
+}
+
+/// Four rows, that many elements apart.
+template <typename T, typename F>
+DDL_INLINE void put_four(T* out, std::int64_t apart, std::int64_t n, F&& four) {
+  if constexpr (std::is_same_v<T, Wide<T>>) {
+    T *const __restrict first = out, *const __restrict second = out + apart, *const __restrict third = out + 2 * apart, *const __restrict fourth = out + 3 * apart;
+    for (std::int64_t c = 0; c < n; ++c) {
+      const auto made = four(c);
+      first[c] = made.a, second[c] = made.b, third[c] = made.c, fourth[c] = made.d;
+    }
+  } else {
+    Wide<T> rows[4][kChannels];
+    for (std::int64_t c = 0; c < n; ++c) {
+      const auto made = four(c);
+      rows[0][c] = made.a, rows[1][c] = made.b, rows[2][c] = made.c, rows[3][c] = made.d;
+    }
+    for (std::int64_t i = 0; i < 4; ++i) {
+      T* const __restrict row = out + i * apart;
+      const auto* const __restrict from = rows[i];
+      for (std::int64_t c = 0; c < n; ++c) row[c] = from[c];
+    }
+  }
+}
 
 /// B' x.
 template <typename T>
@@ -50,19 +85,18 @@ DDL_INLINE void see_tiles(const WinogradTiles& given, std::int64_t first, std::i
       }
       T* const __restrict out = to + (tile - first) * channels + begin;
       const auto transform = [&](std::int64_t n) __attribute__((always_inline)) {
-        T half[16][kChannels];
+        using W = Wide<T>;
+        W half[16][kChannels];
+        [[maybe_unused]] W own[4][kChannels];
         for (std::int64_t j = 0; j < 4; ++j) {
-          const T *const p0 = seen[j], *const p1 = seen[4 + j], *const p2 = seen[8 + j], *const p3 = seen[12 + j];
+          const W *const p0 = widened(seen[j], n, own[0]), *const p1 = widened(seen[4 + j], n, own[1]), *const p2 = widened(seen[8 + j], n, own[2]), *const p3 = widened(seen[12 + j], n, own[3]);
           for (std::int64_t c = 0; c < n; ++c) {
             const auto down = see(p0[c], p1[c], p2[c], p3[c]);
             half[j][c] = down.a, half[4 + j][c] = down.b, half[8 + j][c] = down.c, half[12 + j][c] = down.d;
           }
         }
         for (std::int64_t i = 0; i < 16; i += 4)
-          for (std::int64_t c = 0; c < n; ++c) {
-            const auto across = see(half[i][c], half[i + 1][c], half[i + 2][c], half[i + 3][c]);
-            out[i * apart + c] = across.a, out[(i + 1) * apart + c] = across.b, out[(i + 2) * apart + c] = across.c, out[(i + 3) * apart + c] = across.d;
-          }
+          put_four(out + i * apart, apart, n, [&](std::int64_t c) __attribute__((always_inline)) { return see(half[i][c], half[i + 1][c], half[i + 2][c], half[i + 3][c]); });
       };
       if (channels - begin >= kChannels)
         transform(kChannels);
@@ -95,18 +129,17 @@ DDL_INLINE void spread_tiles(const WinogradTiles& given, std::int64_t first, std
       const T *const p00 = given_at[0], *const p01 = given_at[1], *const p10 = given_at[2], *const p11 = given_at[3];
       T* const __restrict out = to + (tile - first) * channels + begin;
       const auto transform = [&](std::int64_t n) __attribute__((always_inline)) {
-        T left[4][kChannels], right[4][kChannels];
+        using W = Wide<T>;
+        W left[4][kChannels], right[4][kChannels];
+        [[maybe_unused]] W own[4][kChannels];
+        const W *const q00 = widened(p00, n, own[0]), *const q01 = widened(p01, n, own[1]), *const q10 = widened(p10, n, own[2]), *const q11 = widened(p11, n, own[3]);
         for (std::int64_t c = 0; c < n; ++c) {
-          const auto down = spread(p00[c], p10[c]), other = spread(p01[c], p11[c]);
+          const auto down = spread(q00[c], q10[c]), other = spread(q01[c], q11[c]);
           left[0][c] = down.a, left[1][c] = down.b, left[2][c] = down.c, left[3][c] = down.d;
           right[0][c] = other.a, right[1][c] = other.b, right[2][c] = other.c, right[3][c] = other.d;
         }
         for (std::int64_t i = 0; i < 4; ++i)
-          for (std::int64_t c = 0; c < n; ++c) {
-            const auto across = spread(left[i][c], right[i][c]);
-            T* const at = out + 4 * i * apart + c;
-            at[0] = across.a, at[apart] = across.b, at[2 * apart] = across.c, at[3 * apart] = across.d;
-          }
+          put_four(out + 4 * i * apart, apart, n, [&](std::int64_t c) __attribute__((always_inline)) { return spread(left[i][c], right[i][c]); });
       };
       if (channels - begin >= kChannels)
         transform(kChannels);
@@ -117,9 +150,10 @@ DDL_INLINE void spread_tiles(const WinogradTiles& given, std::int64_t first, std
 }
 
 template <typename T>
-DDL_INLINE void gather_tiles(const WinogradTiles& given, std::int64_t first, std::int64_t last, std::int64_t channels, const T* products, const T* bias, T* result) {
+DDL_INLINE void gather_tiles(const WinogradTiles& given, std::int64_t first, std::int64_t last, std::int64_t channels, const T* products, const Wide<T>* bias, T* result) {
+  using W = Wide<T>;
   const WinogradTiles tiles = given;
-  const T zeros[kChannels] = {};
+  const W zeros[kChannels] = {};
   T nowhere[kChannels];
   const auto apart = (last - first) * channels, height = tiles.out_height(), width = tiles.out_width();
   auto place = place_of(tiles, first);
@@ -127,21 +161,23 @@ DDL_INLINE void gather_tiles(const WinogradTiles& given, std::int64_t first, std
     const auto [sample, row, column] = place;
     for (std::int64_t begin = 0; begin < channels; begin += kChannels) {
       const T* const __restrict from = products + (tile - first) * channels + begin;
-      const T* const added = bias != nullptr ? bias + begin : zeros;
+      const W* const added = bias != nullptr ? bias + begin : zeros;
       T* out[4];
       for (std::int64_t i = 0; i < 4; ++i) {
         const auto y = row + i / 2, x = column + i % 2;
         out[i] = y < height && x < width ? result + ((sample * height + y) * width + x) * channels + begin : nowhere;
       }
       const auto transform = [&](std::int64_t n) __attribute__((always_inline)) {
-        T upper[4][kChannels], lower[4][kChannels];
-        for (std::int64_t j = 0; j < 4; ++j)
+        W upper[4][kChannels], lower[4][kChannels];
+        [[maybe_unused]] W own[4][kChannels];
+        for (std::int64_t j = 0; j < 4; ++j) {
+          const auto point = [&](std::int64_t k) __attribute__((always_inline)) { return widened(from + (4 * k + j) * apart, n, own[k]); };
+          const W *const m0 = point(0), *const m1 = point(1), *const m2 = point(2), *const m3 = point(3);
           for (std::int64_t c = 0; c < n; ++c) {
-            const T* const at = from + j * apart + c;
-            const T m0 = at[0], m1 = at[4 * apart], m2 = at[8 * apart], m3 = at[12 * apart];
-            upper[j][c] = m0 + m1 + m2;
-            lower[j][c] = m1 - m2 - m3;
+            upper[j][c] = m0[c] + m1[c] + m2[c];
+            lower[j][c] = m1[c] - m2[c] - m3[c];
           }
+        }
         for (std::int64_t i = 0; i < 2; ++i) {
           const auto& half = i == 0 ? upper : lower;
           T *const __restrict left = out[2 * i], *const __restrict right = out[2 * i + 1];
@@ -163,32 +199,33 @@ DDL_INLINE Four<T> weigh(T x0, T x1, T x2) {
   return {x0, T{0.5} * (x0 + x1 + x2), T{0.5} * (x0 - x1 + x2), x2};
 }
 
-template <typename T>
-DDL_INLINE void weigh_all(std::int64_t out, std::int64_t in, const T* weights, bool turned, T* to) {
+template <typename W, typename T>
+DDL_INLINE void weigh_all(std::int64_t out, std::int64_t in, const W* weights, bool turned, T* to) {
   const auto apart = out * in;
   // Half a turn changes places of the first and the last row, and of the first and the last column.
-  const auto at = [&](std::int64_t row, std::int64_t column) {
-    const auto turn = [&](std::int64_t i) { return turned && i % 3 == 0 ? 3 - i : i; };
-    return (turn(row) * 4 + turn(column)) * apart;
-  };
+  const auto turn = [&](std::int64_t i) { return turned && i % 3 == 0 ? 3 - i : i; };
   for (std::int64_t o = 0; o < out; ++o) {
-    const T* const __restrict g = weights + o * 9 * in;
+    const W* const __restrict g = weights + o * 9 * in;
     T* const __restrict row = to + o * in;
     for (std::int64_t begin = 0; begin < in; begin += kChannels) {
       const auto n = std::min(kChannels, in - begin);
-      T half[12][kChannels];
+      W half[12][kChannels];
       for (std::int64_t j = 0; j < 3; ++j)
         for (std::int64_t c = 0; c < n; ++c) {
-          const T* const from = g + j * in + begin + c;
+          const W* const from = g + j * in + begin + c;
           const auto down = weigh(from[0], from[3 * in], from[6 * in]);
           half[j][c] = down.a, half[3 + j][c] = down.b, half[6 + j][c] = down.c, half[9 + j][c] = down.d;
         }
       for (std::int64_t i = 0; i < 4; ++i) {
-        T *const __restrict first = row + at(i, 0) + begin, *const __restrict second = row + at(i, 1) + begin, *const __restrict third = row + at(i, 2) + begin, *const __restrict fourth = row + at(i, 3) + begin;
-        for (std::int64_t c = 0; c < n; ++c) {
-          const auto across = weigh(half[3 * i][c], half[3 * i + 1][c], half[3 * i + 2][c]);
-          first[c] = across.a, second[c] = across.b, third[c] = across.c, fourth[c] = across.d;
-        }
+        const auto across = [&](std::int64_t c) __attribute__((always_inline)) { return weigh(half[3 * i][c], half[3 * i + 1][c], half[3 * i + 2][c]); };
+        T* const four = row + turn(i) * 4 * apart + begin;
+        if (turned)
+          put_four(four, apart, n, [&](std::int64_t c) __attribute__((always_inline)) {
+            const auto [a, b, d, e] = across(c);
+            return Four<W>{e, b, d, a};
+          });
+        else
+          put_four(four, apart, n, across);
       }
     }
   }
@@ -242,10 +279,14 @@ DDL_INLINE void fold_any(std::int64_t out, std::int64_t in, const T* products, b
 
 DDL_CLONES void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* maps, float* to) { see_tiles(tiles, first, last, channels, maps, to); }
 DDL_CLONES void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* maps, double* to) { see_tiles(tiles, first, last, channels, maps, to); }
+DDL_CLONES void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* maps, Bf16* to) { see_tiles(tiles, first, last, channels, maps, to); }
 DDL_CLONES void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* gradient, float* to) {
   spread_tiles(tiles, first, last, channels, gradient, to);
 }
 DDL_CLONES void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* gradient, double* to) {
+  spread_tiles(tiles, first, last, channels, gradient, to);
+}
+DDL_CLONES void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* gradient, Bf16* to) {
   spread_tiles(tiles, first, last, channels, gradient, to);
 }
 DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* products, const float* bias, float* out) {
@@ -254,8 +295,12 @@ DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, 
 DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* products, const double* bias, double* out) {
   gather_tiles(tiles, first, last, channels, products, bias, out);
 }
+DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* products, const float* bias, Bf16* out) {
+  gather_tiles(tiles, first, last, channels, products, bias, out);
+}
 DDL_CLONES void winograd_weights(std::int64_t out, std::int64_t in, const float* weights, bool turned, float* to) { weigh_all(out, in, weights, turned, to); }
 DDL_CLONES void winograd_weights(std::int64_t out, std::int64_t in, const double* weights, bool turned, double* to) { weigh_all(out, in, weights, turned, to); }
+DDL_CLONES void winograd_weights(std::int64_t out, std::int64_t in, const float* weights, bool turned, Bf16* to) { weigh_all(out, in, weights, turned, to); }
 DDL_CLONES void winograd_weight_gradient(std::int64_t out, std::int64_t in, const float* products, bool adds, float* gradient) { fold_any(out, in, products, adds, gradient); }
 DDL_CLONES void winograd_weight_gradient(std::int64_t out, std::int64_t in, const double* products, bool adds, double* gradient) { fold_any(out, in, products, adds, gradient); }
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "ddl/core/bf16.h"
+
 namespace ddl {
 
 // Winograd's minimal algorithm F(2x2, 3x3) for convolutions of 3x3 windows and stride 1, on maps that lie channels last: Lavin & Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016, section 4.1. An output tile of 2x2 pixels takes
@@ -27,16 +29,20 @@ struct WinogradTiles {
 /// B' d B of what they see, 0 where there is padding; `to`: [16, last - first, channels].
 void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* maps, float* to);
 void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* maps, double* to);
+void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* maps, Bf16* to);
 /// A dy A' of the gradient of the output, 0 beyond its edge.
 void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* gradient, float* to);
 void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* gradient, double* to);
+void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* gradient, Bf16* to);
 /// The output, A' m A of products [16, last - first, channels]; plus bias [channels] where given.
 void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* products, const float* bias, float* out);
 void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* products, const double* bias, double* out);
+void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* products, const float* bias, Bf16* out);
 
 /// G g G' of weights [out, 3, 3, in]; `to`: [16, out, in]. `turned`: of windows turned by half a turn.
 void winograd_weights(std::int64_t out, std::int64_t in, const float* weights, bool turned, float* to);
 void winograd_weights(std::int64_t out, std::int64_t in, const double* weights, bool turned, double* to);
+void winograd_weights(std::int64_t out, std::int64_t in, const float* weights, bool turned, Bf16* to);
 /// G' x G of products [16, out, in]: the gradient of weights, added to what is there where `adds`.
 void winograd_weight_gradient(std::int64_t out, std::int64_t in, const float* products, bool adds, float* gradient);
 void winograd_weight_gradient(std::int64_t out, std::int64_t in, const double* products, bool adds, double* gradient);

@@ -64,34 +64,35 @@ struct NormaliseNode final : torch::autograd::Node {
   template <typename T>
   variable_list run(const at::Tensor& x, const at::Tensor& y, const at::Tensor& gradient) {
     const auto channels = x.size(1), rows = x.numel() / channels;
-    const T *const factor = scales.const_data_ptr<T>(), *const mean = factor + 2 * channels, *const inverse = factor + 3 * channels;
-    NormaliseBackward<T> how{{factor, factor + channels}, x.const_data_ptr<T>(), y.defined() ? y.const_data_ptr<T>() : nullptr, gradient.const_data_ptr<T>(), activates, static_cast<T>(most)};
+    using W = Wide<T>;
+    const W *const factor = scales.const_data_ptr<W>(), *const mean = factor + 2 * channels, *const inverse = factor + 3 * channels;
+    NormaliseBackward<T> how{{factor, factor + channels}, elements<T>(x), y.defined() ? elements<T>(y) : nullptr, elements<T>(gradient), activates, static_cast<W>(most)};
     variable_list found(4);
     const bool passes = task_should_compute_output(3);
     if (passes && activates) found[3] = at::empty_like(x);
     std::vector<double> sum(static_cast<std::size_t>(channels)), product(sum.size());
     for_channels(rows, channels, [&](std::int64_t first, std::int64_t last) {
-      gradient_moments(how, rows, channels, first, last, mean, found[3].defined() ? found[3].data_ptr<T>() : nullptr, sum.data(), product.data());
+      gradient_moments(how, rows, channels, first, last, mean, found[3].defined() ? places<T>(found[3]) : nullptr, sum.data(), product.data());
     });
     if (passes && !activates) found[3] = gradient;
     // What was written once need not be found out again.
-    if (passes) how.gradient = found[3].template const_data_ptr<T>(), how.activates = false;
+    if (passes) how.gradient = elements<T>(found[3]), how.activates = false;
     const auto vector = [&]() -> at::Tensor { return at::empty({channels}, scales.options()); };
     const at::Tensor weight = vector(), bias = vector(), offset = vector(), slope = vector();
     for (std::int64_t c = 0; c < channels; ++c) {
       const auto i = static_cast<std::size_t>(c);
       const double deviation = static_cast<double>(inverse[c]);
-      weight.data_ptr<T>()[c] = static_cast<T>(product[i] * deviation);
-      bias.data_ptr<T>()[c] = static_cast<T>(sum[i]);
-      offset.data_ptr<T>()[c] = static_cast<T>(sum[i] / static_cast<double>(rows));
-      slope.data_ptr<T>()[c] = static_cast<T>(product[i] * deviation * deviation / static_cast<double>(rows));
+      weight.data_ptr<W>()[c] = static_cast<W>(product[i] * deviation);
+      bias.data_ptr<W>()[c] = static_cast<W>(sum[i]);
+      offset.data_ptr<W>()[c] = static_cast<W>(sum[i] / static_cast<double>(rows));
+      slope.data_ptr<W>()[c] = static_cast<W>(product[i] * deviation * deviation / static_cast<double>(rows));
     }
     if (task_should_compute_output(1)) found[1] = weight;
     if (task_should_compute_output(2)) found[2] = bias;
     if (!task_should_compute_output(0)) return found;
     found[0] = at::empty_like(x);
-    const Projection<T> projection{mean, offset.const_data_ptr<T>(), slope.const_data_ptr<T>()};
-    for_rows(rows, channels, [&](std::int64_t first, std::int64_t last) { project_gradient(how, channels, first, last, projection, found[0].data_ptr<T>()); });
+    const Projection<T> projection{mean, offset.const_data_ptr<W>(), slope.const_data_ptr<W>()};
+    for_rows(rows, channels, [&](std::int64_t first, std::int64_t last) { project_gradient(how, channels, first, last, projection, places<T>(found[0])); });
     return found;
   }
 
@@ -101,7 +102,7 @@ struct NormaliseNode final : torch::autograd::Node {
     const auto x = maps.unpack(), y = out.unpack(getptr());
     const auto gradient = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
     variable_list found;
-    with_type(x, [&](auto zero) { found = run<decltype(zero)>(x, y, gradient); });
+    with_value_type(x, [&](auto zero) { found = run<decltype(zero)>(x, y, gradient); });
     return found;
   }
 };
@@ -109,24 +110,25 @@ struct NormaliseNode final : torch::autograd::Node {
 /// [4, channels], and the running statistics moved on.
 template <typename T>
 at::Tensor scales_of(const Layer& layer, const LayerTensors& own, const at::Tensor& maps) {
+  using W = Wide<T>;
   const auto channels = maps.size(1), rows = maps.numel() / channels;
   std::vector<double> mean(static_cast<std::size_t>(channels)), squares(mean.size());
   for_channels(rows, channels,
-               [&](std::int64_t first, std::int64_t last) { channel_moments(maps.const_data_ptr<T>(), rows, channels, first, last, mean.data(), squares.data()); });
-  auto scales = at::empty({4, channels}, maps.options().requires_grad(false).memory_format(at::MemoryFormat::Contiguous));
-  T* const to = scales.template data_ptr<T>();
-  const T *const weight = own.parameters[0].const_data_ptr<T>(), *const bias = own.parameters[1].const_data_ptr<T>();
-  T *const running_mean = own.statistics[0].data_ptr<T>(), *const running_variance = own.statistics[1].data_ptr<T>();
+               [&](std::int64_t first, std::int64_t last) { channel_moments(elements<T>(maps), rows, channels, first, last, mean.data(), squares.data()); });
+  const auto scales = at::empty({4, channels}, plain_options(own.parameters[0]));
+  W* const to = scales.template data_ptr<W>();
+  const W *const weight = own.parameters[0].const_data_ptr<W>(), *const bias = own.parameters[1].const_data_ptr<W>();
+  W *const running_mean = own.statistics[0].data_ptr<W>(), *const running_variance = own.statistics[1].data_ptr<W>();
   const double newest = layer.attributes.momentum, count = static_cast<double>(rows);
   for (std::int64_t c = 0; c < channels; ++c) {
     const auto i = static_cast<std::size_t>(c);
     const double inverse = 1 / std::sqrt(squares[i] / count + layer.attributes.epsilon), factor = static_cast<double>(weight[c]) * inverse;
-    to[c] = static_cast<T>(factor);
-    to[channels + c] = static_cast<T>(static_cast<double>(bias[c]) - mean[i] * factor);
-    to[2 * channels + c] = static_cast<T>(mean[i]);
-    to[3 * channels + c] = static_cast<T>(inverse);
-    running_mean[c] = static_cast<T>(newest * mean[i] + (1 - newest) * static_cast<double>(running_mean[c]));
-    running_variance[c] = static_cast<T>(newest * squares[i] / (count - 1) + (1 - newest) * static_cast<double>(running_variance[c]));
+    to[c] = static_cast<W>(factor);
+    to[channels + c] = static_cast<W>(static_cast<double>(bias[c]) - mean[i] * factor);
+    to[2 * channels + c] = static_cast<W>(mean[i]);
+    to[3 * channels + c] = static_cast<W>(inverse);
+    running_mean[c] = static_cast<W>(newest * mean[i] + (1 - newest) * static_cast<double>(running_mean[c]));
+    running_variance[c] = static_cast<W>(newest * squares[i] / (count - 1) + (1 - newest) * static_cast<double>(running_variance[c]));
   }
   return scales;
 }
@@ -134,7 +136,7 @@ at::Tensor scales_of(const Layer& layer, const LayerTensors& own, const at::Tens
 }  // namespace
 
 bool takes_batch_norm(const Layer& layer, const at::Tensor& maps, const NetworkOptions& options) {
-  return options.kernels == Kernels::fast && !layer.frozen && (options.type == at::kFloat || options.type == at::kDouble) && lies_for_us(maps, options.type);
+  return options.kernels == Kernels::fast && !layer.frozen && maps.defined() && computes_on(options.type, maps.scalar_type()) && lies_for_us(maps, maps.scalar_type());
 }
 
 NormaliseChain normalise_chain(const std::vector<Layer>& layers, const std::vector<std::size_t>& last_use, std::size_t at, std::size_t last, const std::vector<at::Tensor>& values) {
@@ -162,14 +164,14 @@ at::Tensor normalise_and(const NormaliseChain& chain, const Layer& layer, const 
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     out = at::empty_like(maps);
-    with_type(maps, [&](auto zero) {
+    with_value_type(maps, [&](auto zero) {
       using T = decltype(zero);
       scales = scales_of<T>(layer, own, maps);
       const auto channels = maps.size(1);
-      const T* const factor = scales.const_data_ptr<T>();
-      const Normalise<T> how{{factor, factor + channels}, chain.added.defined() ? chain.added.const_data_ptr<T>() : nullptr, chain.activation != nullptr, static_cast<T>(most(chain))};
+      const auto* const factor = scales.const_data_ptr<Wide<T>>();
+      const Normalise<T> how{{factor, factor + channels}, chain.added.defined() ? elements<T>(chain.added) : nullptr, chain.activation != nullptr, static_cast<Wide<T>>(most(chain))};
       for_rows(maps.numel() / channels, channels,
-               [&](std::int64_t first, std::int64_t last) { normalise_rows(maps.const_data_ptr<T>(), out.data_ptr<T>(), channels, first, last, how); });
+               [&](std::int64_t first, std::int64_t last) { normalise_rows(elements<T>(maps), places<T>(out), channels, first, last, how); });
     });
   }
   if (!torch::autograd::compute_requires_grad(maps, own.parameters[0], own.parameters[1], chain.added)) return out;

@@ -16,7 +16,7 @@ struct NormaliseChain {
   at::Tensor added = {};         ///< what the batch norm's output is added to
 };
 
-/// Whether a batch norm in training is for normalise_and(): of maps that lie channels last, on the processor, in the type of its parameters. Others are ATen's.
+/// Whether a batch norm in training is for normalise_and(): of maps that lie channels last, on the processor, in the type of its parameters or, under autocast, in bf16. Others are ATen's.
 bool takes_batch_norm(const Layer& layer, const at::Tensor& maps, const NetworkOptions& options);
 
 /// What of layers [at, last) goes together with the batch norm `at`: layers of which each is read by the next alone. `values` has their inputs.

@@ -97,7 +97,8 @@ at::Tensor linear(const OperatorContext& c) {
   auto weight = c.layer.borrowed.empty() ? own.front() : own.back();
   if (const double slow = c.layer.attributes.milliseconds; slow > 0 && c.training) weight = WaitBothWays::apply(weight, 0, slow);
   const auto bias = own.size() > 1 ? (c.layer.borrowed.empty() ? own.back() : own.front()) : at::Tensor();
-  return takes_product(c.inputs[0], weight, c.options) ? multiply(c.inputs[0], weight, bias, !c.own.tied) : at::linear(c.inputs[0], weight, bias);
+  const auto input = narrowed(c.inputs[0], c.options);
+  return takes_product(input, weight, c.options) ? multiply(input, weight, bias, !c.own.tied) : at::linear(input, weight, bias);
 }
 
 at::Tensor add(const OperatorContext& c) {

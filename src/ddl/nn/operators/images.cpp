@@ -22,13 +22,13 @@ struct Padded {
   std::array<std::int64_t, 2> padding;  ///< that is still to come
 };
 
-Padded pad(const OperatorContext& c, double with) {
+Padded pad(const OperatorContext& c, const at::Tensor& given, double with) {
   const auto& a = c.layer.attributes;
   const auto &before = a.padding, &after = a.padding_after;
   const bool height = after.height >= 0 && after.height != before.height, width = after.width >= 0 && after.width != before.width;
-  if (!height && !width) return {c.inputs[0], both(before)};
+  if (!height && !width) return {given, both(before)};
   const auto if_told = [](bool told, std::int64_t size) { return told ? size : 0; };
-  return {at::constant_pad_nd(c.inputs[0], {if_told(width, before.width), if_told(width, after.width), if_told(height, before.height), if_told(height, after.height)}, with),
+  return {at::constant_pad_nd(given, {if_told(width, before.width), if_told(width, after.width), if_told(height, before.height), if_told(height, after.height)}, with),
           {if_told(!height, before.height), if_told(!width, before.width)}};
 }
 
@@ -48,7 +48,7 @@ at::Tensor convolve(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
   const auto& weight = c.own.parameters[0];
   const auto bias = c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor();
-  const auto [maps, padding] = pad(c, 0);
+  const auto [maps, padding] = pad(c, narrowed(c.inputs[0], c.options), 0);
   if (const auto windows = own_windows(c, maps, padding)) {
     if (goes_by_tiles(a, *windows, weight.size(0))) return convolve_by_tiles(maps, weight, bias, !c.own.tied, *windows);
     if (is_product(a, *windows, weight.size(0))) return multiply(maps, weight, bias, !c.own.tied, windows);
@@ -69,17 +69,17 @@ at::Tensor normalise_layer(const OperatorContext& c) {
 
 at::Tensor max_pool(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
-  const auto [maps, padding] = pad(c, -std::numeric_limits<double>::infinity());
+  const auto [maps, padding] = pad(c, c.inputs[0], -std::numeric_limits<double>::infinity());
   if (takes_max_pool(a, maps, c.options)) return most_of_windows(a, maps, {padding[0], padding[1]}, false);
   return at::max_pool2d(maps, both(a.kernel), both(a.stride), padding);
 }
 
 at::Tensor average_pool(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
-  const auto [maps, padding] = pad(c, 0);
+  const auto [maps, padding] = pad(c, c.inputs[0], 0);
   if (a.count_padding || maps.is_same(c.inputs[0])) return at::avg_pool2d(maps, both(a.kernel), both(a.stride), padding, false, a.count_padding);
   // Pixels that are none count neither above nor below.
-  const auto ones = pad({c.layer, c.number, c.own, {at::ones_like(c.inputs[0])}, c.given, c.training, c.options, c.script, c.past}, 0).maps;
+  const auto ones = pad(c, at::ones_like(c.inputs[0]), 0).maps;
   const auto mean = [&](const at::Tensor& x) { return at::avg_pool2d(x, both(a.kernel), both(a.stride), padding, false, false); };
   return mean(maps).div(mean(ones));
 }

@@ -41,11 +41,11 @@ struct MaxPoolNode final : torch::autograd::Node {
     const auto gradient = gradients[0].contiguous(format);
     const auto& w = windows;
     found[0] = at::empty({w.samples, w.channels, w.height, w.width}, gradient.options().requires_grad(false).memory_format(format));
-    with_type(gradient, [&](auto zero) {
+    with_value_type(gradient, [&](auto zero) {
       using T = decltype(zero);
-      const T* const from = gradient.const_data_ptr<T>();
+      const T* const from = elements<T>(gradient);
       const auto* const was = where.const_data_ptr<std::uint8_t>();
-      T* const to = found[0].data_ptr<T>();
+      T* const to = places<T>(found[0]);
       format == at::MemoryFormat::Contiguous ? max_pool_planes_backward(w, from, was, to) : max_pool_pixels_backward(w, from, was, to);
     });
     return found;
@@ -57,7 +57,7 @@ struct MaxPoolNode final : torch::autograd::Node {
 bool takes_max_pool(const Attributes& of, const at::Tensor& maps, const NetworkOptions& options) {
   const bool whole = (of.padding_after.height < 0 || of.padding_after.height == of.padding.height) && (of.padding_after.width < 0 || of.padding_after.width == of.padding.width);
   return options.kernels == Kernels::fast && at::get_num_threads() == 1 && whole && of.kernel.height * of.kernel.width <= kPlacesOfAWindow && maps.is_cpu() && maps.dim() == 4 && maps.numel() > 0 &&
-         (options.type == at::kFloat || options.type == at::kDouble) && maps.scalar_type() == options.type && (maps.is_contiguous() || maps.is_contiguous(at::MemoryFormat::ChannelsLast));
+         computes_on(options.type, maps.scalar_type()) && (maps.is_contiguous() || maps.is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
 at::Tensor most_of_windows(const Attributes& of, const at::Tensor& maps, const Pair& padding, bool rectifies) {
@@ -71,10 +71,10 @@ at::Tensor most_of_windows(const Attributes& of, const at::Tensor& maps, const P
     const auto options = maps.options().requires_grad(false).memory_format(format);
     out = at::empty(sizes, options);
     if (learns) where = at::empty({out.numel()}, maps.options().requires_grad(false).dtype(at::kByte));
-    with_type(maps, [&](auto zero) {
+    with_value_type(maps, [&](auto zero) {
       using T = decltype(zero);
-      const T* const from = maps.const_data_ptr<T>();
-      T* const to = out.data_ptr<T>();
+      const T* const from = elements<T>(maps);
+      T* const to = places<T>(out);
       auto* const at = learns ? where.data_ptr<std::uint8_t>() : nullptr;
       format == at::MemoryFormat::Contiguous ? max_pool_planes(windows, from, rectifies, to, at) : max_pool_pixels(windows, from, rectifies, to, at);
     });

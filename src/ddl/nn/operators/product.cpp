@@ -32,9 +32,9 @@ at::Tensor input_of_rows(const at::Tensor& rows, const std::vector<std::int64_t>
   if (!windows) return rows.view(sizes);
   if (windows->are_pixels()) return rows.view({windows->samples, windows->height, windows->width, windows->channels}).permute({0, 3, 1, 2});
   auto maps = at::empty(sizes, rows.options().memory_format(at::MemoryFormat::ChannelsLast));
-  with_type(rows, [&](auto zero) {
+  with_value_type(rows, [&](auto zero) {
     using T = decltype(zero);
-    fold_windows(*windows, rows.const_data_ptr<T>(), maps.data_ptr<T>());
+    fold_windows(*windows, elements<T>(rows), places<T>(maps));
   });
   return maps;
 }
@@ -55,20 +55,27 @@ at::Tensor gradient_of(const at::Tensor& weight, const at::Tensor& left, const a
 
 struct ProductNode final : WeightedNode {
   std::optional<Windows> windows;
+  at::Tensor narrowed;  ///< the weight in bf16, where the input is
 
   /// split_backward.cpp knows products by their names.
   std::string name() const override { return "ProductBackward"; }
+  void release_variables() override {
+    WeightedNode::release_variables();
+    const std::lock_guard lock(mutex_);
+    narrowed.reset();
+  }
 
   variable_list apply(variable_list&& gradients) override {
     const std::lock_guard lock(mutex_);
+    constexpr std::int64_t kRows = 0;
     variable_list found(3);
     if (!gradients[0].defined()) return found;
     const auto factor = weight.unpack(), from = input.unpack();
     auto gradient = windows ? gradients[0].contiguous(at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1}) : gradients[0];
     gradient = gradient.reshape({-1, factor.size(0)});
     gradients.clear();
-    if (task_should_compute_output(0)) found[0] = input_of_rows(product_of(gradient, rows_of(factor)), from.sizes().vec(), windows);
-    if (task_should_compute_output(2)) found[2] = gradient.sum(0);
+    if (task_should_compute_output(0)) found[0] = input_of_rows(product_of(gradient, rows_of(narrowed.defined() ? narrowed : factor)), from.sizes().vec(), windows);
+    if (task_should_compute_output(2)) found[2] = gradient.sum(at::IntArrayRef(kRows), false, factor.scalar_type());
     if (task_should_compute_output(1)) found[1] = gradient_of(factor, gradient.t(), rows_of_input(from, windows), alone);
     return found;
   }
@@ -78,25 +85,34 @@ struct ProductNode final : WeightedNode {
 
 bool takes_product(const at::Tensor& input, const at::Tensor& weight, const NetworkOptions& options) {
   const auto type = input.scalar_type();
-  return options.kernels == Kernels::fast && input.is_cpu() && (type == at::kFloat || type == at::kDouble) && type == weight.scalar_type() && input.numel() > 0 &&
-         !at::autocast::is_autocast_enabled(at::kCPU);
+  return options.kernels == Kernels::fast && input.is_cpu() && computes_on(weight.scalar_type(), type) && input.numel() > 0 && (type == at::kBFloat16 || !at::autocast::is_autocast_enabled(at::kCPU));
+}
+
+at::Tensor narrowed(const at::Tensor& input, const NetworkOptions& options) {
+  const bool narrows = options.kernels == Kernels::fast && input.is_cpu() && input.scalar_type() == at::kFloat && at::autocast::is_autocast_enabled(at::kCPU) &&
+                       at::autocast::get_autocast_dtype(at::kCPU) == at::kBFloat16;
+  return narrows ? input.to(at::kBFloat16) : input;
 }
 
 at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const std::optional<Windows>& windows) {
-  at::Tensor out;
+  at::Tensor out, narrow;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
+    if (input.scalar_type() != weight.scalar_type()) narrow = weight.to(input.scalar_type());
     const auto width = weight.size(0);
     auto sizes = input.sizes().vec();
     sizes.back() = width;
     if (windows) sizes = {windows->samples, width, windows->places_high, windows->places_wide};
     out = at::empty(sizes, input.options().requires_grad(false).memory_format(windows ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
     auto rows = windows ? out.permute({0, 2, 3, 1}).view({-1, width}) : out.view({-1, width});
-    const auto read = rows_of_input(input, windows), by = rows_of(weight).t();
+    const auto read = rows_of_input(input, windows), by = rows_of(narrow.defined() ? narrow : weight).t();
     if (bias.defined()) rows.copy_(bias.expand_as(rows));
     multiply_into(rows, read, by, bias.defined());
   }
-  return with_node<ProductNode>(std::move(out), input, weight, bias, alone, [&](ProductNode& node) { node.windows = windows; });
+  return with_node<ProductNode>(std::move(out), input, weight, bias, alone, [&](ProductNode& node) {
+    node.windows = windows;
+    node.narrowed = narrow;
+  });
 }
 
 }  // namespace ddl

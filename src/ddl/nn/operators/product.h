@@ -13,10 +13,14 @@ namespace ddl {
 /// the gradient of a weight to what other passes left there (in the parameter's grad(), or in its GradientPlace) as it multiplies: no gradient is made, zeroed, read again or copied. decisions/033.
 ///
 /// `input`: [..., features], or [n, channels, height, width] with `windows`. `weight`: [out, features], or [out, channels, kernel height, kernel width] channels last. `alone`: nobody else uses the weight.
+/// An input of bf16 is multiplied by the weight in bf16, and gradients of the weight and the bias come in the weight's type.
 /// Numbers: of one pass ATen's of the same product; where it adds, a gradient is rounded once less.
 at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const std::optional<Windows>& windows = {});
 
-/// Whether tensors are for multiply(): on the processor, of one type. Under autocast they are ATen's, which casts them.
+/// Whether tensors are for multiply(): on the processor, of one type or, under autocast, an input of bf16. Others are ATen's.
 bool takes_product(const at::Tensor& input, const at::Tensor& weight, const NetworkOptions& options);
+
+/// The input of a product in the type in which it is computed: under autocast to bf16 what comes in fp32 is made narrow, as ATen's would be.
+at::Tensor narrowed(const at::Tensor& input, const NetworkOptions& options);
 
 }  // namespace ddl

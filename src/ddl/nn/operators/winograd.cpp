@@ -30,18 +30,18 @@ at::Tensor part_of(const at::Tensor& block, std::int64_t tiles, std::int64_t cha
 
 /// Maps of `from` channels to maps of `to`, by weights [out, 3, 3, in] or, turned, from out to in.
 template <typename T>
-void convolve(const WinogradTiles& tiles, std::int64_t out, std::int64_t in, bool turned, const at::Tensor& maps, const at::Tensor& weight, const T* bias, at::Tensor& result) {
+void convolve(const WinogradTiles& tiles, std::int64_t out, std::int64_t in, bool turned, const at::Tensor& maps, const at::Tensor& weight, const Wide<T>* bias, at::Tensor& result) {
   const auto options = plain_options(maps);
   const auto by = at::empty({kTilePoints, out, in}, options);
-  winograd_weights(out, in, weight.const_data_ptr<T>(), turned, by.data_ptr<T>());
+  winograd_weights(out, in, elements<Wide<T>>(weight), turned, places<T>(by));
   const auto factor = turned ? by : by.transpose(1, 2);
   const auto from = factor.size(1), to = factor.size(2), at_once = tiles_at_once(tiles.tiles(), from + to, sizeof(T));
   const auto seen = at::empty({kTilePoints * at_once * from}, options), products = at::empty({kTilePoints * at_once * to}, options);
   for_blocks(tiles.tiles(), at_once, [&](std::int64_t first, std::int64_t last) {
     auto product = part_of(products, last - first, to);
-    winograd_see(tiles, first, last, from, maps.const_data_ptr<T>(), seen.data_ptr<T>());
+    winograd_see(tiles, first, last, from, elements<T>(maps), places<T>(seen));
     multiply_into(product, part_of(seen, last - first, from), factor);
-    winograd_gather(tiles, first, last, to, product.const_data_ptr<T>(), bias, result.data_ptr<T>());
+    winograd_gather(tiles, first, last, to, elements<T>(product), bias, places<T>(result));
   });
 }
 
@@ -50,14 +50,14 @@ void make_weight_gradient(const WinogradTiles& tiles, const at::Tensor& maps, co
   const auto in = maps.size(1), out = gradient.size(1), at_once = tiles_at_once(tiles.tiles(), in + out, sizeof(T));
   const auto options = plain_options(maps);
   const auto seen = at::empty({kTilePoints * at_once * in}, options), spread = at::empty({kTilePoints * at_once * out}, options);
-  auto sums = at::empty({kTilePoints, out, in}, options);
+  auto sums = at::empty({kTilePoints, out, in}, plain_options(to));
   for_blocks(tiles.tiles(), at_once, [&](std::int64_t first, std::int64_t last) {
-    winograd_see(tiles, first, last, in, maps.const_data_ptr<T>(), seen.data_ptr<T>());
-    winograd_spread(tiles, first, last, out, gradient.const_data_ptr<T>(), spread.data_ptr<T>());
+    winograd_see(tiles, first, last, in, elements<T>(maps), places<T>(seen));
+    winograd_spread(tiles, first, last, out, elements<T>(gradient), places<T>(spread));
     const auto left = part_of(spread, last - first, out).transpose(1, 2), right = part_of(seen, last - first, in);
     multiply_into(sums, left, right, first > 0);
   });
-  winograd_weight_gradient(out, in, sums.const_data_ptr<T>(), adds, to.data_ptr<T>());
+  winograd_weight_gradient(out, in, elements<Wide<T>>(sums), adds, places<Wide<T>>(to));
 }
 
 struct WinogradNode final : WeightedNode {
@@ -73,13 +73,13 @@ struct WinogradNode final : WeightedNode {
     const auto factor = weight.unpack(), from = input.unpack();
     const auto gradient = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
     gradients.clear();
-    with_type(from, [&](auto zero) {
+    with_value_type(from, [&](auto zero) {
       using T = decltype(zero);
       if (task_should_compute_output(0)) {
         found[0] = at::empty(from.sizes(), from.options().requires_grad(false).memory_format(at::MemoryFormat::ChannelsLast));
         convolve<T>(tiles_back(windows), factor.size(0), factor.size(1), true, gradient, factor, nullptr, found[0]);
       }
-      if (task_should_compute_output(2)) found[2] = gradient.sum({0, 2, 3});
+      if (task_should_compute_output(2)) found[2] = gradient.sum({0, 2, 3}, false, factor.scalar_type());
       if (task_should_compute_output(1)) found[1] = put_gradient(factor, alone, [&](at::Tensor& to, bool adds) { make_weight_gradient<T>(tiles_of(windows), from, gradient, adds, to); });
     });
     return found;
@@ -93,9 +93,9 @@ at::Tensor convolve_by_tiles(const at::Tensor& input, const at::Tensor& weight, 
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     out = at::empty({windows.samples, weight.size(0), windows.places_high, windows.places_wide}, input.options().requires_grad(false).memory_format(at::MemoryFormat::ChannelsLast));
-    with_type(input, [&](auto zero) {
+    with_value_type(input, [&](auto zero) {
       using T = decltype(zero);
-      convolve<T>(tiles_of(windows), weight.size(0), weight.size(1), false, input, weight, bias.defined() ? bias.const_data_ptr<T>() : nullptr, out);
+      convolve<T>(tiles_of(windows), weight.size(0), weight.size(1), false, input, weight, bias.defined() ? elements<Wide<T>>(bias) : nullptr, out);
     });
   }
   return with_node<WinogradNode>(std::move(out), input, weight, bias, alone, [&](WinogradNode& node) { node.windows = windows; });

@@ -40,7 +40,8 @@ at::Tensor visible(const OperatorContext& c) {
 }
 
 at::Tensor project_whole(const OperatorContext& c, const at::Tensor& from, const at::Tensor& weight, const at::Tensor& bias) {
-  return takes_product(from, weight, c.options) ? multiply(from, weight, bias, !c.own.tied) : at::linear(from, weight, bias);
+  const auto input = narrowed(from, c.options);
+  return takes_product(input, weight, c.options) ? multiply(input, weight, bias, !c.own.tied) : at::linear(input, weight, bias);
 }
 
 }  // namespace
