@@ -92,7 +92,7 @@ TEST(AttendByBlocks, OfAPlaceThatSeesNothingIsZero) {
   EXPECT_EQ(largest(known.grad()), 0);
 }
 
-TEST(AttendByBlocks, IsForOneThreadAndFp32) {
+TEST(AttendByBlocks, IsForOneThreadAndFp32OrNarrower) {
   const OneThread one;
   const auto asking = at::randn({1, 3, 4}), known = at::randn({1, 5, 8});
   const auto takes = [&](at::ScalarType type, Kernels kernels) {
@@ -101,7 +101,9 @@ TEST(AttendByBlocks, IsForOneThreadAndFp32) {
     return attends_by_blocks({asking.to(type), known.to(type), 2, 4, false, {}}, options);
   };
   EXPECT_TRUE(takes(at::kFloat, Kernels::fast));
+  EXPECT_TRUE(takes(at::kBFloat16, Kernels::fast));
   EXPECT_FALSE(takes(at::kDouble, Kernels::fast));
+  EXPECT_FALSE(takes(at::kHalf, Kernels::fast));
   EXPECT_FALSE(takes(at::kFloat, Kernels::torch));
   at::set_num_threads(2);
   EXPECT_FALSE(takes(at::kFloat, Kernels::fast));

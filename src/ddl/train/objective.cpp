@@ -7,7 +7,7 @@
 namespace ddl {
 namespace {
 
-/// Logits [rows, classes] of at least fp32, expected [rows].
+/// Logits [rows, classes], expected [rows].
 struct Rows {
   at::Tensor logits, expected;
   std::int64_t ignored;
@@ -15,16 +15,19 @@ struct Rows {
 
 Rows rows_of(const at::Tensor& logits, const at::Tensor& expected) {
   constexpr std::int64_t kNone = -100;  // labels count from 0
-  const auto wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
-  if (expected.dim() == 1) return {wide, expected, kNone};
-  return {wide.flatten(0, 1), expected.flatten(), SampleShape::kPadding};
+  if (expected.dim() == 1) return {logits, expected, kNone};
+  return {logits.flatten(0, 1), expected.flatten(), SampleShape::kPadding};
 }
+
+/// Of at least fp32.
+at::Tensor wide(const at::Tensor& logits) { return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat); }
 
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& expected, double label_smoothing, Kernels kernels) {
   const auto rows = rows_of(logits, expected);
-  if (kernels == Kernels::fast && rows.logits.is_cpu() && rows.logits.scalar_type() == at::kFloat && rows.logits.is_contiguous())
+  const auto type = rows.logits.scalar_type();
+  if (kernels == Kernels::fast && rows.logits.is_cpu() && (type == at::kFloat || type == at::kBFloat16) && rows.logits.is_contiguous())
     return fast_cross_entropy(rows.logits, rows.expected, rows.ignored, label_smoothing);
-  return at::cross_entropy_loss(rows.logits, rows.expected, {}, at::Reduction::Sum, rows.ignored, label_smoothing);
+  return at::cross_entropy_loss(wide(rows.logits), rows.expected, {}, at::Reduction::Sum, rows.ignored, label_smoothing);
 }
 
 }  // namespace
@@ -61,7 +64,8 @@ at::Tensor loss_sum(const NetworkOutput& output, const at::Tensor& expected, dou
 
 void ScoreSum::add(const at::Tensor& logits, const at::Tensor& expected) {
   constexpr std::int64_t kFive = 5;
-  const auto rows = rows_of(logits, expected);
+  auto rows = rows_of(logits, expected);
+  rows.logits = wide(rows.logits);
   const auto counted = rows.expected.ne(rows.ignored);
   const auto best = std::get<1>(rows.logits.topk(std::min(kFive, rows.logits.size(1)), 1)).eq(rows.expected.unsqueeze(1));
   const auto sum = [&](const at::Tensor& right) { return right.logical_and(counted).sum(at::kDouble); };

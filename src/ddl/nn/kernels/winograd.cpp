@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "ddl/core/clones.h"
+#include "ddl/nn/kernels/widen.h"
 
 namespace ddl {
 namespace {
@@ -14,17 +15,6 @@ template <typename T>
 struct Four {
   T a, b, c, d;
 };
-
-/// Elements to compute on: as they are, or in memory of their own. What is narrow is widened and rounded in loops of their own, which alone become vectors.
-template <typename T>
-DDL_INLINE const Wide<T>* widened(const T* __restrict from, std::int64_t n, Wide<T>* __restrict own) {
-  if constexpr (std::is_same_v<T, Wide<T>>) {
-    return from;
-  } else {
-    for (std::int64_t c = 0; c < n; ++c) own[c] = from[c];
-    return own;
-  }
-}
 
 /// Four rows, that many elements apart.
 template <typename T, typename F>
@@ -41,11 +31,7 @@ DDL_INLINE void put_four(T* out, std::int64_t apart, std::int64_t n, F&& four) {
       const auto made = four(c);
       rows[0][c] = made.a, rows[1][c] = made.b, rows[2][c] = made.c, rows[3][c] = made.d;
     }
-    for (std::int64_t i = 0; i < 4; ++i) {
-      T* const __restrict row = out + i * apart;
-      const auto* const __restrict from = rows[i];
-      for (std::int64_t c = 0; c < n; ++c) row[c] = from[c];
-    }
+    for (std::int64_t i = 0; i < 4; ++i) put(rows[i], n, out + i * apart);
   }
 }
 

@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "ddl/core/error.h"
+#include "ddl/nn/element_type.h"
 #include "ddl/nn/kernels/cross_entropy.h"
 
 namespace ddl {
@@ -23,6 +24,12 @@ template <typename F>
 void for_rows(std::int64_t rows, std::int64_t classes, F&& f) {
   constexpr std::int64_t kElementsOfAThread = 8192;
   at::parallel_for(0, rows, std::max<std::int64_t>(1, kElementsOfAThread / std::max<std::int64_t>(1, classes)), f);
+}
+
+/// `body(T{})` of logits of fp32 or bf16.
+template <typename F>
+void of_logits(const at::Tensor& logits, F&& body) {
+  logits.scalar_type() == at::kBFloat16 ? body(Bf16{}) : body(float{});
 }
 
 struct CrossEntropyNode final : torch::autograd::Node {
@@ -41,10 +48,12 @@ struct CrossEntropyNode final : torch::autograd::Node {
     if (!gradients[0].defined()) return variable_list(1);
     const auto x = logits.unpack();
     auto found = at::empty_like(x, x.options().requires_grad(false));
-    const CrossEntropy of{x.const_data_ptr<float>(), expected.const_data_ptr<std::int64_t>(), x.size(1), ignored, smoothing};
     const auto scale = gradients[0].item<float>();
-    for_rows(x.size(0), x.size(1),
-             [&](std::int64_t first, std::int64_t last) { cross_entropy_gradient(of, first, last, log_sums.const_data_ptr<float>(), scale, found.data_ptr<float>()); });
+    of_logits(x, [&](auto zero) {
+      using T = decltype(zero);
+      const CrossEntropy<T> of{elements<T>(x), expected.const_data_ptr<std::int64_t>(), x.size(1), ignored, smoothing};
+      for_rows(x.size(0), x.size(1), [&](std::int64_t first, std::int64_t last) { cross_entropy_gradient(of, first, last, log_sums.const_data_ptr<float>(), scale, places<T>(found)); });
+    });
     return {found};
   }
 };
@@ -57,10 +66,13 @@ at::Tensor fast_cross_entropy(const at::Tensor& logits, const at::Tensor& expect
   const auto* const wanted = dense.const_data_ptr<std::int64_t>();
   if (const auto* const wrong = std::find_if(wanted, wanted + rows, [&](std::int64_t each) { return each != ignored && (each < 0 || each >= classes); }); wrong != wanted + rows)
     throw Error(Code::invalid_argument, fmt::format("[cross entropy] a label names a class; got {} of row {}, expected 0 to {}", *wrong, wrong - wanted, classes - 1));
-  const auto log_sums = at::empty({rows, 2}, logits.options().requires_grad(false));
+  const auto log_sums = at::empty({rows, 2}, logits.options().dtype(at::kFloat).requires_grad(false));
   std::vector<double> losses(static_cast<std::size_t>(rows));
-  const CrossEntropy of{logits.const_data_ptr<float>(), wanted, classes, ignored, smoothing};
-  for_rows(rows, classes, [&](std::int64_t first, std::int64_t last) { cross_entropy_rows(of, first, last, log_sums.data_ptr<float>(), losses.data()); });
+  of_logits(logits, [&](auto zero) {
+    using T = decltype(zero);
+    const CrossEntropy<T> of{elements<T>(logits), wanted, classes, ignored, smoothing};
+    for_rows(rows, classes, [&](std::int64_t first, std::int64_t last) { cross_entropy_rows(of, first, last, log_sums.data_ptr<float>(), losses.data()); });
+  });
   const auto loss = at::full({}, std::accumulate(losses.begin(), losses.end(), 0.0), log_sums.options());
   if (!torch::autograd::compute_requires_grad(logits)) return loss;
   auto node = c10::make_intrusive<CrossEntropyNode>();

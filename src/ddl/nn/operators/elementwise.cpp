@@ -1,9 +1,11 @@
 #include <ctime>
+#include <type_traits>
 
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ddl/measure/clock.h"
+#include "ddl/nn/element_type.h"
 #include "ddl/nn/kernels/gelu.h"
 #include "ddl/nn/operators/operator.h"
 #include "ddl/nn/operators/product.h"
@@ -41,16 +43,22 @@ struct FastGelu : torch::autograd::Function<FastGelu> {
 
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& from) {
     auto to = at::empty_like(from);
-    at::parallel_for(0, from.numel(), kElementsOfAThread,
-                     [&](std::int64_t begin, std::int64_t end) { gelu_elements(from.const_data_ptr<float>() + begin, to.data_ptr<float>() + begin, end - begin); });
+    with_value_type(from, [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (!std::is_same_v<T, double>)
+        at::parallel_for(0, from.numel(), kElementsOfAThread, [&](std::int64_t begin, std::int64_t end) { gelu_elements(elements<T>(from) + begin, places<T>(to) + begin, end - begin); });
+    });
     context->save_for_backward({from});
     return to;
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, const torch::autograd::variable_list& gradients) {
     const auto from = context->get_saved_variables()[0], gradient = gradients[0].contiguous();
     auto to = at::empty_like(gradient);
-    at::parallel_for(0, from.numel(), kElementsOfAThread, [&](std::int64_t begin, std::int64_t end) {
-      gelu_gradient(from.const_data_ptr<float>() + begin, gradient.const_data_ptr<float>() + begin, to.data_ptr<float>() + begin, end - begin);
+    with_value_type(from, [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (!std::is_same_v<T, double>)
+        at::parallel_for(0, from.numel(), kElementsOfAThread,
+                         [&](std::int64_t begin, std::int64_t end) { gelu_gradient(elements<T>(from) + begin, elements<T>(gradient) + begin, places<T>(to) + begin, end - begin); });
     });
     return {to};
   }
@@ -58,7 +66,7 @@ struct FastGelu : torch::autograd::Function<FastGelu> {
 
 at::Tensor gelu(const OperatorContext& c) {
   const auto& from = c.inputs[0];
-  const bool ours = c.options.kernels == Kernels::fast && from.is_cpu() && from.scalar_type() == at::kFloat && from.is_contiguous();
+  const bool ours = c.options.kernels == Kernels::fast && from.is_cpu() && (from.scalar_type() == at::kFloat || from.scalar_type() == at::kBFloat16) && from.is_contiguous();
   return ours ? FastGelu::apply(from) : at::gelu(from);
 }
 at::Tensor tanh(const OperatorContext& c) { return at::tanh(c.inputs[0]); }
