@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "ddl/core/clones.h"
 
@@ -81,6 +82,15 @@ DDL_INLINE void pool_pixels(const Windows& w, const T* maps, bool rectifies, T* 
       }
 }
 
+/// The gradient where the window's place was the most, else 0. Of 16 bits the bits: nothing is computed, and so it becomes vectors.
+template <typename T>
+DDL_INLINE void pick(const T* __restrict gradient, const std::uint8_t* __restrict where, std::int32_t here, std::int64_t channels, T* __restrict to) {
+  if constexpr (std::is_same_v<T, Bf16>)
+    for (std::int64_t c = 0; c < channels; ++c) to[c].bits = static_cast<std::uint16_t>(where[c] == here ? gradient[c].bits : 0);
+  else
+    for (std::int64_t c = 0; c < channels; ++c) to[c] = where[c] == here ? gradient[c] : T{0};
+}
+
 /// Where no two windows overlap each element is written once.
 template <typename T>
 DDL_INLINE void pool_pixels_apart_backward(const Windows& w, const T* gradient, const std::uint8_t* where, T* of_maps) {
@@ -99,7 +109,7 @@ DDL_INLINE void pool_pixels_apart_backward(const Windows& w, const T* gradient, 
             if (x < 0 || x >= w.width) continue;
             T* const __restrict to = of_maps + ((n * w.height + y) * w.width + x) * channels;
             const std::int32_t here = static_cast<std::int32_t>(ky * w.kernel_width + kx);
-            for (std::int64_t c = 0; c < channels; ++c) to[c] = where[c] == here ? gradient[c] : T(0);
+            pick(gradient, where, here, channels, to);
           }
         }
 }
@@ -131,7 +141,7 @@ DDL_INLINE void pool_pixels_backward(const Windows& w, const T* gradient, const 
             const std::uint8_t* const __restrict was = where + from;
             const std::int32_t here = static_cast<std::int32_t>(ky * w.kernel_width + kx);
             if (first)
-              for (std::int64_t c = 0; c < channels; ++c) of_maps[c] = was[c] == here ? given[c] : T(0);
+              pick(given, was, here, channels, of_maps);
             else
               for (std::int64_t c = 0; c < channels; ++c) of_maps[c] = of_maps[c] + (was[c] == here ? Wide<T>{given[c]} : Wide<T>{0});
             first = false;
