@@ -9,9 +9,10 @@
   report      error of the median over rounds; MAPE, bias, largest, Kendall tau, how many lie inside the interval; the same by group; and which part of the step is off where it is
 
 Where a machine is never calm, nothing is gained by tries: `--calibrations 3 --tries 1` measures each network three times before all runs, into one profile (which takes the median, and widens intervals by how far they were apart), and holds
-each prediction against the median of so many rounds of runs; a column tells the errors at the pace that each run had.
+each prediction against the median of so many rounds of runs; a column tells the errors at the pace that each run had. With `--by-turns` measuring and running take turns instead: each round measures each network once more, into the
+profile that it has, right before that network's runs, so that what drifts over half an hour is in both alike; every prediction is still made before its run, from what was measured before it.
 
-usage: predictions.py [--rounds 2] [--seconds 2] [--tries 3] [--calibrations 3] [--only WORD,…] [--keep-wires]
+usage: predictions.py [--rounds 2] [--seconds 2] [--tries 3] [--calibrations 3 | --by-turns] [--only WORD,…] [--keep-wires]
 prints tables in Markdown; build/bench/predictions.json has every row and every run. Run it on a quiet machine: the table says how disturbed it was. A fabric takes root
 """
 import argparse
@@ -166,6 +167,7 @@ class Kept:
     """What a profile that was measured into several times was measured at: on the mean of them."""
 
     def __init__(self, times):
+        self.times = times
         self.pace = statistics.median(each.pace for each in times)
         self.slowed = max(apart(each.pace, self.pace) for each in times)
         self.disturbed = max(self.slowed, *(each.disturbed for each in times))
@@ -174,10 +176,14 @@ class Kept:
         return self.disturbed <= CALM
 
 
+def profile_of(model, wires):
+    return wires.with_name(f"predictions_{re.sub('[^a-z0-9]+', '-', model)}.json")
+
+
 def calibrate_all(models, wires, chosen, pulse):
     """{network: (profile, Kept)}: each measured so many times, one network after the other there and back, into one profile, which remembers what the earlier ones said."""
     times = {model: [] for model in models}
-    profiles = {model: wires.with_name(f"predictions_{re.sub('[^a-z0-9]+', '-', model)}.json") for model in models}
+    profiles = {model: profile_of(model, wires) for model in models}
     for profile in profiles.values():
         shutil.copyfile(wires, profile)
     for number in range(chosen.calibrations):
@@ -226,9 +232,21 @@ def steps_for(prediction, budget):
     return max(14, min(1000, round(budget * 1e3 / prediction["step_ms"]["value"])))
 
 
+def measure_again(model, wires, chosen, pulse, measured):
+    """Once more into the profile of that network, which remembers what the earlier ones said; right before its runs."""
+    profile, known = measured.get(model, (profile_of(model, wires), None))
+    if known is None:
+        shutil.copyfile(wires, profile)
+    times = [*(known.times if known else []), probed(model, profile, chosen.budget, pulse)]
+    measured[model] = (profile, Kept(times))
+    say(f"{model} measured, {len(times)}, at a pace of {1e3 * times[-1].pace:.3f} ms, disturbed by {times[-1].disturbed:.1%}")
+
+
 def block(model, names, cases, number, chosen, wires, pulse, measured):
     """One round of a network's experiments, with the predictions made before them: {name: {"prediction", "run", …}}, and {name: why} of those that failed."""
     found, failed = {}, {}
+    if chosen.by_turns:
+        measure_again(model, wires, chosen, pulse, measured)
     for measurement in range(1 if measured else min(MEASURED, chosen.tries)):
         if measured:
             profile, known = measured[model]
@@ -355,6 +373,7 @@ def main():
     parser.add_argument("--only", default="", help="words, with commas between: experiments that have one of them in their name")
     parser.add_argument("--tries", type=int, default=3)
     parser.add_argument("--calibrations", type=int, default=0, help="so many of each network before all runs, into one profile; else one before each network's runs, by itself")
+    parser.add_argument("--by-turns", action="store_true", help="each round measures each network once more, into the same profile, right before its runs")
     parser.add_argument("--keep-wires", action="store_true", help="what probe comm measured for this script before")
     parser.add_argument("--again", action="store_true", help="no runs: predict what the last run of this script measured, from the profiles of then")
     chosen = parser.parse_args()
