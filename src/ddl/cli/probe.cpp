@@ -79,11 +79,11 @@ CommunicationProbe asked(const Options& options) {
     }
     if (probe.sizes.empty()) throw Error(Code::invalid_argument, "no size");
   });
-  if (options.memory != "own" && options.memory != "outside")
-    throw Error(Code::invalid_argument, fmt::format("--memory: got '{}', expected own (the transport's) or outside (the caller's)", options.memory));
+  if (options.memory != "own" && options.memory != "outside" && options.memory != "evicted")
+    throw Error(Code::invalid_argument, fmt::format("--memory: got '{}', expected own (the transport's), outside (the caller's) or evicted (the transport's, in no cache any more)", options.memory));
   if (!options.fabric.empty()) of_flag("--fabric", [&] { return parse_fabric(options.fabric); });
   probe.fabric = options.fabric;
-  probe.own_memory = options.memory == "own";
+  probe.memory = options.memory;
   probe.check = !options.unchecked;
   probe.budget = of_flag("--budget", [&] { return parse_seconds(options.budget.empty() ? "100ms" : options.budget); });
   probe.timeout = of_flag("--timeout", [&] { return parse_seconds(options.timeout); });
@@ -327,7 +327,7 @@ Command add_probe(CLI::App& root, AgentHub* launched) {
   app->add_option("--algorithm", options->algorithms, "Algorithms, by commas, with options in brackets; all unless given.")->type_name("LIST");
   app->add_option("--ranks", options->ranks, "Numbers of ranks, by commas.")->type_name("LIST")->capture_default_str();
   app->add_option("--sizes", options->sizes, "Bytes of each rank's buffer, by commas.")->type_name("LIST")->capture_default_str();
-  app->add_option("--memory", options->memory, "Buffers: own (the transport's) or outside (the heap's).")->type_name("own|outside")->capture_default_str();
+  app->add_option("--memory", options->memory, "Buffers: own (the transport's), outside (the heap's), or evicted (the transport's, in no cache any more).")->type_name("own|outside|evicted")->capture_default_str();
   app->add_option("--budget", options->budget, "Time for each measurement: 100ms of comm, 1s of compute, memory and loader, 2s of storage unless given.")->type_name("TIME");
   app->add_option("--timeout", options->timeout, "Time after which a collective is given up.")->type_name("TIME")->capture_default_str();
   app->add_option("--machine", options->machine, "Machine profile to add to; none: write none. By default this machine's own.")->type_name("FILE");

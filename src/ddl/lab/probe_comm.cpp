@@ -163,7 +163,7 @@ Json row_json(const ProbedGroup& group, const Row& row) {
 }
 
 /// Fits, chooses and writes down what one group measured.
-void conclude(const ProbedGroup& group, bool own_memory, Json& document) {
+void conclude(const ProbedGroup& group, const std::string& memory, Json& document) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < group.cases.size(); ++i) {
     if (!group.complete(i)) continue;
@@ -173,7 +173,7 @@ void conclude(const ProbedGroup& group, bool own_memory, Json& document) {
     rows.push_back(std::move(row));
   }
   if (rows.empty()) return;
-  CommunicationPart part{group.transport, group.ranks, own_memory ? "own" : "outside"};
+  CommunicationPart part{group.transport, group.ranks, memory};
   for (const bool one_shot : {false, true}) {
     std::vector<FitSample> samples;
     for (auto& row : rows)
@@ -265,13 +265,13 @@ Json probe_communication(const CommunicationProbe& probe, const RunEvents& event
           return fabric->options(host_of(rank), settings.options);
         };
       }
-      settings.own_memory = probe.own_memory;
+      settings.memory = probe.memory;
       settings.check = probe.check;
       settings.budget = probe.budget;
       settings.timeout = probe.timeout;
       settings.cases = cases_of(probe, transport, ranks);
       const auto group = probe_group(settings, ranks, events, launched, fabric ? &*fabric : nullptr);
-      conclude(group, probe.own_memory, document);
+      conclude(group, probe.memory, document);
       if (!group.failed.empty()) {
         document["failed"].push_back({{"transport", transport}, {"ranks", ranks}, {"reason", group.failed}});
         document["state"] = "partial";

@@ -17,7 +17,7 @@ struct CommunicationProbe {
   std::vector<int> ranks{2};
   std::vector<std::size_t> sizes;           ///< bytes of a rank's buffer; rounded down to what the goal can cut
   std::string fabric;                       ///< a test network, for tcp (transport/fabric_description.h); empty: none
-  bool own_memory = true;
+  std::string memory = "own";              ///< of buffers: own, outside or evicted (probe/collectives.h)
   bool check = true;
   Seconds budget{0.1};                      ///< for one case
   Seconds timeout{60};                      ///< of one collective

@@ -53,7 +53,7 @@ int probe(const Json& text, int rank, int ranks, Control& control) {
   settings.transport = text.at("transport");
   settings.options.secret = text.at("secret");
   settings.hosts = text.at("hosts").get<std::vector<int>>();
-  settings.own_memory = text.at("own_memory");
+  settings.memory = text.at("memory");
   settings.check = text.at("check");
   settings.budget = {text.at("budget").get<double>()};
   settings.timeout = {text.at("timeout").get<double>()};
@@ -83,7 +83,7 @@ Json probe_job(const ProbeSettings& settings) {
           {"transport", settings.transport},
           {"secret", settings.options.secret},
           {"hosts", settings.hosts},
-          {"own_memory", settings.own_memory},
+          {"memory", settings.memory},
           {"check", settings.check},
           {"budget", settings.budget.value},
           {"timeout", settings.timeout.value},

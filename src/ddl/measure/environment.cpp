@@ -25,6 +25,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
+#include "ddl/measure/memory.h"
 
 extern char** environ;
 
@@ -108,11 +109,13 @@ Json capture_cpu() {
   CPU_ZERO(&usable);
   const bool affinity = ::sched_getaffinity(0, sizeof usable, &usable) == 0;
   const auto speeds = values("/proc/cpuinfo", "cpu MHz", ':');
+  const auto cache = last_level_cache_bytes();
   double sum = 0;
   for (const auto& speed : speeds) sum += std::strtod(speed.c_str(), nullptr);
   return {{"model", model.empty() ? Json(nullptr) : Json(model.front())},
           {"logical_cores", std::thread::hardware_concurrency()},
           {"usable_cores", affinity ? Json(CPU_COUNT(&usable)) : Json(nullptr)},
+          {"cache_bytes", cache > 0 ? Json(cache) : Json(nullptr)},
           {"topology", capture_topology()},
           {"governor", text_or_null(content("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"))},
           {"isa", capture_isa()},

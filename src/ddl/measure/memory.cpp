@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -29,6 +30,12 @@ KernelMemory kernel_memory() {
 }
 
 std::int64_t total_memory() { return static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE); }
+
+std::int64_t last_level_cache_bytes() {
+  std::int64_t largest = 0;
+  for (const int level : {_SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL4_CACHE_SIZE}) largest = std::max<std::int64_t>(largest, ::sysconf(level));
+  return largest;
+}
 
 std::int64_t processes_killed_for_memory() {
   std::ifstream counters("/proc/vmstat");

@@ -17,6 +17,9 @@ KernelMemory kernel_memory();
 /// Bytes of memory that this machine has.
 std::int64_t total_memory();
 
+/// Bytes that the largest of a processor's caches holds, which its cores share; 0 where the kernel does not say.
+std::int64_t last_level_cache_bytes();
+
 /// Sets the kernel's high-water mark back to now. False where the kernel does not allow it; the peak then
 /// includes start-up.
 bool reset_peak_resident();

@@ -38,6 +38,7 @@ Json new_machine(const Json& environment) {
 }
 
 void add_memory(Json& machine, const Json& environment) {
+  if (const auto cache = wanted(environment, "cpu", "cache_bytes"); cache.is_number()) machine["device"]["cache_bytes"] = cache;
   const auto there = wanted(environment, "memory", "total_bytes"), allowed = wanted(environment, "cgroup", "memory_limit_bytes");
   if (!there.is_number()) return;
   machine["device"]["memory_bytes"] = allowed.is_number() ? std::min(there.get<std::int64_t>(), allowed.get<std::int64_t>()) : there.get<std::int64_t>();
@@ -152,7 +153,7 @@ bool is_measured(const Json& machine) { return machine.contains("compute") && !m
 
 bool is_datasheet(const Json& machine) {
   const auto device = machine.find("device");
-  return !is_measured(machine) && device != machine.end() && device->size() > device->count("memory_bytes");
+  return !is_measured(machine) && device != machine.end() && device->size() > device->count("memory_bytes") + device->count("cache_bytes");
 }
 
 bool same_machine(const Json& machine, const Json& environment) {

@@ -26,14 +26,15 @@ void write_machine(const std::string& path, const Json& machine);
 /// $XDG_CONFIG_HOME/ddlbench/machines/HOST.json ($HOME/.config/…). Empty where there is no home either.
 std::string default_machine_path();
 
-/// Writes how much memory the workers on such a machine have together, `device.memory_bytes`: what it has, or its control group allows where that is less. Nothing where the environment does not say.
+/// Writes how much memory the workers on such a machine have together, `device.memory_bytes`: what it has, or its control group allows where that is less; and what its largest cache holds,
+/// `device.cache_bytes`. Nothing where the environment does not say.
 void add_memory(Json& machine, const Json& environment);
 
 /// One transport between so many ranks, as `probe comm` measured it.
 struct CommunicationPart {
   std::string transport;
   int ranks = 0;
-  std::string memory = "own";   ///< "own": the transport's; "outside": the caller's
+  std::string memory = "own";   ///< "own": the transport's; "outside": the caller's; "evicted": the transport's, which had left the caches
   WireCost rounds;              ///< of schedules that are run round by round
   WireCost one_shot;            ///< of those that shared memory runs in one pass; none where it does not
   /// [{collective, from_bytes, to_bytes, algorithm}]: what was fastest, without gaps by collective.

@@ -6,6 +6,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/measure/clock.h"
+#include "ddl/measure/memory.h"
 #include "ddl/probe/expected.h"
 #include "ddl/probe/limits.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr double kBlock = 300e-6;  ///< s that a block of repetitions should last at least
 constexpr int kFewestBlocks = 7, kMostBlocks = 61;
+constexpr std::int64_t kLeastSwept = std::int64_t{16} << 20;  ///< bytes, where the kernel does not say what caches hold
 
 class RankProbe {
  public:
@@ -24,7 +26,7 @@ class RankProbe {
     for (const auto& each : settings.cases) largest = std::max(largest, each.bytes);
     auto& transport = group_.transport();
     words_ = transport.allocate(64);
-    if (settings.own_memory) {
+    if (settings.memory != "outside") {
       data_ = as_floats(transport.allocate(largest));
       other_ = as_floats(transport.allocate(largest));
     } else {
@@ -109,18 +111,27 @@ class RankProbe {
     try {
       measured.exchange = exchange_limit(group_, data, other, fresh, kTries, settings_.timeout);
       measured.one_way = one_way_limit(group_, data, other, fresh, kTries, settings_.timeout);
-      if (settings_.own_memory) measured.reduce = reduce_limit(group_, data, words_, fresh, kTries, settings_.timeout);
+      if (settings_.memory != "outside") measured.reduce = reduce_limit(group_, data, words_, fresh, kTries, settings_.timeout);
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("[limits of {}] {}", to_string(Bytes{static_cast<std::int64_t>(bytes)}), error.what()));
     }
     if (events_.limit) events_.limit(bytes, measured);
   }
 
+  bool evicts() const { return settings_.memory == "evicted"; }
+
+  /// Passes over more than all ranks' caches hold, reading and writing, so that what was there before lies in memory.
+  void evict() {
+    if (sweep_.empty()) sweep_.resize(static_cast<std::size_t>(2 * std::max(last_level_cache_bytes(), kLeastSwept)) / sizeof(float));
+    for (auto& value : sweep_) value += 1;
+  }
+
   double block(const ProbeCase& which, int repetitions) {
-    if (which.bytes >= kFreshFrom) {
+    if (which.bytes >= kFreshFrom || evicts()) {
       double spent = 0;
       for (int k = 0; k < repetitions; ++k) {
         std::fill_n(data_.begin(), which.bytes / sizeof(float), 0.0F);
+        if (evicts()) evict();
         group_.run({Goal::barrier}, {});
         const auto begin = now();
         once(which, root_of(which, k));
@@ -166,7 +177,7 @@ class RankProbe {
   const ProbeSettings& settings_;
   const ProbeEvents& events_;
   Communicator group_;
-  std::vector<float> heap_;
+  std::vector<float> heap_, sweep_;
   std::span<float> data_, other_;
   std::span<std::byte> words_;
 };

@@ -22,7 +22,8 @@ struct ProbeSettings {
   std::vector<int> hosts = {};  ///< of the ranks; empty: all on one
   /// Called by each rank before anything else: goes where it belongs, and returns the transport's options there. May be empty.
   std::function<TransportOptions(int rank)> enter = {};
-  bool own_memory = true;       ///< buffers from the transport; otherwise from the heap
+  /// Whose the buffers are: "own", the transport's; "outside", the heap's; "evicted", the transport's, which have left the caches since they were written, as gradients of large networks have.
+  std::string memory = "own";
   bool check = true;            ///< compare every element with what it must be, before anything is timed
   Seconds budget{0.1};          ///< for the timing of one case
   Seconds timeout{30};

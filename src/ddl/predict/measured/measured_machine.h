@@ -96,6 +96,9 @@ class MeasuredMachine final : public CostSource {
   LayerEstimate estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples) const;
   /// Of a family that was not measured and computes next to nothing, as the parts that layers are cut into (adding a bias, moments): by its bytes at the speed of copies.
   LayerEstimate by_bytes(int worker, const LayerWork& work, double samples) const;
+  /// How much of a buffer has left the caches before it is exchanged, 0 to 1: what the workers of a host touch between making it and that, over what its largest cache holds; 0 where a profile says nothing of either.
+  double evicted_share(std::int64_t bytes, const std::vector<int>& workers) const;
+  double wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory) const;
   TaskCost wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const;
   std::string network_words(const std::string& otherwise) const;
   int threads_of(int worker) const;
@@ -106,7 +109,7 @@ class MeasuredMachine final : public CostSource {
   int cores_ = 1;
   mutable std::map<int, Compute> computes_;                               ///< by threads
   mutable std::pair<const ModelGraph*, std::vector<Word>> words_{};
-  mutable std::map<std::pair<std::pair<int, bool>, std::pair<std::int64_t, int>>, double> wires_;  ///< s, by goal, whose memory, bytes and ranks
+  mutable std::map<std::pair<std::pair<int, std::string>, std::pair<std::int64_t, int>>, double> wires_;  ///< s, by goal, whose memory, bytes and ranks
 };
 
 }  // namespace ddl

@@ -286,6 +286,32 @@ TEST(MeasuredMachine, WhatLayersMakeTravelsAsMemoryOfTheHeapDoesAndIsCopied) {
   EXPECT_NEAR(MeasuredMachine(profile, setup).activation(kBytes, 0, 1, costs).seconds, 1e-6 + 4e-9 * kBytes, 1e-5);
 }
 
+// Of what has left the caches, as much as the workers touch between making a buffer and exchanging it.
+TEST(MeasuredMachine, LargeBuffersAreExchangedOutOfMemory) {
+  constexpr std::int64_t kCache = 16 << 20;
+  auto profile = profile_of({entry_of("mlp", 8)});
+  const MeasuredSetup setup{.workers = {{}, {}}, .network = "mlp"};
+  StepCosts costs;
+  const auto seconds = [&](std::int64_t bytes, bool computes = true) {
+    auto own = setup;
+    for (auto& worker : own.workers) worker.computes = computes;
+    return MeasuredMachine(profile, own).message(bytes, 0, 1, costs).seconds;
+  };
+  const double warm_small = seconds(kCache / 16), warm = seconds(kCache);
+  CommunicationPart evicted{"shm", 2};
+  evicted.memory = "evicted";
+  evicted.rounds.pieces = {{0, ~std::size_t{0}, {1e-6, 0, 3e-9}}};
+  evicted.best = Json::array();
+  add(profile, evicted);
+  EXPECT_EQ(seconds(kCache), warm) << "nobody knows what caches hold";
+  profile["device"]["cache_bytes"] = kCache;
+  // Two workers touch twice as much each: a quarter of the cache, once, and four times what it holds.
+  EXPECT_EQ(seconds(kCache / 16), warm_small);
+  EXPECT_NEAR(seconds(kCache), 1e-6 + 3e-9 * kCache, 1e-5);
+  EXPECT_NEAR(seconds(kCache / 4), 1e-6 + 2e-9 * kCache / 4, 1e-5);
+  EXPECT_EQ(seconds(kCache, false), warm) << "emulated workers touch nothing";
+}
+
 TEST(MeasuredMachine, UpdatesCopiesAndCollectivesAreAsMeasured) {
   const MeasuredMachine machine(profile_of({entry_of("mlp", 8)}), {.workers = {{}, {}}, .network = "mlp"});
   EXPECT_NEAR(machine.update(0, 2 << 20), (2 << 20) * 1e-9, 1e-12);

@@ -7,6 +7,7 @@
 #include "ddl/collective/prepare.h"
 #include "ddl/core/error.h"
 #include "ddl/core/spec.h"
+#include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/history.h"
 #include "ddl/predict/measured/measured_machine.h"
@@ -18,12 +19,20 @@ namespace {
 
 constexpr std::size_t kElement = 4;
 
-/// The part of the profile that was measured with so many ranks, or with the number nearest to it; of memory of the heap with just as many.
-const Json& nearest_part(const Json& profile, const std::string& transport, int ranks, Goal goal, bool own_memory) {
+/// What was touched since, over what the cache holds: up to 1 / kStays all of a buffer is still there, from kGone on nothing is. Judgement: caches forget neither all at once nor the oldest first.
+constexpr double kStays = 2, kGone = 2;
+
+/// What was measured between just as many ranks of such memory; null where nothing was.
+const Json* measured_part(const Json& profile, const std::string& transport, int ranks, const std::string& memory) {
+  for (const auto& part : entries(profile, "communication"))
+    if (part.at("transport") == transport && part.at("memory") == memory && part.at("ranks") == ranks) return &part;
+  return nullptr;
+}
+
+/// The part of the profile that was measured with so many ranks, or with the number nearest to it; of memory that is not the transport's, or in no cache, with just as many.
+const Json& nearest_part(const Json& profile, const std::string& transport, int ranks, Goal goal, const std::string& memory) {
   const Json* best = nullptr;
-  if (!own_memory)
-    for (const auto& part : entries(profile, "communication"))
-      if (part.at("transport") == transport && part.at("memory") == "outside" && part.at("ranks") == ranks) return part;
+  if (const auto* found = measured_part(profile, transport, ranks, memory)) return *found;
   const auto far = [&](const Json& part) { return std::abs(std::log2(static_cast<double>(part.at("ranks").get<int>()) / ranks)); };
   for (const auto& part : entries(profile, "communication"))
     if (part.at("transport") == transport && part.at("memory") == "own" && (best == nullptr || far(part) < far(*best))) best = &part;
@@ -65,7 +74,7 @@ bool shares_memory(const std::string& transport) {
 }
 
 double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, int ranks, UnitCosts (*as)(const UnitCosts&)) {
-  const auto& part = nearest_part(profile, setup.transport, ranks, goal, setup.own_memory);
+  const auto& part = nearest_part(profile, setup.transport, ranks, goal, setup.memory);
   const bool shared = shares_memory(setup.transport);
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(0, bytes));
   std::string algorithm = goal == Goal::all_reduce && setup.collective != "auto" ? setup.collective : best_algorithm(profile, setup.transport, ranks, goal, size);
@@ -85,12 +94,29 @@ double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std:
   return price(group_schedules(chosen.algorithm, shape, kElement), as(over_wire(rounds.at(size), setup))).seconds;
 }
 
+double MeasuredMachine::evicted_share(std::int64_t bytes, const std::vector<int>& workers) const {
+  if (measured_part(profile_, setup_.transport, static_cast<int>(workers.size()), "evicted") == nullptr) return 0;
+  const auto cache = term_or(profile_, "device.cache_bytes", 0);
+  if (cache <= 0) return 0;
+  const int host = setup_.workers.at(static_cast<std::size_t>(workers.front())).host;
+  const auto beside = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& each) { return each.computes && each.host == host; });
+  // Between the first byte that is made and the last each worker has read as many parameters as it made gradients.
+  const double touched = 2 * static_cast<double>(bytes) * static_cast<double>(beside);
+  return touched <= 0 ? 0 : std::clamp(std::log2(touched / cache * kStays) / std::log2(kStays * kGone), 0.0, 1.0);
+}
+
+double MeasuredMachine::wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory) const {
+  const auto [place, unknown] = wires_.try_emplace({{static_cast<int>(goal), memory}, {bytes, ranks}});
+  if (unknown) place->second = wire_seconds(profile_, {setup_.transport, setup_.collective, setup_.wire_bytes_per_s, setup_.wire_latency, memory}, goal, bytes, ranks);
+  return place->second;
+}
+
 TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const {
   const auto ranks = static_cast<int>(workers.size());
   if (ranks < 2) return {};
-  const auto [place, unknown] = wires_.try_emplace({{static_cast<int>(goal), own_memory}, {bytes, ranks}});
-  if (unknown) place->second = wire_seconds(profile_, {setup_.transport, setup_.collective, setup_.wire_bytes_per_s, setup_.wire_latency, own_memory}, goal, bytes, ranks);
-  TaskCost cost{place->second};
+  TaskCost cost{wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside")};
+  if (const double evicted = own_memory ? evicted_share(bytes, workers) : 0; evicted > 0)
+    cost.seconds += evicted * std::max(0.0, wire_alone(goal, bytes, ranks, "evicted") - cost.seconds);
   // All who take part say their share, and these add up.
   std::set<int> hosts;
   for (const int worker : workers) hosts.insert(setup_.workers.at(static_cast<std::size_t>(worker)).host);

@@ -15,8 +15,9 @@ struct WireSetup {
   std::string collective = "auto";
   /// Of a test network between the ranks, which was not measured: what it lets through, and what each message takes more; 0: none.
   double bytes_per_s = 0, latency = 0;
-  /// Whether buffers lie in the transport's own memory, as buckets do; else in the heap, as what layers make does: then what was measured of such counts, if it was.
-  bool own_memory = true;
+  /// Where buffers lie, as a profile's parts have it: "own", the transport's memory, as buckets do; "outside", the heap, as what layers make does; "evicted", the transport's, and in no cache any more.
+  /// What was measured of the latter two counts, if it was; else what was of the first.
+  std::string memory = "own";
 };
 
 /// Whether ranks over it read each other's memory.
