@@ -1,6 +1,6 @@
 """Predictions made before runs, against those runs: this machine measured, then experiments over strategies, networks, transports and a test network that had no part in that.
 
-  wires       probe comm (two ranks and eight), once
+  wires       probe comm, once: two ranks, of memory in caches, out of them, and of the heap; and as many as experiments have emulated workers
   blocks      network by network, as many times as --rounds says, there and back: probe compute measures the network (layers at three batches each, contention and jitter of two at once) into a fresh profile that has those wires;
               every experiment with it is predicted from that profile; then each is run, a second or two. So a prediction is made before its run, from what was measured minutes before
   pace        A machine that others share goes now faster, now slower, for seconds or hours. Fixed work (pulse.py) before and after each measurement tells its pace: a run at another pace than its network was measured at, or while a
@@ -109,10 +109,13 @@ def ddlbench(profile, *words):
 
 def calibrate_wires(profile):
     profile.unlink(missing_ok=True)
-    for transports, ranks, budget, memory in ("shm,tcp,inproc", "2", "60ms", "own"), ("shm,tcp", "8", "20ms", "own"), ("shm,tcp", "2", "60ms", "outside"):
+    for transports, ranks, budget, memory in (("shm,tcp,inproc", "2", "60ms", "own"), ("shm,tcp", "8", "20ms", "own"), ("shm", "4,16,32", "20ms", "own"), ("shm,tcp", "2", "60ms", "outside"),
+                                              ("shm,tcp", "2", "20ms", "evicted")):
         begun = time.monotonic()
-        # Of memory that is not the transport's, what layers exchange.
-        less = ["--collective", "all-reduce,all-gather,reduce-scatter,point-to-point"] if memory == "outside" else []
+        # Of memory that is not the transport's, what layers exchange; of many ranks, and of what has left caches, no more.
+        # Only large buffers are ever priced as evicted.
+        less = ["--sizes", "1MiB,4MiB,16MiB"] if memory == "evicted" else []
+        less += ["--collective", "all-reduce,all-gather,reduce-scatter,point-to-point"] if memory != "own" or "," in ranks else []
         done = ddlbench(profile, "probe", "comm", "--transport", transports, "--ranks", ranks, "--budget", budget, "--memory", memory, *less, "--json")
         if done.returncode != 0:
             sys.exit(f"probe comm ended with {done.returncode}: {done.stderr}")

@@ -271,13 +271,16 @@ class Probing {
     document_["compute"].push_back(std::move(entry));
   }
 
-  /// What the product adds to a step: by a run of its own, of next to nothing.
-  Json harness() {
+  /// What no task of a step accounts for, us: of a run of its own, of a network that computes next to nothing. `device`: cpu, or an emulated one, `slow` times as slow as its profile: such a worker sleeps through most of a step, and
+  /// what it does then goes slower for it.
+  Json harness(const std::string& device, double slow, int steps) {
     if (over()) return nullptr;
     tell("harness");
     auto experiment = make_case(probe_, {"mlp[hidden=1,layers=1]", "fashion-mnist"}, "fp32", 1).experiment;
     experiment.job.workers.front().threads = 1;
-    experiment.job.steps = 300;
+    experiment.job.workers.front().device = device;
+    experiment.job.workers.front().slow = slow;
+    experiment.job.steps = steps;
     const auto record = run_experiment(experiment, {});
     if (record.at("state") == "interrupted") document_["state"] = "interrupted";
     if (record.at("state") != "ok") {
@@ -298,7 +301,9 @@ class Probing {
     if (answers.empty()) return;
     Json entry{{"device", "cpu"}, {"measured", utc_now()}};
     entry.update(answers.front());
-    entry["harness_us"] = harness();
+    entry["harness_us"] = harness("cpu", 1, 300);
+    // Steps of 14 ms.
+    entry["emulated_us"] = harness("emulated:v100", 100, 100);
     document_["launch"].push_back(std::move(entry));
   }
 

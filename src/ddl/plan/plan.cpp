@@ -36,6 +36,10 @@ Cause cause_of(TaskKind kind) {
   return Cause::residual;
 }
 
+bool Role::releases() const {
+  return std::any_of(tasks.begin(), tasks.end(), [](const Task& task) { return task.kind == TaskKind::release; });
+}
+
 bool Role::keeps_parts() const {
   return std::any_of(tasks.begin(), tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::parameters && task.goal == Goal::all_gather; });
 }

@@ -114,6 +114,8 @@ struct Role {
 
   /// Whether its workers keep a part of each parameter's state, and gather parameters from each other.
   bool keeps_parts() const;
+  /// Whether it gathers parameters when they are needed, and lets them go.
+  bool releases() const;
 };
 
 /// Servers of parameters: threads in the processes of workers, that of bucket s with worker s. Their tasks are on Stream::server, and done as what they wait for comes.

@@ -158,9 +158,13 @@ class RankProbe {
     std::vector<int> repetitions, blocks;
     for (const auto number : numbers) {
       block(settings_.cases[number], 3);
-      const double one = block(settings_.cases[number], 5);
+      const auto begun = now();
+      double one = block(settings_.cases[number], 5);
+      // Each repetition has a sweep of its own, beside which it takes next to nothing: then the budget is for both, and one is timed by itself.
+      const double whole = seconds(now() - begun) / 5;
       // A whole number of turns of the root.
-      const int wanted = static_cast<int>(std::clamp(std::ceil(kBlock / std::max(one, 1e-9)), 1.0, 20'000.0));
+      const int wanted = evicts() ? 1 : static_cast<int>(std::clamp(std::ceil(kBlock / std::max(one, 1e-9)), 1.0, 20'000.0));
+      if (evicts()) one = whole;
       repetitions.push_back(agree(has_root(settings_.cases[number].goal) ? (wanted + group_.size() - 1) / group_.size() * group_.size() : wanted));
       blocks.push_back(agree(std::clamp(static_cast<int>(settings_.budget.value / std::max(one * repetitions.back(), 1e-9)), kFewestBlocks, kMostBlocks)));
     }

@@ -14,10 +14,6 @@ namespace {
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-bool releases(const Role& role) {
-  return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::release; });
-}
-
 /// Gathers that take slots in turn, as buckets, and how many of these are there at once: those asked for before what they wait for is released.
 struct Turns {
   std::vector<int> buckets;
@@ -48,7 +44,7 @@ bool ParameterShards::needed(const Plan& plan, int worker) {
 }
 
 ParameterShards::ParameterShards(const Plan& plan, int worker, Network& network, Transport& transport, Device& device, bool poison)
-    : network_(network), shards_(plan.mesh.find("sharded") >= 0 ? plan.mesh.size("sharded") : plan.workers()), poison_(poison), releases_(releases(plan.role_of(worker))) {
+    : network_(network), shards_(plan.mesh.find("sharded") >= 0 ? plan.mesh.size("sharded") : plan.workers()), poison_(poison), releases_(plan.role_of(worker).releases()) {
   if (!device.is_host())
     throw Error(Code::unsupported, fmt::format("[shards] unsupported: parameters in parts on a device with memory of its own are not in this version; got {}, expected cpu", device.name()));
   const c10::NoGradGuard guard;

@@ -49,7 +49,7 @@ void LongestPath::add_role(const Plan& plan, const StepCosts& costs, int number,
   seconds_.resize(end + 1);
   computed_by_.resize(end + 1, kNone);
   step_ends_.push_back(end);
-  seconds_[end] = costs.harness[at(number)];
+  seconds_[end] = costs.harness[at(number)].seconds;
   computed_by_[end] = number;
   const auto over = [&](int task) { return meetings[at(task)] == kNone ? base + at(task) : at(meetings[at(task)]); };
   // What is sent is counted in the step in which it is received: so many after the sender's.

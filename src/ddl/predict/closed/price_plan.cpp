@@ -136,7 +136,7 @@ WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) 
   }
   for (const auto& [order, term] : buckets) terms.buckets.push_back(term);
   if (!exchanges.order.empty()) terms.averaging = averaging_of(exchanges, updates);
-  terms.harness = costs.harness[at(number)];
+  terms.harness = costs.harness[at(number)].seconds;
   terms.loader = source_seconds(costs, at(number));
   return terms;
 }
@@ -184,7 +184,7 @@ UnitTerms unit_terms_of(const Plan& plan, const Spec& strategy, const StepCosts&
       default: break;
     }
   }
-  terms.harness = costs.harness[0];
+  terms.harness = costs.harness[0].seconds;
   terms.loader = source_seconds(costs, 0);
   return terms;
 }
@@ -239,7 +239,7 @@ WorkerTerms slower(WorkerTerms terms, double times) {
 StepCosts slower(const Role& role, StepCosts costs, double times) {
   for (std::size_t t = 0; t < role.tasks.size(); ++t)
     if (const auto kind = role.tasks[t].kind; kind == TaskKind::load || kind == TaskKind::forward || kind == TaskKind::backward || kind == TaskKind::update) costs.tasks[0][t].seconds *= times;
-  costs.harness[0] *= times;
+  costs.harness[0].seconds *= times;
   return costs;
 }
 

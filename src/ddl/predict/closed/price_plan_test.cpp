@@ -90,7 +90,7 @@ StepCosts balanced_costs(const Plan& plan, double message = 0) {
       }
       own.push_back({seconds});
     }
-    costs.harness.push_back(0.01);
+    costs.harness.push_back({0.01});
     costs.loader.emplace_back();
   }
   for (const auto& role : plan.roles) {
@@ -327,7 +327,7 @@ TEST(LongestPath, IsThePublishedBubbleOfEqualStages) {
     for (const auto& role : plan.roles) {
       auto& own = costs.tasks.emplace_back();
       for (const auto& task : role.tasks) own.push_back({task.kind == TaskKind::forward || task.kind == TaskKind::backward_input || task.kind == TaskKind::backward_weight ? 1.0 : task.kind == TaskKind::backward ? 2.0 : 0.0});
-      costs.harness.push_back(0);
+      costs.harness.push_back({});
       costs.loader.emplace_back();
       costs.ready.emplace_back(role.buckets.size(), 1.0);
     }

@@ -100,7 +100,7 @@ class DatasheetMachine final : public CostSource {
 
   double load(int, std::int64_t) const override { return 0; }
   TaskCost loader(int, std::int64_t, StepCosts&) const override { return {}; }
-  double harness(int) const override { return 0; }
+  TaskCost harness(int, StepCosts&) const override { return {}; }
 
  private:
   /// Of the network that was last asked for.

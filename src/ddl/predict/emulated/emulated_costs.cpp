@@ -57,8 +57,8 @@ TaskCost EmulatedCosts::loader(int worker, std::int64_t samples, StepCosts& reso
   return device(worker) == nullptr ? machine_->loader(worker, samples, resources) : if_known([&] { return machine_->loader(worker, samples, resources); });
 }
 
-double EmulatedCosts::harness(int worker) const {
-  return device(worker) == nullptr ? machine_->harness(worker) : if_known([&] { return machine_->harness(worker); });
+TaskCost EmulatedCosts::harness(int worker, StepCosts& resources) const {
+  return device(worker) == nullptr ? machine_->harness(worker, resources) : if_known([&] { return machine_->harness(worker, resources); });
 }
 
 }  // namespace ddl

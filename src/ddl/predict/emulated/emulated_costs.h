@@ -38,7 +38,7 @@ class EmulatedCosts final : public CostSource {
   }
   double load(int worker, std::int64_t samples) const override;
   TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const override;
-  double harness(int worker) const override;
+  TaskCost harness(int worker, StepCosts& resources) const override;
 
  private:
   /// Null of a worker that is not emulated.

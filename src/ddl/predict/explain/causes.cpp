@@ -171,7 +171,7 @@ StepCosts costs_without(const Plan& plan, const StepDraws& draws, const StepDraw
       }
       own.push_back({seconds, {}, is_away(LossCause::fabric) ? 0 : step.handing[at(w)][t]});
     }
-    costs.harness.push_back(rest[at(w)] * other);
+    costs.harness.push_back({rest[at(w)] * other});
     costs.loader.push_back({is_away(LossCause::loader) ? 0 : draws.loader[at(w)], {}});
   }
   return costs;

@@ -27,7 +27,7 @@ inline StepCosts costs_of(const Plan& plan, const std::function<double(int worke
     for (const auto& task : plan.role_of(actor.worker).tasks) own.push_back({seconds(actor.worker, task)});
   }
   for (const auto& role : plan.roles) costs.ready.emplace_back(role.buckets.size(), 1.0);
-  costs.harness.assign(costs.actors.size(), 0);
+  costs.harness.assign(costs.actors.size(), {});
   costs.loader.assign(costs.actors.size(), {});
   return costs;
 }

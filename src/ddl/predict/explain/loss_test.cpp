@@ -44,7 +44,7 @@ TEST(Loss, ATracedStepIsSimulatedAgain) {
     auto costs = costs_of(plan, uneven);
     for (auto& role : costs.ready)
       for (std::size_t b = 0; b < role.size(); ++b) role[b] = static_cast<double>(b + 1) / static_cast<double>(role.size());
-    costs.harness.assign(costs.harness.size(), 4e-5);
+    costs.harness.assign(costs.harness.size(), {4e-5});
     const auto loss = report(plan, costs);
     // One task of a server is a message with each worker, of which the trace tells the last.
     EXPECT_NEAR(loss.simulated / loss.measured, 1, plan.serving.servers > 0 ? 0.03 : 0.01) << strategy;
@@ -57,7 +57,7 @@ TEST(Loss, NothingIsLeftWhereTheSimulatorIsRight) {
   for (const auto* strategy : {"data[bucket=100KiB,first-bucket=10KiB]", "pipeline[schedule=1f1b,micro=6]", "sharded[level=2]"}) {
     const auto plan = plan_of(strategy, 4);
     auto costs = costs_of(plan, uneven);
-    costs.harness.assign(4, 4e-5);
+    costs.harness.assign(4, {4e-5});
     const auto draws = step_draws(plan, {traced(plan, costs)}, true);
     LossInput input{plan, draws};
     input.one = OneWorker{9e-3, 0, 3e-4};
@@ -213,7 +213,7 @@ TEST(AsynchronousLoss, ItsTraceIsSimulatedAgain) {
                                "parameter-server[stale=2,servers=2]"}) {
     const auto plan = plan_of(strategy, 4);
     auto costs = costs_of(plan, uneven);
-    costs.harness.assign(costs.harness.size(), 4e-5);
+    costs.harness.assign(costs.harness.size(), {4e-5});
     const auto loss = report_of_many(plan, costs);
     // Whose turn comes when at a server is not the same from other steps on.
     EXPECT_NEAR(loss.simulated / loss.measured, 1, plan.serving.servers > 0 ? 0.04 : 0.01) << strategy;

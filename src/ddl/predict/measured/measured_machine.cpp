@@ -9,6 +9,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/spec.h"
 #include "ddl/core/statistics.h"
+#include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/curve.h"
 #include "ddl/predict/measured/history.h"
@@ -165,7 +166,7 @@ LayerEstimate MeasuredMachine::estimate_loss(int worker, const ModelGraph& graph
 LayerCost MeasuredMachine::layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const { return estimate(worker, graph, number, samples).cost; }
 
 bool MeasuredMachine::writes_in_place(int worker) const {
-  return setup_.kernels == "fast" && setup_.precision == "fp32" && setup_.workers.at(static_cast<std::size_t>(worker)).threads == 1;
+  return setup_.kernels == "fast" && (setup_.precision == "fp32" || setup_.precision == "bf16") && setup_.workers.at(static_cast<std::size_t>(worker)).threads == 1;
 }
 
 LayerCost MeasuredMachine::loss(int worker, const ModelGraph& graph, std::int64_t samples) const { return estimate_loss(worker, graph, samples).cost; }
@@ -222,6 +223,18 @@ double MeasuredMachine::copy(int, std::int64_t bytes) const {
   return along(ascending(std::move(points)), static_cast<double>(bytes)).value;
 }
 
+double MeasuredMachine::copy_together(int worker, std::int64_t bytes, int workers) const {
+  const double alone = copy(worker, bytes);
+  // Each byte is read and written. Where nobody knows what caches hold it is taken to stay there.
+  if (const auto cache = term_or(profile_, "device.cache_bytes", 0); cache <= 0 || 2 * static_cast<double>(bytes) * workers <= cache) return alone;
+  std::map<std::int64_t, double> rates;  // by threads
+  for (const auto& entry : entries(profile_, "memory"))
+    if (says(entry, "what", "triad")) rates[entry.at("threads").get<std::int64_t>()] = entry.at("bytes_per_s").get<double>();
+  if (!rates.contains(1)) return alone;
+  const double together = std::prev(rates.upper_bound(workers))->second;
+  return alone * std::clamp(workers * rates.at(1) / together, 1.0, static_cast<double>(std::max(1, workers)));
+}
+
 TaskCost MeasuredMachine::compressing(int worker, const std::string& compression, std::int64_t bytes, int ranks, StepCosts& resources) const {
   if (bytes == 0) return {};
   std::map<double, std::map<std::int64_t, double>> found;  // by how far off the number of ranks is
@@ -237,9 +250,13 @@ TaskCost MeasuredMachine::compressing(int worker, const std::string& compression
 
 double MeasuredMachine::load(int worker, std::int64_t samples) const { return samples == 0 ? 0 : median(compute(worker).loads); }
 
-double MeasuredMachine::harness(int) const {
-  for (const auto& entry : entries(profile_, "launch"))
-    if (entry.value("harness_us", Json()).is_number()) return entry["harness_us"].get<double>() * 1e-6;
+TaskCost MeasuredMachine::harness(int worker, StepCosts& resources) const {
+  const auto& own = setup_.workers.at(at(worker));
+  for (const std::string term : {"emulated_us", "harness_us"}) {
+    if (own.computes && term == "emulated_us") continue;
+    for (const auto& entry : entries(profile_, "launch"))
+      if (entry.value(term, Json()).is_number()) return {entry[term].get<double>() * 1e-6, {{cores_of(own.host, resources), std::min(1.0, 1.0 / cores_)}}};
+  }
   throw Error(Code::not_found, "[measured] what ddlbench itself adds to a step was not measured; run ddlbench probe compute");
 }
 

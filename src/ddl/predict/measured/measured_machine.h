@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -55,7 +56,8 @@ class MeasuredMachine final : public CostSource {
   LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const override;
   double load(int worker, std::int64_t samples) const override;
   TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const override;
-  double harness(int worker) const override;
+  /// Of a core. Of an emulated worker, which has been asleep until then, as one was measured, where one was.
+  TaskCost harness(int worker, StepCosts& resources) const override;
   std::vector<Demand> computing(int worker, StepCosts& resources) const override;
   Jitter jitter(int workers) const override;
 
@@ -98,7 +100,9 @@ class MeasuredMachine final : public CostSource {
   LayerEstimate by_bytes(int worker, const LayerWork& work, double samples) const;
   /// How much of a buffer has left the caches before it is exchanged, 0 to 1: what the workers of a host touch between making it and that, over what its largest cache holds; 0 where a profile says nothing of either.
   double evicted_share(std::int64_t bytes, const std::vector<int>& workers) const;
-  double wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory) const;
+  /// A copy of so many bytes while so many workers of a host copy as many: what does not stay in caches they get from memory together.
+  double copy_together(int worker, std::int64_t bytes, int workers) const;
+  double wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory, bool over_fabric = true) const;
   TaskCost wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const;
   std::string network_words(const std::string& otherwise) const;
   int threads_of(int worker) const;
@@ -109,7 +113,7 @@ class MeasuredMachine final : public CostSource {
   int cores_ = 1;
   mutable std::map<int, Compute> computes_;                               ///< by threads
   mutable std::pair<const ModelGraph*, std::vector<Word>> words_{};
-  mutable std::map<std::pair<std::pair<int, std::string>, std::pair<std::int64_t, int>>, double> wires_;  ///< s, by goal, whose memory, bytes and ranks
+  mutable std::map<std::tuple<int, std::string, bool, std::int64_t, int>, double> wires_;  ///< s, by goal, whose memory, whether over the test network, bytes and ranks
 };
 
 }  // namespace ddl

@@ -254,7 +254,7 @@ TEST(MeasuredMachine, SaysWhatIsMissingAndWhatMeasuresIt) {
   old["compute"] = Json::array({entry_of("mlp", 8)});
   const MeasuredMachine bare(old, {.network = "mlp"});
   says(missing([&] { bare.copy(0, 100); }), "run ddlbench probe compute");
-  says(missing([&] { bare.harness(0); }), "run ddlbench probe compute");
+  says(missing([&] { bare.harness(0, costs); }), "run ddlbench probe compute");
 }
 
 TEST(MeasuredMachine, TheNetworksOwnUpdateComesBeforeOthers) {
@@ -312,13 +312,45 @@ TEST(MeasuredMachine, LargeBuffersAreExchangedOutOfMemory) {
   EXPECT_EQ(seconds(kCache, false), warm) << "emulated workers touch nothing";
 }
 
+// What does not stay in caches all copy out of one memory.
+TEST(MeasuredMachine, WhatWorkersCopyAtOnceSharesTheMemory) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  constexpr std::int64_t kBytes = 1 << 20;
+  for (const int threads : {1, 2}) add_entry(profile, "memory", {"what", "threads"}, {{"what", "triad"}, {"threads", threads}, {"bytes", 1 << 26}, {"bytes_per_s", threads == 1 ? 3e10 : 4e10}});
+  const auto seconds = [&](std::vector<MeasuredWorker> workers) {
+    StepCosts costs;
+    return MeasuredMachine(profile, {.workers = std::move(workers), .network = "mlp"}).exchange(Goal::all_gather, kBytes, {0, 1}, costs).seconds;
+  };
+  const double copied = 1.5 * kBytes / 1e10, unknown = seconds({{}, {}});
+  profile["device"]["cache_bytes"] = 1 << 20;
+  EXPECT_NEAR(seconds({{}, {}}), unknown + copied * (2 * 3e10 / 4e10 - 1), 1e-9);
+  EXPECT_NEAR(seconds({{1, 0}, {1, 1}}), unknown, 1e-9) << "a host each";
+  profile["device"]["cache_bytes"] = 8 << 20;
+  EXPECT_NEAR(seconds({{}, {}}), unknown, 1e-9) << "it stays in caches";
+}
+
+TEST(MeasuredMachine, WhatEmulatedWorkersDoBetweenTheirWaitsIsTheirOwn) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  const auto seconds = [&](bool computes) {
+    StepCosts costs;
+    return MeasuredMachine(profile, {.workers = {{1, 0, computes}}, .network = "mlp"}).harness(0, costs).seconds;
+  };
+  EXPECT_DOUBLE_EQ(seconds(false), 5e-6) << "an older profile";
+  profile["launch"][0]["emulated_us"] = 50;
+  EXPECT_DOUBLE_EQ(seconds(false), 50e-6);
+  EXPECT_DOUBLE_EQ(seconds(true), 5e-6);
+}
+
 TEST(MeasuredMachine, UpdatesCopiesAndCollectivesAreAsMeasured) {
   const MeasuredMachine machine(profile_of({entry_of("mlp", 8)}), {.workers = {{}, {}}, .network = "mlp"});
   EXPECT_NEAR(machine.update(0, 2 << 20), (2 << 20) * 1e-9, 1e-12);
   EXPECT_EQ(machine.update(0, 0), 0);
   EXPECT_NEAR(machine.copy(0, 1 << 20), (1 << 20) / 1e10, 1e-12);
-  EXPECT_NEAR(machine.harness(0), 5e-6, 1e-15);
   StepCosts costs;
+  const auto harness = machine.harness(0, costs);
+  EXPECT_NEAR(harness.seconds, 5e-6, 1e-15);
+  ASSERT_EQ(harness.demands.size(), 1U);
+  EXPECT_EQ(costs.resources.at(static_cast<std::size_t>(harness.demands[0].resource)), "cores of host 0");
   EXPECT_EQ(machine.collective(Goal::all_reduce, 1 << 20, {0}, costs).seconds, 0) << "alone";
   const auto reduce = machine.collective(Goal::all_reduce, 1 << 20, {0, 1}, costs);
   EXPECT_GT(reduce.seconds, 1e-4);
@@ -343,6 +375,24 @@ TEST(MeasuredMachine, ATestNetworkSlowsRounds) {
   EXPECT_NEAR(message(0, 1e-3), plain + 1e-3, 1e-9);
   EXPECT_NEAR(message(1e8, 2e-3), 1e-6 + 2e-3 + bytes / 1e8, 1e-9);
   EXPECT_DOUBLE_EQ(message(1e11, 0), plain);
+}
+
+// Cores do as much for a message over a slow wire as over a fast one, over a longer time.
+TEST(MeasuredMachine, ATestNetworkTakesNoCores) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  CommunicationPart part{"tcp", 2};
+  part.rounds.pieces = {{0, ~std::size_t{0}, {1e-6, 0, 1e-9, 1e-10}}};
+  add(profile, part);
+  add_entry(profile, "contention", {"what", "transport"}, {{"what", "collective"}, {"transport", "tcp"}, {"threads", 1}, {"workers", 1}, {"slowdown", 1.5}, {"collective_slowdown", 1.5}});
+  const auto work = [&](double bytes_per_s, double latency) {
+    StepCosts costs;
+    const auto message = MeasuredMachine(profile, {.workers = {{}, {}}, .network = "mlp", .transport = "tcp", .wire_bytes_per_s = bytes_per_s, .wire_latency = latency}).message(1 << 20, 0, 1, costs);
+    return message.demands.empty() ? 0 : message.seconds * message.demands[0].share;
+  };
+  const double plain = work(0, 0);
+  EXPECT_GT(plain, 1e-4);
+  EXPECT_NEAR(work(1e8, 0), plain, 1e-9);
+  EXPECT_NEAR(work(0, 5e-3), plain, 1e-9);
 }
 
 TEST(MeasuredMachine, JitterIsOfTheNetworkItselfAndOfTheBodyOfItsDistribution) {

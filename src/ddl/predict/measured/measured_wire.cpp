@@ -105,9 +105,10 @@ double MeasuredMachine::evicted_share(std::int64_t bytes, const std::vector<int>
   return touched <= 0 ? 0 : std::clamp(std::log2(touched / cache * kStays) / std::log2(kStays * kGone), 0.0, 1.0);
 }
 
-double MeasuredMachine::wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory) const {
-  const auto [place, unknown] = wires_.try_emplace({{static_cast<int>(goal), memory}, {bytes, ranks}});
-  if (unknown) place->second = wire_seconds(profile_, {setup_.transport, setup_.collective, setup_.wire_bytes_per_s, setup_.wire_latency, memory}, goal, bytes, ranks);
+double MeasuredMachine::wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory, bool over_fabric) const {
+  const auto [place, unknown] = wires_.try_emplace({static_cast<int>(goal), memory, over_fabric, bytes, ranks});
+  if (unknown)
+    place->second = wire_seconds(profile_, {setup_.transport, setup_.collective, over_fabric ? setup_.wire_bytes_per_s : 0, over_fabric ? setup_.wire_latency : 0, memory}, goal, bytes, ranks);
   return place->second;
 }
 
@@ -120,7 +121,10 @@ TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, const std::vector<
   // All who take part say their share, and these add up.
   std::set<int> hosts;
   for (const int worker : workers) hosts.insert(setup_.workers.at(static_cast<std::size_t>(worker)).host);
-  const double share = measured_share(profile_, setup_.transport, threads_of(workers.front()), cores_, ranks) / ranks;
+  double share = measured_share(profile_, setup_.transport, threads_of(workers.front()), cores_, ranks) / ranks;
+  // What it takes of cores was measured without a test network, whose wires need none: the same work is spread over a longer time.
+  if ((setup_.wire_bytes_per_s > 0 || setup_.wire_latency > 0) && cost.seconds > 0)
+    share *= std::min(1.0, wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside", false) / cost.seconds);
   if (share > 0)
     for (const int host : hosts) cost.demands.push_back({cores_of(host, resources), share});
   return cost;
@@ -133,9 +137,12 @@ TaskCost MeasuredMachine::message(std::int64_t bytes, int from, int to, StepCost
 TaskCost MeasuredMachine::exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const {
   auto cost = wire(goal, bytes, workers, false, resources);
   // A piece goes into a buffer with places for all, and what came out of it to where layers read it (train/part_move.cpp); a sum is computed in a buffer of its own at most.
+  // All workers of a host do so at once.
   const auto part = bytes / static_cast<std::int64_t>(std::max<std::size_t>(1, workers.size()));
+  const int host = setup_.workers.at(static_cast<std::size_t>(workers.front())).host;
+  const auto beside = std::count_if(workers.begin(), workers.end(), [&](int worker) { return setup_.workers.at(static_cast<std::size_t>(worker)).host == host; });
   const auto& memory = entries(profile_, "memory");
-  if (std::any_of(memory.begin(), memory.end(), [](const Json& entry) { return entry.value("what", "") == "copy"; })) cost.seconds += copy(workers.front(), goal == Goal::all_reduce ? bytes : bytes + part);
+  if (std::any_of(memory.begin(), memory.end(), [](const Json& entry) { return entry.value("what", "") == "copy"; })) cost.seconds += copy_together(workers.front(), goal == Goal::all_reduce ? bytes : bytes + part, static_cast<int>(beside));
   return cost;
 }
 

@@ -52,7 +52,7 @@ class Writer {
       if (task.kind == TaskKind::forward && task.recompute) again_.emplace(task.stage, task.micro_batch);
     auto& own = out_.tasks.emplace_back();
     for (const auto& task : role.tasks) own.push_back(cost(actor, role, task));
-    out_.harness.push_back(source_.harness(actor.worker));
+    out_.harness.push_back(source_.harness(actor.worker, out_));
     out_.loader.push_back(reads(role) && loading_.threads > 0 ? batches(actor) : TaskCost{});
   }
 
@@ -123,6 +123,12 @@ class Writer {
   TaskCost collective(int worker, const Role& role, const Task& task) {
     const auto among = members(plan_.mesh, plan_.groups[at(task.group)], worker);
     if (task.layer != kNone) return source_.exchange(task.goal, task.bytes, among, out_);
+    if (task.cargo == Cargo::parameters && task.goal == Goal::all_gather && role.releases()) {
+      // The worker's own part, which is kept elsewhere, goes to its place among the others' first.
+      auto cost = source_.collective(task.goal, task.bytes, among, out_);
+      cost.seconds += source_.copy(worker, part(task.bytes, static_cast<std::int64_t>(among.size())));
+      return cost;
+    }
     if (compression_.empty() || task.cargo != Cargo::gradients || task.bucket == kNone || among.size() < 2) return source_.collective(task.goal, task.bytes, among, out_);
     const auto ranks = static_cast<int>(among.size());
     const auto [place, unknown] = compressed_.try_emplace({&role, task.bucket});

@@ -44,7 +44,8 @@ class CostSource {
   /// Handing over a batch that the loader has ready, and making one, of so many samples.
   virtual double load(int worker, std::int64_t samples) const = 0;
   virtual TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const = 0;
-  virtual double harness(int worker) const = 0;
+  /// What is no task of a step: ddlbench's own bookkeeping.
+  virtual TaskCost harness(int worker, StepCosts& resources) const = 0;
   /// What a worker uses of shared resources while it computes, updates or copies; nothing where workers share nothing.
   virtual std::vector<Demand> computing(int, StepCosts&) const { return {}; }
   /// How what so many workers compute at once varies; none where that is not known.

@@ -13,7 +13,7 @@ class ByBytes final : public CostSource {
  public:
   explicit ByBytes(bool in_place) : in_place_(in_place) {}
   LayerCost layer(int, const ModelGraph&, std::size_t, std::int64_t) const override { return {}; }
-  TaskCost collective(Goal, std::int64_t, const std::vector<int>&, StepCosts&) const override { return {}; }
+  TaskCost collective(Goal, std::int64_t, const std::vector<int>&, StepCosts&) const override { return {}; }  // copies alone are left
   TaskCost message(std::int64_t, int, int, StepCosts&) const override { return {}; }
   TaskCost compressing(int, const std::string&, std::int64_t, int, StepCosts&) const override { return {}; }
   double update(int, std::int64_t bytes) const override { return static_cast<double>(bytes); }
@@ -22,14 +22,14 @@ class ByBytes final : public CostSource {
   LayerCost loss(int, const ModelGraph&, std::int64_t) const override { return {}; }
   double load(int, std::int64_t) const override { return 0; }
   TaskCost loader(int, std::int64_t, StepCosts&) const override { return {}; }
-  double harness(int) const override { return 0; }
+  TaskCost harness(int, StepCosts&) const override { return {}; }
 
  private:
   bool in_place_;
 };
 
 struct Bytes {
-  double updated = 0, copied = 0;
+  double updated = 0, copied = 0, gathered = 0;
 };
 
 ModelGraph mlp() { return builtin_models().at("mlp").make(parse_spec("mlp[layers=4,hidden=256]"), {1, 28, 28, 10}); }
@@ -46,6 +46,7 @@ Bytes bytes_of(const std::string& strategy, bool in_place, int workers = 4) {
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (tasks[i].kind == TaskKind::update) sum.updated += costs.tasks[0][i].seconds;
     if (tasks[i].kind == TaskKind::backward) sum.copied += costs.tasks[0][i].seconds;
+    if (tasks[i].kind == TaskKind::collective && tasks[i].cargo == Cargo::parameters) sum.gathered += costs.tasks[0][i].seconds;
   }
   return sum;
 }
@@ -67,6 +68,13 @@ TEST(StepCosts, GradientsThatAreMadeInTheirPlaceAreNotCopied) {
   EXPECT_NEAR(bytes_of("data", false).copied, parameters(), 1);
   EXPECT_NEAR(bytes_of("data", true).copied, parameters(1), 1) << "biases";
   EXPECT_NEAR(bytes_of("sharded[level=2]", true).copied, parameters(), 1) << "on their way to parts all are";
+}
+
+// Forward and backward gather what was let go, and a worker's own part is copied to where the others' come.
+TEST(StepCosts, WhoLetsParametersGoCopiesItsOwnPart) {
+  EXPECT_EQ(bytes_of("sharded[level=2]", true).gathered, 0) << "they lie where they are gathered";
+  EXPECT_GT(bytes_of("sharded[level=3]", true).gathered, 1.4 * parameters() / 4);
+  EXPECT_LE(bytes_of("sharded[level=3]", true).gathered, 2 * parameters() / 4 + 64);
 }
 
 }  // namespace

@@ -298,7 +298,7 @@ class Simulation {
     if (place.task == own.loader()) return work(place, real ? costs_of(place.step).loader[at(place.actor)] : TaskCost{}, 0);
     if (place.task == own.harness()) {
       tell_stalls(place, own.communication);
-      return work(place, {real ? costs_of(place.step).harness[at(place.actor)] : 0, {}}, 0);
+      return work(place, real ? costs_of(place.step).harness[at(place.actor)] : TaskCost{}, 0);
     }
     const auto& task = role(place.actor).tasks[at(place.task)];
     // Of what a server does for workers that step apart each has its turn (to_server()).

@@ -35,7 +35,7 @@ StepCosts costs_of(const Plan& plan, std::vector<Actor> actors, const std::funct
     for (const auto& task : plan.roles[static_cast<std::size_t>(actor.role)].tasks) own.push_back({seconds(task)});
   }
   for (const auto& role : plan.roles) costs.ready.emplace_back(role.buckets.size(), 1.0);
-  costs.harness.assign(costs.actors.size(), 0);
+  costs.harness.assign(costs.actors.size(), {});
   costs.loader.assign(costs.actors.size(), {});
   return costs;
 }
@@ -154,7 +154,7 @@ TEST(SimulateStep, EveryStrategyRunsByRoleAndByWorker) {
 TEST(SimulateStep, StepsMayDiffer) {
   const auto plan = plan_of("data[overlap=off]", 2);
   std::vector<StepCosts> steps(4, costs_of(plan, workers_as_actors(plan), [](const Task& task) { return passes(task, 1, 2); }));
-  steps[1].harness[0] = 0.5;
+  steps[1].harness[0] = {0.5};
   for (auto& task : steps[2].tasks[1]) task.seconds *= 1.25;
   const auto run = simulate_each_step(plan, steps);
   EXPECT_NEAR(run.ends[0], 3, 1e-9);
@@ -204,7 +204,7 @@ TEST(SimulateAsynchronous, AServerDoesOneThingAtATime) {
   for (const int workers : {2, 4, 8}) EXPECT_NEAR(asynchronous("parameter-server[async]", workers, seconds).step_seconds, 3 + workers, 1e-9) << workers;
   const auto plan = plan_of("parameter-server[async]", 2);
   std::vector<StepCosts> steps(2, costs_of(plan, workers_as_actors(plan), seconds));
-  steps[0].harness[1] = 1.5;
+  steps[0].harness[1] = {1.5};
   EXPECT_NEAR(simulate_each_step(plan, steps, 0, 26).step_seconds, 4, 1e-9);
 }
 

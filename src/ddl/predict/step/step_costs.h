@@ -32,8 +32,8 @@ struct StepCosts {
   std::vector<std::vector<TaskCost>> tasks;
   /// By role and bucket: the share of the last backward that completes it which is over when its event is raised, 0 to 1.
   std::vector<std::vector<double>> ready;
-  /// Seconds by actor, at the end of each step, of what is no task: the product's own bookkeeping.
-  std::vector<double> harness;
+  /// By actor, at the end of each step, of what is no task: the product's own bookkeeping.
+  std::vector<TaskCost> harness;
   /// By actor: what its loader takes to make a batch, beside everything else, `prefetch` batches ahead of what was taken.
   std::vector<TaskCost> loader;
   int prefetch = 1;
