@@ -10,7 +10,7 @@
 
 Where a machine is never calm, nothing is gained by tries: `--calibrations 3 --tries 1` measures each network three times before all runs, into one profile (which takes the median, and widens intervals by how far they were apart), and holds
 each prediction against the median of so many rounds of runs; a column tells the errors at the pace that each run had. With `--by-turns` measuring and running take turns instead: each round measures each network once more, into the
-profile that it has, right before that network's runs, so that what drifts over half an hour is in both alike; every prediction is still made before its run, from what was measured before it.
+profile that it has, right before that network's runs, and the wires of two ranks before all of them, so that what drifts over half an hour is in both alike; every prediction is still made before its run, from what was measured before it.
 
 usage: predictions.py [--rounds 2] [--seconds 2] [--tries 3] [--calibrations 3 | --by-turns] [--only WORD,…] [--keep-wires]
 prints tables in Markdown; build/bench/predictions.json has every row and every run. Run it on a quiet machine: the table says how disturbed it was. A fabric takes root
@@ -107,19 +107,31 @@ def ddlbench(profile, *words):
         return subprocess.run([BINARY, *map(str, words)], cwd=folder, capture_output=True, text=True, env={**os.environ, "DDLBENCH_MACHINE": str(profile)})
 
 
-def calibrate_wires(profile):
-    profile.unlink(missing_ok=True)
-    for transports, ranks, budget, memory in (("shm,tcp,inproc", "2", "60ms", "own"), ("shm,tcp", "8", "20ms", "own"), ("shm", "4,16,32", "20ms", "own"), ("shm,tcp", "2", "60ms", "outside"),
-                                              ("shm,tcp", "2", "20ms", "evicted")):
+# Transports, ranks, budget of each measurement, and where buffers lie.
+WIRES = (("shm,tcp,inproc", "2", "60ms", "own"), ("shm,tcp", "8", "20ms", "own"), ("shm", "4,16,32", "20ms", "own"), ("shm,tcp", "2", "60ms", "outside"), ("shm,tcp", "2", "20ms", "evicted"))
+
+
+def calibrate_wires(profile, of=WIRES):
+    for transports, ranks, budget, memory in of:
         begun = time.monotonic()
-        # Of memory that is not the transport's, what layers exchange; of many ranks, and of what has left caches, no more.
         # Only large buffers are ever priced as evicted.
         less = ["--sizes", "1MiB,4MiB,16MiB"] if memory == "evicted" else []
+        # Of memory that is not the transport's, what layers exchange; of many ranks, and of what has left caches, no more.
         less += ["--collective", "all-reduce,all-gather,reduce-scatter,point-to-point"] if memory != "own" or "," in ranks else []
         done = ddlbench(profile, "probe", "comm", "--transport", transports, "--ranks", ranks, "--budget", budget, "--memory", memory, *less, "--json")
         if done.returncode != 0:
             sys.exit(f"probe comm ended with {done.returncode}: {done.stderr}")
         say(f"wires of {ranks} ranks, memory {memory}, measured in {time.monotonic() - begun:.0f} s")
+
+
+def wires_again(wires, measured):
+    """Those of two ranks, which most experiments have, once more: memory's pace drifts, too. Into all profiles that there are."""
+    calibrate_wires(wires, [each for each in WIRES if each[1] == "2"])
+    known = json.loads(wires.read_text())["communication"]
+    for profile, _ in measured.values():
+        document = json.loads(profile.read_text())
+        document["communication"] = known
+        profile.write_text(json.dumps(document, indent=1))
 
 
 def say(text):
@@ -394,11 +406,14 @@ def main():
     else:
         pulse = Pulse()
         if not (chosen.keep_wires and wires.exists()):
+            wires.unlink(missing_ok=True)
             calibrate_wires(wires)
     models = list(dict.fromkeys(one["model"] for one in cases.values()))
     measured = calibrate_all(models, wires, chosen, pulse) if chosen.calibrations and not chosen.again else {}
     for number in range(0 if chosen.again else chosen.rounds):
         begun = time.monotonic()
+        if chosen.by_turns and number > 0:
+            wires_again(wires, measured)
         for model in models if number % 2 == 0 else models[::-1]:
             names = [name for name, one in cases.items() if one["model"] == model and name not in failed]
             found, lost = block(model, names if number % 2 == 0 else names[::-1], cases, number, chosen, wires, pulse, measured)

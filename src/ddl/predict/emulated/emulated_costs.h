@@ -29,6 +29,7 @@ class EmulatedCosts final : public CostSource {
   bool writes_in_place(int worker) const override { return device(worker) == nullptr && machine_->writes_in_place(worker); }
   std::vector<Demand> computing(int worker, StepCosts& resources) const override;
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->collective(goal, bytes, workers, resources); }
+  TaskCost gather(std::int64_t bytes, std::int64_t held, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->gather(bytes, held, workers, resources); }
   TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override { return machine_->message(bytes, from, to, resources); }
   TaskCost exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->exchange(goal, bytes, workers, resources); }
   TaskCost activation(std::int64_t bytes, int from, int to, StepCosts& resources) const override { return machine_->activation(bytes, from, to, resources); }

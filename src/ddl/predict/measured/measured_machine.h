@@ -46,6 +46,7 @@ class MeasuredMachine final : public CostSource {
 
   LayerCost layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override;
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override;
+  TaskCost gather(std::int64_t bytes, std::int64_t held, const std::vector<int>& workers, StepCosts& resources) const override;
   TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override;
   TaskCost exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override;
   TaskCost activation(std::int64_t bytes, int from, int to, StepCosts& resources) const override;
@@ -98,12 +99,13 @@ class MeasuredMachine final : public CostSource {
   LayerEstimate estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples) const;
   /// Of a family that was not measured and computes next to nothing, as the parts that layers are cut into (adding a bias, moments): by its bytes at the speed of copies.
   LayerEstimate by_bytes(int worker, const LayerWork& work, double samples) const;
-  /// How much of a buffer has left the caches before it is exchanged, 0 to 1: what the workers of a host touch between making it and that, over what its largest cache holds; 0 where a profile says nothing of either.
-  double evicted_share(std::int64_t bytes, const std::vector<int>& workers) const;
+  /// How much of a buffer has left the caches before it is exchanged, 0 to 1: what the workers of a host touch between making it and that, as many bytes of parameters and of gradients each, over what its largest cache
+  /// holds; 0 where a profile says nothing of either.
+  double evicted_share(std::int64_t touched, const std::vector<int>& workers) const;
   /// A copy of so many bytes while so many workers of a host copy as many: what does not stay in caches they get from memory together.
   double copy_together(int worker, std::int64_t bytes, int workers) const;
   double wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory, bool over_fabric = true) const;
-  TaskCost wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const;
+  TaskCost wire(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const;
   std::string network_words(const std::string& otherwise) const;
   int threads_of(int worker) const;
   static int cores_of(int host, StepCosts& resources);

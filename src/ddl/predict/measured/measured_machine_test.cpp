@@ -310,6 +310,11 @@ TEST(MeasuredMachine, LargeBuffersAreExchangedOutOfMemory) {
   EXPECT_NEAR(seconds(kCache), 1e-6 + 3e-9 * kCache, 1e-5);
   EXPECT_NEAR(seconds(kCache / 4), 1e-6 + 2e-9 * kCache / 4, 1e-5);
   EXPECT_EQ(seconds(kCache, false), warm) << "emulated workers touch nothing";
+  // What was let go a step ago.
+  const MeasuredMachine machine(profile, setup);
+  const auto gathered = [&](std::int64_t held) { return machine.gather(kCache / 16, held, {0, 1}, costs).seconds; };
+  EXPECT_EQ(gathered(0), machine.collective(Goal::all_gather, kCache / 16, {0, 1}, costs).seconds);
+  EXPECT_GT(gathered(4 * kCache), 1.4 * gathered(0));
 }
 
 // What does not stay in caches all copy out of one memory.

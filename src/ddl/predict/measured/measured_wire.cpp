@@ -94,15 +94,15 @@ double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std:
   return price(group_schedules(chosen.algorithm, shape, kElement), as(over_wire(rounds.at(size), setup))).seconds;
 }
 
-double MeasuredMachine::evicted_share(std::int64_t bytes, const std::vector<int>& workers) const {
+double MeasuredMachine::evicted_share(std::int64_t touched, const std::vector<int>& workers) const {
   if (measured_part(profile_, setup_.transport, static_cast<int>(workers.size()), "evicted") == nullptr) return 0;
   const auto cache = term_or(profile_, "device.cache_bytes", 0);
   if (cache <= 0) return 0;
   const int host = setup_.workers.at(static_cast<std::size_t>(workers.front())).host;
   const auto beside = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& each) { return each.computes && each.host == host; });
   // Between the first byte that is made and the last each worker has read as many parameters as it made gradients.
-  const double touched = 2 * static_cast<double>(bytes) * static_cast<double>(beside);
-  return touched <= 0 ? 0 : std::clamp(std::log2(touched / cache * kStays) / std::log2(kStays * kGone), 0.0, 1.0);
+  const double all = 2 * static_cast<double>(touched) * static_cast<double>(beside);
+  return all <= 0 ? 0 : std::clamp(std::log2(all / cache * kStays) / std::log2(kStays * kGone), 0.0, 1.0);
 }
 
 double MeasuredMachine::wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory, bool over_fabric) const {
@@ -112,11 +112,11 @@ double MeasuredMachine::wire_alone(Goal goal, std::int64_t bytes, int ranks, con
   return place->second;
 }
 
-TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const {
+TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const {
   const auto ranks = static_cast<int>(workers.size());
   if (ranks < 2) return {};
   TaskCost cost{wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside")};
-  if (const double evicted = own_memory ? evicted_share(bytes, workers) : 0; evicted > 0)
+  if (const double evicted = own_memory ? evicted_share(touched, workers) : 0; evicted > 0)
     cost.seconds += evicted * std::max(0.0, wire_alone(goal, bytes, ranks, "evicted") - cost.seconds);
   // All who take part say their share, and these add up.
   std::set<int> hosts;
@@ -130,12 +130,16 @@ TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, const std::vector<
   return cost;
 }
 
-TaskCost MeasuredMachine::collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return wire(goal, bytes, workers, true, resources); }
+TaskCost MeasuredMachine::collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return wire(goal, bytes, bytes, workers, true, resources); }
 
-TaskCost MeasuredMachine::message(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, {from, to}, true, resources); }
+TaskCost MeasuredMachine::gather(std::int64_t bytes, std::int64_t held, const std::vector<int>& workers, StepCosts& resources) const {
+  return wire(Goal::all_gather, bytes, std::max(bytes, held), workers, true, resources);
+}
+
+TaskCost MeasuredMachine::message(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, bytes, {from, to}, true, resources); }
 
 TaskCost MeasuredMachine::exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const {
-  auto cost = wire(goal, bytes, workers, false, resources);
+  auto cost = wire(goal, bytes, bytes, workers, false, resources);
   // A piece goes into a buffer with places for all, and what came out of it to where layers read it (train/part_move.cpp); a sum is computed in a buffer of its own at most.
   // All workers of a host do so at once.
   const auto part = bytes / static_cast<std::int64_t>(std::max<std::size_t>(1, workers.size()));
@@ -146,6 +150,6 @@ TaskCost MeasuredMachine::exchange(Goal goal, std::int64_t bytes, const std::vec
   return cost;
 }
 
-TaskCost MeasuredMachine::activation(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, {from, to}, false, resources); }
+TaskCost MeasuredMachine::activation(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, bytes, {from, to}, false, resources); }
 
 }  // namespace ddl

@@ -125,7 +125,9 @@ class Writer {
     if (task.layer != kNone) return source_.exchange(task.goal, task.bytes, among, out_);
     if (task.cargo == Cargo::parameters && task.goal == Goal::all_gather && role.releases()) {
       // The worker's own part, which is kept elsewhere, goes to its place among the others' first.
-      auto cost = source_.collective(task.goal, task.bytes, among, out_);
+      std::int64_t held = 0;
+      for (const auto& bucket : role.buckets) held += bucket.bytes;
+      auto cost = source_.gather(task.bytes, held, among, out_);
       cost.seconds += source_.copy(worker, part(task.bytes, static_cast<std::int64_t>(among.size())));
       return cost;
     }
