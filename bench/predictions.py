@@ -35,6 +35,8 @@ MLP = "mlp[hidden=1024,layers=4]"
 DATASETS = {"mlp": "fashion-mnist", "lenet": "fashion-mnist", "smallcnn": "cifar10", "resnet18": "cifar10", "mobilenetv2": "cifar10", "gpt": "language", "transformer": "translation"}
 # Batches at which layers are measured. Experiments run at others, or in parts of these.
 CALIBRATED = {"lenet": "4,16,64", MLP: "4,16,64", "smallcnn": "4,16,64", "mobilenetv2": "1,4,16", "resnet18": "1,4,16", GPT: "1,4,16", TRANSFORMER: "1,4,16"}
+# And what of their layers is left to a worker where they are split, by themselves.
+PARTS = {"smallcnn": "tensor:2", "resnet18": "tensor[split=height]:2", GPT: "tensor:2", TRANSFORMER: "tensor:2"}
 STOLEN = 0.01    # of the time that a hypervisor gave to others: as bad as another pace
 MEASURED = 4     # times that a network is measured in a round, at most
 LOST = 3         # runs in a row that were disturbed: the machine's pace is another now
@@ -155,7 +157,7 @@ class Watched:
 
 
 def probed(model, profile, budget, pulse):
-    words = ["probe", "compute", "--model", model, "--dataset", DATASETS[model.split("[")[0]], "--batch", CALIBRATED[model], "--budget", budget, "--json"]
+    words = ["probe", "compute", "--model", model, "--dataset", DATASETS[model.split("[")[0]], "--batch", CALIBRATED[model], "--budget", budget, "--json"] + (["--parts", PARTS[model]] if model in PARTS else [])
     now = Watched(pulse, lambda: ddlbench(profile, *words))
     if now.result.returncode != 0:
         sys.exit(f"probe compute of {model} ended with {now.result.returncode}: {now.result.stderr}")

@@ -49,6 +49,22 @@ class MemoryAlone(Case):
 
 
 class Measuring(Case):
+    def test_what_is_left_of_layers_that_are_split_is_measured_too(self):
+        document = self.document("--model", "lenet,mlp[hidden=64,layers=2]", "--batch", "4", "--parts", "tensor:2,tensor[split=height]:2", *TINY, code=4)
+        self.assertEqual(document["state"], "partial")
+        self.assertEqual([each["what"] for each in document["failed"]], ["mlp[hidden=64,layers=2] on fashion-mnist, batch 4, fp32, parts of tensor[split=height] with 2 workers"])
+        lenet, mlp = document["compute"]
+        self.assertEqual([(part["strategy"], part["workers"]) for part in lenet["parts"] + mlp["parts"]], [("tensor", 2), ("tensor[split=height]", 2), ("tensor", 2)])
+        whole = {row["sort"] for row in lenet["layers"]}
+        for part in lenet["parts"]:
+            self.assertTrue(part["layers"])
+            for row in part["layers"]:
+                self.assertNotIn(row["sort"], whole)
+                self.assertGreater(row["forward_us"], 0)
+        half = [row for row in lenet["parts"][1]["layers"] if row["family"] == "conv2d 5x5"]
+        self.assertEqual(len(half), 2, half)
+        self.assertIn("--parts: got 'tensor'", self.run_it("--parts", "tensor", code=2).stderr)
+
     def test_everything_is_measured_and_a_step_is_the_sum_of_its_layers(self):
         document = self.document("--model", "lenet,gpt[hidden=32,layers=1,heads=2]", "--batch", "2,8", *TINY)
         self.assertEqual((document["schema"], document["kind"], document["state"], document["failed"]), ("ddlbench.probe/1", "compute", "ok", []))

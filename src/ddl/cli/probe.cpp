@@ -30,7 +30,7 @@ struct Options {
   std::string transports, collectives, algorithms, ranks = "2", sizes = "1KiB,8KiB,64KiB,512KiB,4MiB,32MiB", memory = "own", machine, report, fabric;
   std::string budget, timeout = "60s";
   std::string data, file = "256MiB";
-  std::string models, datasets, batches = "1,8,32", precisions = "fp32", optimizers = "sgd,adam", compressions, kernels = "fast";
+  std::string models, parts, datasets, batches = "1,8,32", precisions = "fp32", optimizers = "sgd,adam", compressions, kernels = "fast";
   std::vector<std::string> files;
   int threads = 1;
   bool unchecked = false, synthetic = false, keep = true;
@@ -99,6 +99,15 @@ ComputeProbe asked_to_compute(const Options& options) {
     return networks.empty() ? usual_probed_networks() : networks;
   });
   if (options.models.empty() && !options.datasets.empty()) throw Error(Code::invalid_argument, "--dataset: data sets are of networks; got no --model");
+  probe.parts = of_flag("--parts", [&] {
+    std::vector<ProbedPart> parts;
+    for (const auto& word : words(options.parts)) {
+      const auto colon = word.rfind(':');
+      if (colon == std::string::npos || colon < word.rfind(']') + 1) throw Error(Code::invalid_argument, fmt::format("got '{}', expected a strategy that splits layers and a number of workers, as in tensor:2", word));
+      parts.push_back({parse_spec(word.substr(0, colon)), static_cast<int>(parse_integer(word.substr(colon + 1), 2, 1024))});
+    }
+    return parts;
+  });
   probe.batches = of_flag("--batch", [&] {
     std::vector<std::int64_t> batches;
     for (const auto& word : words(options.batches)) batches.push_back(parse_integer(word, 1, 1'000'000));
@@ -259,7 +268,7 @@ Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
   const auto& output = options.output;
   if (computes && launched != nullptr) throw Error(Code::unsupported, fmt::format("probe: unsupported: {} is measured by processes of its own; got ranks of a launcher, expected ddlbench started plainly", options.what));
   if (computes && !options.report.empty()) throw Error(Code::unsupported, fmt::format("--report: unsupported: a page is of comm; got {}", options.what));
-  for (const auto* flag : {"--model", "--dataset", "--batch", "--precision", "--optimizer", "--compression", "--kernels"})
+  for (const auto* flag : {"--model", "--parts", "--dataset", "--batch", "--precision", "--optimizer", "--compression", "--kernels"})
     if (of_memory && app.count(flag) > 0) throw Error(Code::invalid_argument, fmt::format("{}: is of networks; got memory, expected probe compute", flag));
   if (of_data && launched != nullptr) throw Error(Code::unsupported, fmt::format("probe: unsupported: {} is measured by one process; got ranks of a launcher, expected ddlbench started plainly", options.what));
   if (of_data && !options.report.empty()) throw Error(Code::unsupported, fmt::format("--report: unsupported: a page is of comm; got {}", options.what));
@@ -335,6 +344,7 @@ Command add_probe(CLI::App& root, AgentHub* launched) {
   app->add_option("--report", options->report, "Also write a page with plots of fit over measurement.")->type_name("FILE");
   app->add_option("--model", options->models, "compute: networks, by commas; a few small ones unless given.")->type_name("LIST");
   app->add_option("--dataset", options->datasets, "compute: data sets whose samples, made up, the networks are given, by commas. Each network takes the first that is for it. loader: data sets whose samples are made.")->type_name("LIST");
+  app->add_option("--parts", options->parts, "compute: also what strategies that split layers leave of each network to one of so many workers, by commas, as in tensor:2,tensor[split=height]:4.")->type_name("LIST");
   app->add_option("--batch", options->batches, "compute: samples of a step, by commas. loader: of a batch, the last of them.")->type_name("LIST")->capture_default_str();
   app->add_option("--precision", options->precisions, "compute: number formats, by commas.")->type_name("LIST")->capture_default_str();
   app->add_option("--optimizer", options->optimizers, "compute: optimizers, by commas; networks are trained with the first.")->type_name("LIST")->capture_default_str();

@@ -30,7 +30,8 @@ Beyond beyond_measured(const Job& job, const Plan& plan, const ModelGraph& part,
     if (share.samples > kWorthTelling)
       out.words.push_back(fmt::format("{:.0f} % of computing is of layers that were measured with other numbers of samples alone, fewer or more than {}: carried on from there, and the interval is wider for it", 100 * share.samples, real->samples));
     if (share.sorts > kWorthTelling)
-      out.words.push_back(fmt::format("{:.0f} % of computing is of layers whose like was not measured: taken from others of their family, and the interval is wider for it (ddlbench probe compute --model {})", 100 * share.sorts, to_string(job.model)));
+      out.words.push_back(fmt::format("{:.0f} % of computing is of layers whose like was not measured: taken from others of their family, and the interval is wider for it (ddlbench probe compute --model {}{})", 100 * share.sorts, to_string(job.model),
+                                      plan.split.empty() ? "" : fmt::format(" --parts {}:{}", to_string(job.strategy), job.workers.size())));
   }
   const int ranks = widest_group(plan);
   int nearest = 0;

@@ -95,23 +95,52 @@ Json sort_json(const std::string& sort, const SortTimes& times) {
           {"flops", work.flops}, {"elements", work.elements}, {"parameters", work.parameters}};
 }
 
-Json layers_json(const ModelGraph& graph, const PassTimes& times, const std::vector<double>& shares) {
-  const auto learns = learning_layers(graph);
-  std::vector<std::string> order;
-  std::map<std::string, SortTimes> sorts;
-  const auto add = [&](const std::string& sort, double forward, double backward, double share, const std::string& family, const LayerWork& work) {
-    auto [place, fresh] = sorts.try_emplace(sort, SortTimes{{}, {}, share, family, work});
-    if (fresh) order.push_back(sort);
+/// Times by sort of layer, in the order in which the network has them.
+class Sorts {
+ public:
+  void add(const std::string& sort, double forward, double backward, double share, const std::string& family, const LayerWork& work) {
+    auto [place, fresh] = sorts_.try_emplace(sort, SortTimes{{}, {}, share, family, work});
+    if (fresh) order_.push_back(sort);
     place->second.forward.push_back(forward);
     place->second.backward.push_back(backward);
-  };
-  for (std::size_t layer = 0; layer < graph.layers.size(); ++layer)
-    if (graph.layers[layer].kind != LayerKind::input)
-      add(layer_sort(graph, layer, learns), times.forward[layer], times.backward[layer], shares[layer], layer_family(graph, layer), layer_work(graph, layer, learns));
-  add(loss_sort(graph), times.loss_forward, times.loss_backward, 1, "loss", loss_work(graph));
-  Json layers = Json::array();
-  for (const auto& sort : order) layers.push_back(sort_json(sort, sorts.at(sort)));
-  return layers;
+  }
+  void add(const ModelGraph& graph, const std::vector<double>& forward, const std::vector<double>& backward, const std::vector<double>& shares) {
+    const auto learns = learning_layers(graph);
+    for (std::size_t layer = 0; layer < graph.layers.size(); ++layer)
+      if (graph.layers[layer].kind != LayerKind::input && graph.layers[layer].kind != LayerKind::exchange)
+        add(layer_sort(graph, layer, learns), forward[layer], backward[layer], shares[layer], layer_family(graph, layer), layer_work(graph, layer, learns));
+  }
+  /// But for those that the other has.
+  Json json(const Sorts& without = {}) const {
+    Json layers = Json::array();
+    for (const auto& sort : order_)
+      if (!without.sorts_.contains(sort)) layers.push_back(sort_json(sort, sorts_.at(sort)));
+    return layers;
+  }
+
+ private:
+  std::vector<std::string> order_;
+  std::map<std::string, SortTimes> sorts_;
+};
+
+Json parts_json(const Case& each, const std::vector<ProbedPart>& parts, const SampleShape& shape, const PassTimes& times, const Sorts& whole, Seconds budget) {
+  Json all = Json::array();
+  for (const auto& [strategy, workers] : parts) {
+    Json entry{{"strategy", to_string(strategy)}, {"workers", workers}};
+    try {
+      auto job = each.experiment.job;
+      job.strategy = strategy;
+      job.workers.assign(static_cast<std::size_t>(workers), job.workers.front());
+      const auto found = measure_part(job, shape, times.forward, times.backward, budget);
+      Sorts sorts;
+      sorts.add(found.graph, found.forward, found.backward, found.input_shares);
+      entry["layers"] = sorts.json(whole);
+    } catch (const Error& error) {
+      entry["failed"] = error.what();
+    }
+    all.push_back(std::move(entry));
+  }
+  return all;
 }
 
 double total(const std::vector<double>& values) {
@@ -128,12 +157,15 @@ double median_of(const std::vector<Times>& all, double Times::*part) {
 }
 
 /// In a process of its own.
-Json measure_case(const Case& each, Seconds budget) {
+Json measure_case(const Case& each, const std::vector<ProbedPart>& parts, Seconds budget) {
   const auto data = open_data(each.experiment);
   const auto shares = shares_of_job(each.experiment.job, data.train->shape(), {budget.value / 2});
   TrainingPasses passes(each.experiment.job, *data.train);
   const auto all = run_by_turns(passes, budget);
   const auto times = typical(all.passes);
+  Sorts layers;
+  layers.add(passes.graph(), times.forward, times.backward, shares);
+  layers.add(loss_sort(passes.graph()), times.loss_forward, times.loss_backward, 1, "loss", loss_work(passes.graph()));
   double waited = 0, wall = 0;
   for (const auto& pass : all.passes) {
     waited += pass.waited;
@@ -146,7 +178,8 @@ Json measure_case(const Case& each, Seconds budget) {
   return {{"clock", passes.core_time() ? "core" : "wall"}, {"waited", rounded(waited / wall)}, {"passes", all.passes.size()}, {"pass_ms", millis(times.whole)},
           {"forward_ms", millis(total(times.forward) + times.loss_forward)}, {"backward_ms", millis(total(times.backward) + times.loss_backward)}, {"copy_us", micros(times.copy)},
           {"update_us", micros(times.update)}, {"parameter_bytes", passes.parameter_bytes()}, {"loader_us", micros(passes.loader_seconds())}, {"step", step},
-          {"correction", rounded(median(all.ratios))}, {"layers", layers_json(passes.graph(), times, shares)}};
+          {"correction", rounded(median(all.ratios))}, {"layers", layers.json()},
+          {"parts", parts_json(each, parts, data.train->shape(), times, layers, budget)}};
 }
 
 /// Of the logarithms, so that it is a ratio: what varies by a tenth does so whatever it takes.
@@ -262,12 +295,16 @@ class Probing {
   static std::string words(const Case& each) { return fmt::format("{} on {}, batch {}, {}", each.network.model, each.network.dataset, each.batch, each.precision); }
 
   void whole_case(const Case& each) {
-    const auto answers = apart(words(each), 1, [&](Control&, int) { return measure_case(each, probe_.budget); });
+    const auto answers = apart(words(each), 1, [&](Control&, int) { return measure_case(each, probe_.parts, probe_.budget); });
     if (answers.empty()) return;
     auto entry = where(probe_, each);
     entry["measured"] = utc_now();
     entry["optimizer"] = probe_.optimizers.front();
     entry.update(answers.front());
+    for (auto& part : entry["parts"])
+      if (part.contains("failed")) failed(fmt::format("{}, parts of {} with {} workers", words(each), part["strategy"].get<std::string>(), part["workers"].get<int>()), part["failed"].get<std::string>());
+    auto& parts = entry["parts"].get_ref<Json::array_t&>();
+    std::erase_if(parts, [](const Json& part) { return part.contains("failed"); });
     document_["compute"].push_back(std::move(entry));
   }
 
@@ -489,7 +526,7 @@ ProbedNetwork probed_network(const std::string& model, const std::vector<std::st
 }
 
 Json probe_compute(const ComputeProbe& probe, const RunEvents& events) {
-  for (const auto& text : probe.optimizers) make_case({probe.networks, {1}, {"fp32"}, {text}}, probe.networks.front(), "fp32", 1);
+  for (const auto& text : probe.optimizers) make_case({probe.networks, {}, {1}, {"fp32"}, {text}}, probe.networks.front(), "fp32", 1);
   return Probing(probe, events).run();
 }
 

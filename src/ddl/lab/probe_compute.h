@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ddl/core/json.h"
+#include "ddl/core/spec.h"
 #include "ddl/lab/run.h"
 
 namespace ddl {
@@ -13,9 +14,16 @@ struct ProbedNetwork {
   std::string model, dataset;
 };
 
+/// What a strategy that splits layers leaves to each of so many workers.
+struct ProbedPart {
+  Spec strategy;
+  int workers = 2;
+};
+
 /// What `probe compute` is to measure.
 struct ComputeProbe {
   std::vector<ProbedNetwork> networks;
+  std::vector<ProbedPart> parts;          ///< of each network, beside the whole one
   std::vector<std::int64_t> batches{1, 8, 32};
   std::vector<std::string> precisions{"fp32"};
   std::vector<std::string> optimizers{"sgd", "adam"};

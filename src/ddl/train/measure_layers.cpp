@@ -15,8 +15,10 @@
 #include "ddl/core/statistics.h"
 #include "ddl/measure/clock.h"
 #include "ddl/nn/model.h"
+#include "ddl/nn/split/split.h"
 #include "ddl/strategy/partition/crossing.h"
 #include "ddl/strategy/partition/layer_sort.h"
+#include "ddl/strategy/split_parts.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/autocast.h"
 #include "ddl/train/core_clock.h"
@@ -49,7 +51,7 @@ class Bench {
       : device_(device), precision_(precision), number_(at(number)), network_(graph, with_layer(std::move(options), graph, number)), values_(graph.layers.size()) {
     for (const int input : graph.layers[number_].inputs) {
       auto shape = graph.layers[at(input)].shape;
-      shape.insert(shape.begin(), samples);
+      shape.insert(shape.begin(), is_per_batch(graph.layers[at(input)]) ? 1 : samples);
       const auto like = network_.tensor_options().dtype(types[at(input)]);
       // Words are some word that every vocabulary has; numbers are neither all alike nor denormal.
       auto value = types[at(input)] == at::kLong ? at::full(shape, SampleShape::kEnd, like)
@@ -146,12 +148,12 @@ class Bench {
 struct Sorted {
   Sorted(const ModelGraph& graph, const NetworkOptions& options, const std::string& precision) {
     for (const auto& layer : graph.layers)
-      if (layer.kind == LayerKind::script || layer.exchange)
+      if (layer.kind == LayerKind::script)
         throw Error(Code::unsupported, fmt::format("[measure] unsupported: layer '{}' of {} cannot be run by itself; expected a whole network of layers", layer.name, graph.name));
     learns = learning_layers(graph);
     types = value_types(graph, at::TensorOptions(options.type).device(options.device), precision);
     for (int number = 0; number < static_cast<int>(graph.layers.size()); ++number)
-      if (graph.layers[at(number)].kind != LayerKind::input) sorts[sort_of(graph, at(number), learns, types)].push_back(number);
+      if (graph.layers[at(number)].kind != LayerKind::input && graph.layers[at(number)].kind != LayerKind::exchange) sorts[sort_of(graph, at(number), learns, types)].push_back(number);
   }
   std::vector<bool> learns;
   std::vector<at::ScalarType> types;
@@ -241,6 +243,40 @@ LayerSeconds measure_job(const Job& job, const SampleShape& shape) {
   const auto graph = make_model(job.model, shape);
   const auto device = make_device(job.workers.front().device, {.tf32 = job.precision == "tf32"});
   return measure_layers(graph, network_options(job, *device), *device, job.precision, largest_pass(job, plan_job(job, graph)), kBudget);
+}
+
+PartSeconds measure_part(const Job& job, const SampleShape& shape, const std::vector<double>& forward, const std::vector<double>& backward, Seconds budget) {
+  at::set_num_threads(job.workers.front().threads);
+  install_allocator(kernels(job) == Kernels::fast);
+  const auto graph = make_model(job.model, shape);
+  const auto plan = plan_job(job, graph);
+  if (plan.split.empty() || plan.shares() > 1)
+    throw Error(Code::invalid_argument, fmt::format("[measure] what it leaves to a worker is no part of the network for the whole batch; got {} of {} workers, expected a strategy that splits layers alone, as tensor", to_string(job.strategy), job.workers.size()));
+  PartSeconds found{graph_of(plan, graph, 0), {}, {}, {}};
+  const auto device = make_device(job.workers.front().device, {.tf32 = job.precision == "tf32"});
+  const auto options = network_options(job, *device);
+  const auto samples = largest_pass(job, plan);
+  const auto whole = measure_layers(graph, options, *device, job.precision, samples, {budget.value / 3});
+  auto part = measure_layers(found.graph, options, *device, job.precision, samples, {budget.value / 3});
+  found.input_shares = backward_input_shares(found.graph, options, *device, job.precision, samples, {budget.value / 3});
+  const auto in_training = [&](const std::vector<double>& trained, const std::vector<double>& alone, std::vector<double> of) {
+    double others = 0, others_alone = 0;
+    for (std::size_t l = 0; l < graph.layers.size(); ++l)
+      if (!is_product(graph.layers[l].kind)) {
+        others += trained.at(l);
+        others_alone += alone[l];
+      }
+    for (std::size_t l = 0; l < of.size(); ++l) {
+      const auto& layer = found.graph.layers[l];
+      const bool has_like = is_product(layer.kind) && layer.origin >= 0 && graph.layers.at(at(layer.origin)).kind == layer.kind && alone[at(layer.origin)] > 0;
+      if (has_like) of[l] *= trained.at(at(layer.origin)) / alone[at(layer.origin)];
+      else if (others_alone > 0) of[l] *= others / others_alone;
+    }
+    return of;
+  };
+  found.forward = in_training(forward, whole.forward, std::move(part.forward));
+  found.backward = in_training(backward, whole.backward, std::move(part.backward));
+  return found;
 }
 
 }  // namespace ddl

@@ -6,6 +6,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/nn/builtin.h"
+#include "ddl/nn/model.h"
 #include "ddl/train/device_testing.h"
 #include "ddl/train/plan_job.h"
 
@@ -36,6 +37,37 @@ TEST(MeasureLayers, FindsTheOneThatTakesLong) {
   EXPECT_LT(found.backward[wait], 0.03) << "it waits in forward alone";
   EXPECT_EQ(found.backward[number(graph, "avgpool")], 0) << "nothing before it learns";
   EXPECT_GT(found.backward[number(graph, "fc")], 0);
+}
+
+// A product of half as many channels takes about half as long in training as the whole one does there; other layers go by their sums.
+TEST(MeasureLayers, PartsTakeWhatTheyTakeOfTheWholeInTraining) {
+  Job job;
+  job.model = parse_spec("mlp[hidden=512,layers=3]");
+  job.strategy = parse_spec("tensor");
+  job.batch = 64;
+  job.workers.assign(2, {});
+  const auto graph = make_model(job.model, kImages);
+  const std::vector<double> slow(graph.layers.size(), 1.0);
+  const auto found = measure_part(job, kImages, slow, slow, {0.3});
+  ASSERT_EQ(found.forward.size(), found.graph.layers.size());
+  ASSERT_EQ(found.input_shares.size(), found.graph.layers.size());
+  int products = 0;
+  for (std::size_t l = 0; l < found.graph.layers.size(); ++l) {
+    const auto& layer = found.graph.layers[l];
+    if (layer.kind == LayerKind::input || layer.kind == LayerKind::exchange) {
+      EXPECT_EQ(found.forward[l], 0) << layer.name;
+    }
+    if (layer.kind != LayerKind::linear || layer.name == "fc4") continue;
+    ++products;
+    EXPECT_GT(found.forward[l], 0.2) << layer.name;
+    EXPECT_LT(found.forward[l], 0.9) << layer.name;
+  }
+  EXPECT_GE(products, 2);
+  for (const char* strategy : {"data", "hybrid[data=2,tensor=2]"}) {
+    job.strategy = parse_spec(strategy);
+    job.workers.assign(strategy[0] == 'd' ? 2 : 4, {});
+    EXPECT_THROW(measure_part(job, kImages, slow, slow, {0.1}), Error) << strategy;
+  }
 }
 
 // Every kind of layer by itself: words and images, tied weights, what is written over, auxiliary heads, frozen layers; on every device, and where values change their type.

@@ -30,7 +30,14 @@ void LayerTable::add(const Json& entry, double factor) {
   const double second = factor * 1e-6;
   try {
     const auto samples = entry.at("batch").get<std::int64_t>();
-    for (const auto& row : entry.at("layers")) {
+    std::vector<const Json*> rows;
+    for (const auto& row : entry.at("layers")) rows.push_back(&row);
+    // What strategies that split layers leave to a worker of them.
+    if (entry.contains("parts"))
+      for (const auto& part : entry.at("parts"))
+        for (const auto& row : part.at("layers")) rows.push_back(&row);
+    for (const auto* each : rows) {
+      const auto& row = *each;
       auto& sort = sorts_[row.at("sort").get<std::string>()];
       sort.family = row.at("family").get<std::string>();
       sort.work = {number(row, "flops"), number(row, "elements"), number(row, "parameters"), !row.at("backward_input_us").is_null(), !row.at("backward_weight_us").is_null()};
