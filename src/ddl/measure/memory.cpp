@@ -33,6 +33,17 @@ std::int64_t total_memory() { return static_cast<std::int64_t>(::sysconf(_SC_PHY
 
 std::int64_t last_level_cache_bytes() {
   std::int64_t largest = 0;
+  // Of what a core has of its own or with neighbours. The C library counts it otherwise in some virtual machines: 320 MiB where a core has 32.
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index);
+    std::ifstream type(folder + "/type"), size(folder + "/size");
+    std::string kind, unit;
+    std::int64_t count = 0;
+    if (!(type >> kind) || kind == "Instruction" || !(size >> count)) continue;
+    size >> unit;
+    largest = std::max(largest, count * (unit == "K" ? std::int64_t{1} << 10 : unit == "M" ? std::int64_t{1} << 20 : 1));
+  }
+  if (largest > 0) return largest;
   for (const int level : {_SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL4_CACHE_SIZE}) largest = std::max<std::int64_t>(largest, ::sysconf(level));
   return largest;
 }

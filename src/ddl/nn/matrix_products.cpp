@@ -57,6 +57,14 @@ std::int64_t tiles_at_once(std::int64_t tiles, std::int64_t channels_of_both, st
   return std::min(tiles, ((tiles + blocks - 1) / blocks) | 1);
 }
 
+ConvolutionWay way_of(const ModelGraph& graph, int number, std::int64_t samples) {
+  const auto& layer = graph.layers[at(number)];
+  if (layer.kind != LayerKind::conv2d || !has_wide_convolutions(graph)) return ConvolutionWay::other;
+  const auto windows = windows_of(graph, layer, samples);
+  if (goes_by_tiles(layer.attributes, windows, layer.shape[0])) return ConvolutionWay::tiles;
+  return is_product(layer.attributes, windows, layer.shape[0]) ? ConvolutionWay::product : ConvolutionWay::other;
+}
+
 std::optional<std::int64_t> beside_product(const ModelGraph& graph, int number, int parameter, std::int64_t samples) {
   const auto& layer = graph.layers[at(number)];
   const auto dimensions = layer.parameters[at(parameter)].shape.size();
@@ -66,14 +74,15 @@ std::optional<std::int64_t> beside_product(const ModelGraph& graph, int number, 
       // Of words that attend to others the first weight is used in parts.
       return dimensions == 2 && (parameter > 0 || layer.inputs[0] == layer.inputs[1]) ? std::optional<std::int64_t>(0) : std::nullopt;
     case LayerKind::conv2d: {
-      if (dimensions != 4 || !has_wide_convolutions(graph)) return {};
+      if (dimensions != 4) return {};
+      const auto way = way_of(graph, number, samples);
+      if (way == ConvolutionWay::other) return {};
       const auto windows = windows_of(graph, layer, samples);
-      if (goes_by_tiles(layer.attributes, windows, layer.shape[0])) {
+      if (way == ConvolutionWay::tiles) {
         // Sums of products for each of a tile's points, and a block of tiles of both sides; as much, with transformed weights for sums, as other passes work in.
         const auto channels = windows.channels + layer.shape[0];
         return kTilePoints * (windows.channels * layer.shape[0] + tiles_at_once(tiles_of(windows), channels, sizeof(float)) * channels);
       }
-      if (!is_product(layer.attributes, windows, layer.shape[0])) return {};
       return windows.are_pixels() ? 0 : windows.places() * windows.seen();
     }
     default: return {};

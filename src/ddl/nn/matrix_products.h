@@ -27,6 +27,10 @@ inline constexpr std::int64_t kTilePoints = 16;  ///< of a transformed tile
 /// Odd, since tiles times channels that are a power of two would lie in few lines of a cache.
 std::int64_t tiles_at_once(std::int64_t tiles, std::int64_t channels_of_both, std::size_t element_bytes);
 
+/// Which way those kernels compute a convolution, of so many samples and with maps that lie channels last: time as a function of samples leaps where that changes. `other` of all else.
+enum class ConvolutionWay { other, product, tiles };
+ConvolutionWay way_of(const ModelGraph& graph, int layer, std::int64_t samples);
+
 /// Elements that there are, for a moment, beside the gradient of a layer's parameter while those kernels make it, of so many samples and with maps that lie channels last; nothing where they do not make it by
 /// products of their own, which add it to where it belongs.
 std::optional<std::int64_t> beside_product(const ModelGraph& graph, int layer, int parameter, std::int64_t samples);

@@ -42,6 +42,19 @@ TEST(MatrixProducts, OthersOf3x3AndStride1HaveSumsForEachPointOfATile) {
   EXPECT_EQ(beside({5, 1, 2}, 40), std::nullopt) << "5x5";
 }
 
+TEST(MatrixProducts, AConvolutionGoesAnotherWayOfMoreSamples) {
+  GraphBuilder builder("net", {512, 4, 4});
+  const int conv = builder.conv2d("conv", GraphBuilder::kInput, 512, {3, 1, 1});
+  const int point = builder.conv2d("point", conv, 512, {1});
+  const auto graph = std::move(builder).finish();
+  // 9 x 16 places a sample, over 16 x 4 tiles and 1,000.
+  EXPECT_EQ(way_of(graph, conv, 12), ConvolutionWay::product);
+  EXPECT_EQ(way_of(graph, conv, 13), ConvolutionWay::tiles);
+  EXPECT_EQ(way_of(graph, point, 15), ConvolutionWay::product);
+  EXPECT_EQ(way_of(graph, point, 16), ConvolutionWay::other);
+  EXPECT_EQ(way_of(graph, GraphBuilder::kInput, 1), ConvolutionWay::other);
+}
+
 TEST(MatrixProducts, PaddingThatIsNotTheSameOnBothSidesIsThereBefore) {
   GraphBuilder builder("two", {3, 8, 8});
   const int first = builder.conv2d("first", GraphBuilder::kInput, 64, {1});

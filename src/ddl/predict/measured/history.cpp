@@ -1,5 +1,6 @@
 #include "ddl/predict/measured/history.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -41,8 +42,11 @@ void Drift::add(const Json& entry, const char* key) {
   const double middle = mean(logs);
   for (const double each : logs) squares_ += (each - middle) * (each - middle);
   free_ += static_cast<int>(logs.size()) - 1;
+  most_ = std::max(most_, logs.size());
 }
 
 double Drift::sigma() const { return free_ > 0 ? std::sqrt(squares_ / free_) : 0; }
+
+double Drift::ahead() const { return most_ > 0 ? sigma() * std::sqrt(1 + 1 / static_cast<double>(most_)) : 0; }
 
 }  // namespace ddl

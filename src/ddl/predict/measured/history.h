@@ -21,8 +21,11 @@ class Drift {
   void add(const Json& entry, const char* key);
   /// 0 where nothing was measured twice.
   double sigma() const;
+  /// The same of the next one against the middle of those that there are.
+  double ahead() const;
 
  private:
+  std::size_t most_ = 0;  ///< measurements of an entry
   double squares_ = 0;
   int free_ = 0;  ///< degrees of freedom
 };

@@ -46,6 +46,7 @@ TEST(History, IsOfTheLastNine) {
 TEST(Drift, IsTheDeviationOfLogarithmsOverAllEntries) {
   Drift drift;
   EXPECT_EQ(drift.sigma(), 0);
+  EXPECT_EQ(drift.ahead(), 0);
   auto once = entry(3);
   remember(once, Json(), "pass_ms", "a");
   drift.add(once, "pass_ms");
@@ -59,6 +60,7 @@ TEST(Drift, IsTheDeviationOfLogarithmsOverAllEntries) {
     drift.add(twice, "pass_ms");
   }
   EXPECT_NEAR(drift.sigma(), std::sqrt(0.5), 1e-12);
+  EXPECT_NEAR(drift.ahead(), std::sqrt(0.5) * std::sqrt(1.5), 1e-12) << "the next of three, against two";
 }
 
 }  // namespace

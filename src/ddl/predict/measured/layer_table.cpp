@@ -55,11 +55,14 @@ void LayerTable::add(const Json& entry, double factor) {
   }
 }
 
-std::optional<LayerEstimate> LayerTable::of_sort(const std::string& sort, double samples) const {
+std::optional<LayerEstimate> LayerTable::of_sort(const std::string& sort, double samples, const std::function<bool(std::int64_t)>& alike) const {
   const auto found = sorts_.find(sort);
   if (found == sorts_.end()) return std::nullopt;
   std::vector<CurvePoint> forward, input, weight, spread;
-  for (const auto& [number, point] : found->second.points) {
+  const auto& points = found->second.points;
+  const bool any = alike && std::any_of(points.begin(), points.end(), [&](const auto& each) { return alike(each.first); });
+  for (const auto& [number, point] : points) {
+    if (any && !alike(number)) continue;
     const double places = std::max(1.0, point.places);
     forward.push_back({point.samples, point.forward / places});
     input.push_back({point.samples, point.backward_input / places});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,8 +28,8 @@ class LayerTable {
   void add(const Json& entry, double factor = 1);
   bool empty() const { return sorts_.empty(); }
 
-  /// A sort that was measured. Of one that occurs in several places, the mean.
-  std::optional<LayerEstimate> of_sort(const std::string& sort, double samples) const;
+  /// A sort that was measured. Of one that occurs in several places, the mean. Of numbers of samples that are computed another way than so many (`alike` says which are not) it tells nothing, unless all are.
+  std::optional<LayerEstimate> of_sort(const std::string& sort, double samples, const std::function<bool(std::int64_t)>& alike = {}) const;
   /// Any of a family, by a rate: seconds = a + samples (b flops + c elements) + d parameters, for each part by non-negative least squares of relative errors over what was measured of the
   /// family, where what works about as much counts most; times what those that are nearest took over what that rate says of them. Its uncertainty: how far, on the mean, sorts of the family are off when they are
   /// held out of that, the less the nearer something lies to one that was measured.

@@ -9,6 +9,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/spec.h"
 #include "ddl/core/statistics.h"
+#include "ddl/nn/matrix_products.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/curve.h"
@@ -111,7 +112,7 @@ MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
   double squares = 0;
   for (const double each : known) squares += std::pow(each / made.correction - 1, 2);
   made.spread = std::sqrt(squares / static_cast<double>(known.size()));
-  made.drift = drift.sigma();
+  made.drift = drift.ahead();
   return made;
 }
 
@@ -124,12 +125,13 @@ const std::vector<MeasuredMachine::Word>& MeasuredMachine::words(const ModelGrap
   return words_.second;
 }
 
-LayerEstimate MeasuredMachine::estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples) const {
+LayerEstimate MeasuredMachine::estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples,
+                                        const std::function<bool(std::int64_t)>& alike) const {
   if (samples == 0) return {};
   const auto& known = compute(worker);
   const auto count = static_cast<double>(samples);
-  auto found = known.own.of_sort(word.sort, count);
-  if (!found) found = known.all.of_sort(word.sort, count);
+  auto found = known.own.of_sort(word.sort, count, alike);
+  if (!found) found = known.all.of_sort(word.sort, count, alike);
   if (!found) found = known.all.of_family(word.family, word.work, count);
   if (!found && word.work.flops <= kPointwise * word.work.elements) found = by_bytes(worker, word.work, count);
   if (!found)
@@ -156,7 +158,11 @@ LayerEstimate MeasuredMachine::estimate(int worker, const ModelGraph& graph, std
   const auto& layer = graph.layers[number];
   // What an exchange moves is priced as the message or collective that it is.
   if (layer.kind == LayerKind::input || layer.kind == LayerKind::exchange) return {};
-  return estimate(worker, words(graph)[number], fmt::format("layer {} of {}", layer.name, graph.name), graph.name, samples);
+  std::function<bool(std::int64_t)> alike;
+  // Kernels of ours compute a convolution of few samples another way than one of many.
+  if (layer.kind == LayerKind::conv2d && writes_in_place(worker))
+    alike = [&graph, number, way = way_of(graph, static_cast<int>(number), samples)](std::int64_t measured) { return way_of(graph, static_cast<int>(number), measured) == way; };
+  return estimate(worker, words(graph)[number], fmt::format("layer {} of {}", layer.name, graph.name), graph.name, samples, alike);
 }
 
 LayerEstimate MeasuredMachine::estimate_loss(int worker, const ModelGraph& graph, std::int64_t samples) const {
@@ -197,7 +203,15 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
   };
   for (std::size_t number = 0; number < graph.layers.size(); ++number) add(estimate(worker, graph, number, samples));
   add(estimate_loss(worker, graph, samples));
-  return std::hypot(seconds > 0 ? off / seconds : 0, compute(worker).drift);
+  // What workers take from each other is not the same each time either.
+  Drift together;
+  const auto& own = setup_.workers.at(at(worker));
+  const auto beside = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& other) { return other.computes && other.host == own.host; });
+  const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
+  for (const auto& entry : entries(profile_, "contention"))
+    if (beside > 1 && says(entry, "what", "steps") && says(entry, "threads", own.threads) && says(entry, "precision", setup_.precision) && parse_spec(entry.at("network").get<std::string>()).name == named)
+      together.add(entry, "slowdown");
+  return std::hypot(seconds > 0 ? off / seconds : 0, compute(worker).drift, together.ahead());
 }
 
 double MeasuredMachine::update(int worker, std::int64_t bytes) const {

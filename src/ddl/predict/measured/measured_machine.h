@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -96,7 +97,7 @@ class MeasuredMachine final : public CostSource {
   const Compute& compute(int worker) const;
   Compute read(int threads) const;
   const std::vector<Word>& words(const ModelGraph& graph) const;
-  LayerEstimate estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples) const;
+  LayerEstimate estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples, const std::function<bool(std::int64_t)>& alike = {}) const;
   /// Of a family that was not measured and computes next to nothing, as the parts that layers are cut into (adding a bias, moments): by its bytes at the speed of copies.
   LayerEstimate by_bytes(int worker, const LayerWork& work, double samples) const;
   /// How much of a buffer has left the caches before it is exchanged, 0 to 1: what the workers of a host touch between making it and that, as many bytes of parameters and of gradients each, over what its largest cache

@@ -139,7 +139,26 @@ TEST(MeasuredMachine, CostsAreThoseOfTheUsualMeasurement) {
   Drift drift;
   drift.add(now, "pass_ms");
   EXPECT_GT(drift.sigma(), 0.3);
-  EXPECT_NEAR(often.uncertainty(0, graph, 8), std::hypot(once.uncertainty(0, graph, 8), drift.sigma()), 1e-12);
+  EXPECT_NEAR(often.uncertainty(0, graph, 8), std::hypot(once.uncertainty(0, graph, 8), drift.ahead()), 1e-12);
+}
+
+// What two workers take from each other was found to be now more, now less.
+TEST(MeasuredMachine, SeveralWorkersAreLessCertainWhereTheirContentionDrifts) {
+  auto profile = profile_of({entry_of("lenet", 8)});
+  Json earlier, now{{"what", "steps"}, {"threads", 1}, {"precision", "fp32"}, {"network", "lenet"}, {"workers", 2}};
+  for (const double slowdown : {1.0, 1.1, 1.2}) {
+    now["slowdown"] = slowdown;
+    remember(now, earlier, "slowdown", "same");
+    earlier = now;
+  }
+  add_entry(profile, "contention", {"what", "workers"}, now);
+  const auto graph = make_model("lenet");
+  const auto of = [&](std::size_t workers, const std::string& network = "lenet") { return MeasuredMachine(profile, {.workers = std::vector<MeasuredWorker>(workers), .network = network}).uncertainty(0, graph, 8); };
+  Drift drift;
+  drift.add(now, "slowdown");
+  EXPECT_GT(drift.ahead(), 0.08);
+  EXPECT_NEAR(of(2), std::hypot(of(1), drift.ahead()), 1e-12);
+  EXPECT_EQ(of(2, "mlp"), of(1, "mlp")) << "of another network";
 }
 
 TEST(MeasuredMachine, WhatLiesBeyondIsFlaggedAndLessCertain) {
@@ -205,6 +224,31 @@ TEST(MeasuredMachine, WhatLiesNextToOneThatWasMeasuredTakesAfterIt) {
   EXPECT_NEAR(near, 3, 0.6) << "as the one next to it";
   EXPECT_LT(far, near);
   EXPECT_LT(sure, unsure / 2);
+}
+
+// Of 13 samples and more convolutions of 512 channels over 4x4 go by tiles: what those take says nothing of fewer.
+TEST(MeasuredMachine, ConvolutionsOfFewSamplesAreComputedAnotherWayThanOfMany) {
+  const auto graph = make_model("resnet18");
+  const auto learns = learning_layers(graph);
+  std::size_t wide = 0;
+  for (std::size_t l = 1; l < graph.layers.size(); ++l)
+    if (graph.layers[l].kind == LayerKind::conv2d && graph.layers[l].shape == std::vector<std::int64_t>{512, 4, 4} && graph.layers[l].attributes.kernel.height == 3 && graph.layers[l].attributes.stride.height == 1) wide = l;
+  ASSERT_GT(wide, 0U);
+  std::vector<Json> entries;
+  for (const std::int64_t batch : {1, 4, 16}) {
+    auto& entry = entries.emplace_back(entry_of("resnet18", batch));
+    for (auto& row : entry["layers"])
+      if (batch == 16 && row["sort"] == layer_sort(graph, wide, learns)) row["forward_us"] = 0.1 * row["forward_us"].get<double>();
+  }
+  const auto seconds = [&](std::int64_t samples, const std::string& kernels = "fast") {
+    for (auto& entry : entries) entry["kernels"] = kernels;
+    return MeasuredMachine(profile_of(entries), {.network = "resnet18", .kernels = kernels}).layer(0, graph, wide, samples).forward;
+  };
+  const auto product = [&](double samples) { return seconds_of(layer_work(graph, wide, learns), samples); };
+  EXPECT_NEAR(seconds(8), product(8), 1e-6 * product(8));
+  EXPECT_NEAR(seconds(12), product(12), 1e-6 * product(12));
+  EXPECT_NEAR(seconds(13), 13.0 / 16 * 0.1 * product(16), 1e-6 * product(16)) << "as 16, the only one of its way";
+  EXPECT_LT(seconds(8, "torch"), 0.8 * product(8)) << "other kernels have no such ways";
 }
 
 // Adding a bias is no layer of a whole network, and so was not measured in any: a value is read, a value is made.
@@ -330,6 +374,12 @@ TEST(MeasuredMachine, WhatWorkersCopyAtOnceSharesTheMemory) {
   profile["device"]["cache_bytes"] = 1 << 20;
   EXPECT_NEAR(seconds({{}, {}}), unknown + copied * (2 * 3e10 / 4e10 - 1), 1e-9);
   EXPECT_NEAR(seconds({{1, 0}, {1, 1}}), unknown, 1e-9) << "a host each";
+  StepCosts costs;
+  const auto exchange = MeasuredMachine(profile, {.workers = {{}, {}}, .network = "mlp"}).exchange(Goal::all_gather, kBytes, {0, 1}, costs);
+  ASSERT_EQ(exchange.demands.size(), 1U);
+  EXPECT_EQ(costs.resources.at(static_cast<std::size_t>(exchange.demands[0].resource)), "cores of host 0");
+  // Whether they move or copy two workers have the two cores.
+  EXPECT_NEAR(exchange.demands[0].share, 0.5, 1e-9);
   profile["device"]["cache_bytes"] = 8 << 20;
   EXPECT_NEAR(seconds({{}, {}}), unknown, 1e-9) << "it stays in caches";
 }

@@ -146,7 +146,16 @@ TaskCost MeasuredMachine::exchange(Goal goal, std::int64_t bytes, const std::vec
   const int host = setup_.workers.at(static_cast<std::size_t>(workers.front())).host;
   const auto beside = std::count_if(workers.begin(), workers.end(), [&](int worker) { return setup_.workers.at(static_cast<std::size_t>(worker)).host == host; });
   const auto& memory = entries(profile_, "memory");
-  if (std::any_of(memory.begin(), memory.end(), [](const Json& entry) { return entry.value("what", "") == "copy"; })) cost.seconds += copy_together(workers.front(), goal == Goal::all_reduce ? bytes : bytes + part, static_cast<int>(beside));
+  if (std::none_of(memory.begin(), memory.end(), [](const Json& entry) { return entry.value("what", "") == "copy"; })) return cost;
+  const double copying = copy_together(workers.front(), goal == Goal::all_reduce ? bytes : bytes + part, static_cast<int>(beside)), moving = cost.seconds;
+  cost.seconds += copying;
+  if (cost.seconds <= 0) return cost;
+  // Who copies has a core; of what both take of cores the mean over both.
+  const auto cores = std::find_if(cost.demands.begin(), cost.demands.end(), [at = cores_of(host, resources)](const Demand& demand) { return demand.resource == at; });
+  for (auto& demand : cost.demands) demand.share *= moving / cost.seconds;
+  const double share = std::min(1.0, static_cast<double>(beside) / static_cast<double>(workers.size()) / cores_) * copying / cost.seconds;
+  if (cores != cost.demands.end()) cores->share += share;
+  else if (share > 0) cost.demands.push_back({cores_of(host, resources), share});
   return cost;
 }
 
