@@ -172,7 +172,8 @@ BesideTimes beside_collective(Communicator& group, std::int64_t bytes, int threa
   const auto times = static_cast<int>(board.number(2));
   BesideTimes found;
   board.meet();
-  found.collective_alone = median(several(times));
+  // Means: what has the cores for a while takes it from some and not from most.
+  found.collective_alone = mean(several(times));
   const auto beside = [&](const std::function<void()>& load, double& alone, double& together, double& collective) {
     for (int i = 0; i < 2; ++i) load();
     board.meet();
@@ -191,9 +192,9 @@ BesideTimes beside_collective(Communicator& group, std::int64_t bytes, int threa
     }
     thread.join();
     board.meet();
-    alone = median(by_itself);
-    together = with.empty() ? alone : median(with);
-    collective = median(took);
+    alone = mean(by_itself);
+    together = with.empty() ? alone : mean(with);
+    collective = mean(took);
   };
   beside([&] { loads.compute(); }, found.compute_alone, found.compute_beside, found.collective_beside_compute);
   beside([&] { loads.memory(); }, found.memory_alone, found.memory_beside, found.collective_beside_memory);

@@ -46,7 +46,7 @@ struct LoadTimes {
 };
 LoadTimes loads_in_company(int threads, Board& board, int rank, Seconds budget);
 
-/// The same loads beside all-reduces that go on meanwhile, which every process takes part in, and what becomes of those. Seconds, medians.
+/// The same loads beside all-reduces that go on meanwhile, which every process takes part in, and what becomes of those. Seconds, means.
 struct BesideTimes {
   double compute_alone = 0, compute_beside = 0;
   double memory_alone = 0, memory_beside = 0;

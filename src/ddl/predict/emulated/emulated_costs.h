@@ -28,6 +28,7 @@ class EmulatedCosts final : public CostSource {
   /// An emulated worker has its gradients from nowhere, and waits for as long as all copies take.
   bool writes_in_place(int worker) const override { return device(worker) == nullptr && machine_->writes_in_place(worker); }
   std::vector<Demand> computing(int worker, StepCosts& resources) const override;
+  std::vector<Demand> updating(int worker, std::int64_t held, StepCosts& resources) const override { return device(worker) != nullptr ? std::vector<Demand>{} : machine_->updating(worker, held, resources); }
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->collective(goal, bytes, workers, resources); }
   TaskCost gather(std::int64_t bytes, std::int64_t held, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->gather(bytes, held, workers, resources); }
   TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override { return machine_->message(bytes, from, to, resources); }

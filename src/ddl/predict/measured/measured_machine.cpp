@@ -334,4 +334,25 @@ std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources)
   return demands;
 }
 
+std::vector<Demand> MeasuredMachine::updating(int worker, std::int64_t held, StepCosts& resources) const {
+  const auto& own = setup_.workers.at(at(worker));
+  const auto beside = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& other) { return other.computes && other.host == own.host; });
+  auto demands = computing(worker, resources);
+  // Parameters, gradients and what an optimizer keeps of them: where the caches do not hold them, an update is a pass over memory.
+  constexpr double kPasses = 3;
+  const auto cache = term_or(profile_, "device.cache_bytes", 0);
+  if (beside < 2 || cache <= 0 || kPasses * static_cast<double>(held) * static_cast<double>(beside) <= cache) return demands;
+  std::map<std::int64_t, double> known;  // by workers
+  for (const auto& entry : entries(profile_, "contention"))
+    if (says(entry, "what", "workers") && says(entry, "load", "memory") && says(entry, "threads", own.threads)) known[entry.at("workers").get<std::int64_t>()] = usual(entry, "slowdown");
+  if (known.empty()) return demands;
+  const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) { return std::abs(a.first - beside) < std::abs(b.first - beside); });
+  const int memory = resources.resource(fmt::format("memory of host {}", own.host));
+  const double share = std::clamp(nearest->second / static_cast<double>(nearest->first), 1e-6, 1.0);
+  const auto place = std::find_if(demands.begin(), demands.end(), [&](const Demand& demand) { return demand.resource == memory; });
+  if (place == demands.end()) demands.push_back({memory, share});
+  else place->share = std::max(place->share, share);
+  return demands;
+}
+
 }  // namespace ddl

@@ -61,6 +61,7 @@ class MeasuredMachine final : public CostSource {
   /// Of a core. Of an emulated worker, which has been asleep until then, as one was measured, where one was.
   TaskCost harness(int worker, StepCosts& resources) const override;
   std::vector<Demand> computing(int worker, StepCosts& resources) const override;
+  std::vector<Demand> updating(int worker, std::int64_t held, StepCosts& resources) const override;
   Jitter jitter(int workers) const override;
 
   /// What layer() is made of, corrections included.

@@ -361,6 +361,24 @@ TEST(MeasuredMachine, LargeBuffersAreExchangedOutOfMemory) {
   EXPECT_GT(gathered(4 * kCache), 1.4 * gathered(0));
 }
 
+// Two that pass over memory at once were measured to take 1.6 times as long.
+TEST(MeasuredMachine, UpdatesOfMoreThanCachesHoldShareTheMemory) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  add_entry(profile, "contention", {"what", "load"}, {{"what", "workers"}, {"load", "memory"}, {"threads", 1}, {"workers", 2}, {"slowdown", 1.6}});
+  const auto share = [&](std::int64_t held, std::size_t workers = 2) {
+    StepCosts costs;
+    const MeasuredMachine machine(profile, {.workers = std::vector<MeasuredWorker>(workers), .network = "mlp"});
+    for (const auto& demand : machine.updating(0, held, costs))
+      if (costs.resources.at(static_cast<std::size_t>(demand.resource)) == "memory of host 0") return demand.share;
+    return 0.0;
+  };
+  EXPECT_EQ(share(1 << 24), 0) << "nobody knows what caches hold";
+  profile["device"]["cache_bytes"] = 32 << 20;
+  EXPECT_DOUBLE_EQ(share(1 << 24), 0.8);
+  EXPECT_EQ(share(1 << 20), 0) << "it stays in caches";
+  EXPECT_EQ(share(1 << 24, 1), 0) << "alone";
+}
+
 // What does not stay in caches all copy out of one memory.
 TEST(MeasuredMachine, WhatWorkersCopyAtOnceSharesTheMemory) {
   auto profile = profile_of({entry_of("mlp", 8)});

@@ -110,7 +110,7 @@ class Writer {
       case TaskKind::backward: return computed(worker, known(worker, task.stage).backward() + again(worker, task) + gathered(worker, role, task.stage));
       case TaskKind::backward_input: return computed(worker, known(worker, task.stage).backward_input + again(worker, task));
       case TaskKind::backward_weight: return computed(worker, known(worker, task.stage).backward_weight + gathered(worker, role, task.stage));
-      case TaskKind::update: return computed(worker, source_.update(worker, updated(role, task)));
+      case TaskKind::update: return {source_.update(worker, updated(role, task)), source_.updating(worker, held(role), out_)};
       case TaskKind::release: return {};
       case TaskKind::average: return computed(worker, source_.copy(worker, task.bucket == kNone ? 0 : role.buckets[at(task.bucket)].bytes));
       case TaskKind::collective: return collective(worker, role, task);
@@ -125,9 +125,9 @@ class Writer {
     if (task.layer != kNone) return source_.exchange(task.goal, task.bytes, among, out_);
     if (task.cargo == Cargo::parameters && task.goal == Goal::all_gather && role.releases()) {
       // The worker's own part, which is kept elsewhere, goes to its place among the others' first.
-      std::int64_t held = 0;
-      for (const auto& bucket : role.buckets) held += bucket.bytes;
-      auto cost = source_.gather(task.bytes, held, among, out_);
+      std::int64_t gathered = 0;
+      for (const auto& bucket : role.buckets) gathered += bucket.bytes;
+      auto cost = source_.gather(task.bytes, gathered, among, out_);
       cost.seconds += source_.copy(worker, part(task.bytes, static_cast<std::int64_t>(among.size())));
       return cost;
     }
@@ -233,6 +233,15 @@ class Writer {
     return bytes;
   }
 
+  /// Bytes of all parameters that a worker of a role updates, whether in one task or several.
+  std::int64_t held(const Role& role) {
+    const auto [place, unknown] = held_.try_emplace(&role);
+    if (unknown)
+      for (const auto& task : role.tasks)
+        if (task.kind == TaskKind::update) place->second += updated(role, task);
+    return place->second;
+  }
+
   TaskCost message(const Actor& actor, const Role& role, const Task& task) {
     const auto& other = plan_.roles[at(task.peer)];
     int peer = peer_of(plan_, actor.worker, task);
@@ -267,6 +276,7 @@ class Writer {
   std::map<std::pair<int, int>, LayerCost> stages_;  ///< by worker and stage
   std::map<std::pair<int, int>, double> gathered_;   ///< s, by worker and stage
   std::map<std::pair<const Role*, int>, std::int64_t> updated_;  ///< bytes, by role and bucket
+  std::map<const Role*, std::int64_t> held_;                                    ///< bytes
   std::map<std::pair<const Role*, int>, CompressedBucket> compressed_;  ///< by role and bucket
   std::set<std::pair<int, int>> again_;              ///< stages and micro-batches whose forward the actor's backward runs again
 };

@@ -50,6 +50,8 @@ class CostSource {
   virtual TaskCost harness(int worker, StepCosts& resources) const = 0;
   /// What a worker uses of shared resources while it computes, updates or copies; nothing where workers share nothing.
   virtual std::vector<Demand> computing(int, StepCosts&) const { return {}; }
+  /// The same while it updates, of `held` bytes of parameters in all.
+  virtual std::vector<Demand> updating(int worker, std::int64_t /*held*/, StepCosts& resources) const { return computing(worker, resources); }
   /// How what so many workers compute at once varies; none where that is not known.
   virtual Jitter jitter(int) const { return {}; }
 };
