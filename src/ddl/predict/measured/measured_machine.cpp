@@ -206,7 +206,7 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
   // What workers take from each other is not the same each time either.
   Drift together;
   const auto& own = setup_.workers.at(at(worker));
-  const auto beside = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& other) { return other.computes && other.host == own.host; });
+  const auto beside = computing_on(own.host);
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
   for (const auto& entry : entries(profile_, "contention"))
     if (beside > 1 && says(entry, "what", "steps") && says(entry, "threads", own.threads) && says(entry, "precision", setup_.precision) && parse_spec(entry.at("network").get<std::string>()).name == named)
@@ -312,9 +312,13 @@ Jitter MeasuredMachine::jitter(int workers) const {
   return {median(sigmas), median(correlations)};
 }
 
+std::int64_t MeasuredMachine::computing_on(int host) const {
+  return std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& each) { return each.computes && each.host == host; });
+}
+
 std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources) const {
   const auto& own = setup_.workers.at(at(worker));
-  const auto beside = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& other) { return other.computes && other.host == own.host; });
+  const auto beside = computing_on(own.host);
   std::vector<Demand> demands{{cores_of(own.host, resources), std::min(1.0, static_cast<double>(own.threads) / cores_)}};
   // Of all networks, unless the own one was measured; of the number of workers that is nearest.
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
@@ -336,7 +340,7 @@ std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources)
 
 std::vector<Demand> MeasuredMachine::updating(int worker, std::int64_t held, StepCosts& resources) const {
   const auto& own = setup_.workers.at(at(worker));
-  const auto beside = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& other) { return other.computes && other.host == own.host; });
+  const auto beside = computing_on(own.host);
   auto demands = computing(worker, resources);
   // Parameters, gradients and what an optimizer keeps of them: where the caches do not hold them, an update is a pass over memory.
   constexpr double kPasses = 3;

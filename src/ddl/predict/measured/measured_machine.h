@@ -109,6 +109,8 @@ class MeasuredMachine final : public CostSource {
   double wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory, bool over_fabric = true) const;
   TaskCost wire(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const;
   std::string network_words(const std::string& otherwise) const;
+  /// How many workers of a host compute there.
+  std::int64_t computing_on(int host) const;
   int threads_of(int worker) const;
   static int cores_of(int host, StepCosts& resources);
 

@@ -99,9 +99,8 @@ double MeasuredMachine::evicted_share(std::int64_t touched, const std::vector<in
   const auto cache = term_or(profile_, "device.cache_bytes", 0);
   if (cache <= 0) return 0;
   const int host = setup_.workers.at(static_cast<std::size_t>(workers.front())).host;
-  const auto beside = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& each) { return each.computes && each.host == host; });
   // Between the first byte that is made and the last each worker has read as many parameters as it made gradients.
-  const double all = 2 * static_cast<double>(touched) * static_cast<double>(beside);
+  const double all = 2 * static_cast<double>(touched) * static_cast<double>(computing_on(host));
   return all <= 0 ? 0 : std::clamp(std::log2(all / cache * kStays) / std::log2(kStays * kGone), 0.0, 1.0);
 }
 
