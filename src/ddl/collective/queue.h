@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "ddl/collective/communicator.h"
+#include "ddl/transport/cores.h"
 
 namespace ddl {
 
@@ -78,6 +79,7 @@ void CommunicationQueue::run_now(const Work& work) {
       if (!queue.items_.empty()) queue.pushed_.notify_one();
     }
   } end{*this};
+  const PatientWait patient;
   work();
 }
 

@@ -63,6 +63,7 @@ void Executor::adopt(Plan plan) {
     (communicates(task) ? communication_tasks_ : compute_tasks_).push_back(i);
     if (task.kind == TaskKind::collective && task.cargo == Cargo::control) control_task_ = i;
   }
+  find_waited_at_once();
   queue_of_.assign(own.tasks.size(), 0);
   for (auto& [key, tasks] : communication_queues(own)) {
     for (const int task : tasks) queue_of_[static_cast<std::size_t>(task)] = queues_.size();
@@ -74,6 +75,19 @@ void Executor::adopt(Plan plan) {
   adopt_norms();
   if (plan_.asynchronous() && !asynchronous_) asynchronous_ = std::make_unique<Asynchronous>(plan_, worker_, network_, optimizer_);
   adopt_serving();
+}
+
+/// Exchanges of parts that the very next thing to compute needs: another thread would be woken for them, and this one put to sleep and woken again. Others are not hidden behind anything by that: moves are settled before any
+/// other wait.
+void Executor::find_waited_at_once() {
+  const auto& tasks = role().tasks;
+  waited_at_once_.assign(tasks.size(), false);
+  for (std::size_t c = 1; c < compute_tasks_.size(); ++c)
+    for (const int other : tasks[static_cast<std::size_t>(compute_tasks_[c])].after) {
+      const auto& task = tasks[static_cast<std::size_t>(other)];
+      if (task.kind != TaskKind::collective || task.layer == kNone) continue;
+      waited_at_once_[static_cast<std::size_t>(other)] = std::find(task.after.begin(), task.after.end(), compute_tasks_[c - 1]) != task.after.end();
+    }
 }
 
 void Executor::adopt_buckets() {

@@ -145,6 +145,7 @@ class Executor {
     std::size_t next = 0;  ///< to be started
   };
 
+  void find_waited_at_once();
   void adopt_buckets();
   void adopt_compression();
   void prepare(Step& step);
@@ -164,6 +165,7 @@ class Executor {
   void start(Step& step, int number);
   void start_transfer(Step& step, int number);
   void start_collective(Step& step, int number);
+  Start how_to_start(const Step& step) const;
   void start_move(Step& step, int number);
   void settle_moves(Step& step);
   void start_control(Step& step, int number);
@@ -238,6 +240,7 @@ class Executor {
   int control_task_ = kNone;
   std::array<double, 3> control_{};     ///< votes to stop, 0 or NaN for the loss, squares of the gradient
   std::vector<int> compute_tasks_, communication_tasks_;
+  std::vector<bool> waited_at_once_;    ///< by task
   std::vector<Queue> queues_;
   std::vector<std::size_t> queue_of_;   ///< by task that communicates
   std::vector<std::size_t> unbucketed_; ///< the network's parameters that are in no bucket

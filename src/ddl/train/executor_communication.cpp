@@ -108,7 +108,7 @@ void Executor::start_move(Step& step, int number) {
   if (!device_.is_host()) message = {fetch(device_, move->buffer()), move->buffer()};
   auto what = move->collective();
   if (what.goal == Goal::all_reduce) what.algorithm = exchange_.collective;
-  step.handles[i].push_back(channels_->of_collective(task).start(what, buffer_of(message.host)));
+  step.handles[i].push_back(channels_->of_collective(task).start(what, buffer_of(message.host), waited_at_once_[i] ? Start::at_wait : Start::now));
   step.messages[i].push_back(std::move(message));
   step.moves.emplace(number, std::move(*move));
 }
@@ -129,7 +129,15 @@ void Executor::start_collective(Step& step, int number) {
   if (const auto& there = step.there[bucket]; !there.immediate()) ready = [there] { there.wait(); };
   step.handles[i].push_back(
       compressed_ ? compressed_->start(bucket, buckets_->buffer(task.bucket), ReduceOp::sum, 1, layouts_[bucket], nullptr, Start::now, std::move(ready))
-                  : channels_->of_collective(task).all_reduce(buckets_->buffer(task.bucket), ReduceOp::sum, exchange_.collective, Start::now, std::move(ready)));
+                  : channels_->of_collective(task).all_reduce(buckets_->buffer(task.bucket), ReduceOp::sum, exchange_.collective, how_to_start(step), std::move(ready)));
+}
+
+/// Once backward has raised every bucket's event the worker has nothing to compute until they are reduced: it may as well reduce the last itself as wake another thread for it and be woken in turn.
+Start Executor::how_to_start(const Step& step) const {
+  if (!device_.is_host()) return Start::now;
+  for (std::size_t b = 0; b < role().buckets.size(); ++b)
+    if (step.raised[b] < (role().buckets[b].every_pass ? plan_.micro_batches : 1)) return Start::now;
+  return Start::at_wait;
 }
 
 /// What everybody must know of everybody, where no bucket of gradients goes to all.

@@ -55,7 +55,7 @@ void Executor::start_sharded(Step& step, int number) {
     handles.push_back(group.all_reduce(buffer_of(own), ReduceOp::sum, exchange_.collective));
     return;
   }
-  handles.push_back(group.start(what, gradient_shards_->buffer(task.bucket)));
+  handles.push_back(group.start(what, gradient_shards_->buffer(task.bucket), how_to_start(step)));
 }
 
 void Executor::update_shard(Step& step, const Task& task) {

@@ -10,6 +10,8 @@ int available_cores() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+thread_local bool PatientWait::patient_ = false;
+
 Nanoseconds spin_for(int ranks) { return ranks <= available_cores() ? 20'000 : 1'000; }
 
 }  // namespace ddl

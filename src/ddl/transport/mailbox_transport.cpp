@@ -18,10 +18,6 @@ namespace {
 /// Half of a second-level cache, for the two slots together.
 constexpr std::size_t kBounceSlot = std::size_t{256} << 10;
 
-/// Where ranks outnumber cores: so long the core is offered to the others before this rank sleeps. A yield is a microsecond, a
-/// sleep and a wake-up in a virtual machine fifty.
-constexpr Nanoseconds kYield = 300'000;
-
 /// How often a sleeper looks whether the others still run.
 constexpr Nanoseconds kLook = WaitChain::kPeriod;
 
@@ -157,11 +153,14 @@ void MailboxTransport::wait(const Complete& complete, const Late& late, Seconds 
   }
   const Nanoseconds deadline = deadline_after(timeout);
   Nanoseconds looked = now();
+  // Where ranks outnumber cores, others want this one at once.
+  const bool yields = crowded_ || PatientWait::here();
   for (;;) {
-    for (const Nanoseconds until = now() + (crowded_ ? kYield : spin_); now() < until;)
+    const Nanoseconds begin = now(), alone = begin + (crowded_ ? 0 : spin_), until = begin + (yields ? kOfferCore : spin_);
+    for (Nanoseconds time = begin; time < until; time = now())
       for (int i = 0; i < 16; ++i) {
         if (complete()) return;
-        crowded_ ? static_cast<void>(::sched_yield()) : pause();
+        time < alone ? pause() : static_cast<void>(::sched_yield());
       }
     if (interrupted_) throw_interrupted(name_, rank_);
     const std::uint32_t seen = mine_.bell.load();

@@ -1,6 +1,7 @@
 #include "ddl/transport/tcp.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -201,9 +202,13 @@ class TcpTransport final : public Transport {
     if (advance()) return;
     const Nanoseconds deadline = deadline_after(timeout);
     said_at_ = now();
+    const Nanoseconds patience = PatientWait::here() ? std::max(spin_, kOfferCore) : spin_;
     for (;;) {
-      for (const Nanoseconds until = now() + spin_; now() < until;)
+      const Nanoseconds begin = now();
+      for (Nanoseconds time = begin; time < begin + patience; time = now()) {
         if (advance()) return;
+        if (time >= begin + spin_) ::sched_yield();
+      }
       if (interrupted_) throw_interrupted("tcp", rank_);
       sleep(deadline);
       if (advance()) return;

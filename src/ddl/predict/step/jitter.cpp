@@ -27,6 +27,14 @@ double with_above(double share) {
 
 double Jitter::own() const { return sigma * std::sqrt(std::max(0.0, 1 - std::max(0.0, correlation))); }
 
+double Jitter::lasting() const { return own() * std::sqrt(1 - std::clamp(brief, 0.0, 1.0)); }
+
+double Jitter::of_piece(double seconds) const {
+  constexpr double kMost = 0.5;
+  if (seconds <= 0 || of_seconds <= 0) return 0;
+  return std::min(kMost, own() * std::sqrt(std::clamp(brief, 0.0, 1.0) * of_seconds / seconds));
+}
+
 double expected_maximum(int n) {
   if (n < 1) throw Error(Code::invalid_argument, "[jitter] the largest of how many; got none, expected 1 or more");
   if (n == 1) return 0;

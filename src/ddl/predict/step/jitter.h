@@ -9,8 +9,14 @@ namespace ddl {
 struct Jitter {
   double sigma = 0;        ///< standard deviation of that logarithm
   double correlation = 0;  ///< of two workers' in the same step, 0 to 1
+  double brief = 0;        ///< of a worker's own variance the share that comes and goes within a step, 0 to 1; the rest is there for all of a step
+  double of_seconds = 0;   ///< s, of the work whose logarithm varies so; 0: whatever a step takes
   /// What of it is a worker's own. What all have in common moves no median, and has nobody wait.
   double own() const;
+  /// Of that, what is there for all of a step.
+  double lasting() const;
+  /// Of work of so many seconds, what comes and goes within a step, relative: what holds it up comes so many times a second, whatever is computed, so that variances of pieces add up. No more than a half.
+  double of_piece(double seconds) const;
 };
 
 /// Of predictions: so many draws, the same for the same experiment. They are spread evenly, so that their mean is within a few thousandths of a step.

@@ -5,8 +5,10 @@
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <unordered_map>
 
 #include "ddl/core/error.h"
+#include "ddl/core/random.h"
 #include "ddl/plan/bucket_events.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
@@ -191,7 +193,7 @@ class Simulation {
     if (varies())
       for (std::size_t a = 0; a < costs.actors.size(); ++a) {
         slowness_[a].push_back(1);
-        for (const double draw : draw_maxima(std::max(1, costs.actors[a].count), steps - 1, kJitterSeed, a)) slowness_[a].push_back(std::exp(costs.jitter.own() * draw));
+        for (const double draw : draw_maxima(std::max(1, costs.actors[a].count), steps - 1, kJitterSeed, a)) slowness_[a].push_back(std::exp(draw * (costs.actors[a].count > 1 ? costs.jitter.own() : costs.jitter.lasting())));
       }
     // Until it is met, who arrives first waits.
     states_.resize(costs.actors.size());
@@ -321,9 +323,25 @@ class Simulation {
     if (piece == 0) began_[node(place)] = now_;
     // What the loader does goes on beside the worker.
     const bool varies = !slowness_[at(place.actor)].empty() && place.task != graph(at(place.actor)).loader();
-    const double seconds = cost.seconds * (to - from) * (varies ? slowness_[at(place.actor)][at(place.step)] : 1);
+    const double seconds = cost.seconds * (to - from) * (varies ? slowness_[at(place.actor)][at(place.step)] * piece_slowness(place, cost.seconds) : 1);
     if (seconds <= 0) return piece_over(place, piece);
     enter(shares_.start(seconds, cost.demands, now_), {place, kNone, piece, now_});
+  }
+
+  /// What comes and goes within a step is another for each task. Of an actor that stands for several they wait for each other once a step: the slowest then is in its slowness.
+  double piece_slowness(const Place& place, double seconds) {
+    const double deviation = costs_.actors[at(place.actor)].count > 1 || place.step == 0 ? 0 : costs_.jitter.of_piece(seconds);
+    if (deviation <= 0) return 1;
+    const auto number = static_cast<std::uint64_t>(costs_.actors.size() + first_node_[at(place.actor)]) + static_cast<std::uint64_t>(place.task);
+    auto [found, fresh] = draws_.try_emplace(number);
+    if (fresh) {
+      if (quantiles_.empty()) {
+        quantiles_ = draw_maxima(1, steps_ - 1, kJitterSeed, 0);
+        std::sort(quantiles_.begin(), quantiles_.end());
+      }
+      for (const auto which : permutation(steps_ - 1, kJitterSeed, number)) found->second.push_back(quantiles_[static_cast<std::size_t>(which)]);
+    }
+    return std::max(0.0, 1 + deviation * found->second[at(place.step - 1)]);
   }
 
   void piece_over(const Place& place, std::size_t piece) {
@@ -595,6 +613,8 @@ class Simulation {
   std::vector<double> done_;                 ///< s; below 0: not yet
   std::vector<int> arrived_;                 ///< by step and meeting
   std::vector<std::vector<double>> slowness_;  ///< by actor and step: how many times as long what it computes takes; empty without jitter
+  std::vector<double> quantiles_;            ///< of a standard normal distribution, as many as steps that vary, in ascending order
+  std::unordered_map<std::uint64_t, std::vector<double>> draws_;  ///< by actor and task: of each step but the first, standard normal
   std::map<std::size_t, double> began_;      ///< of what computes, by node
   std::map<std::size_t, std::pair<double, std::size_t>> arrivals_;  ///< of what communicates, by node: when, and how many of its meetings are over
   std::vector<State> states_;

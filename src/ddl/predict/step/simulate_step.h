@@ -23,7 +23,7 @@ struct StepSimulation {
 /// Runs steps of a plan in virtual time, event by event. Tasks of the compute stream run in their order, and so do the collectives of a group, the messages of
 /// one cargo between two roles, and what servers do; a task starts once its queue has come to it, all that it is after is over, and the event it waits for is raised, which
 /// happens while backward runs. Messages and collectives begin when all who take part are at it. Whatever is under way shares resources fairly (FairShare).
-/// With jitter each actor draws once for each step but the first how long all it computes takes in it: the slowest of as many workers as it stands for, of what is their own.
+/// With jitter each actor draws once for each step but the first how long all it computes takes in it: the slowest of as many workers as it stands for, of what is their own. What of that comes and goes within a step (Jitter::brief) an actor of one worker draws for each task.
 /// Steps of an asynchronous plan go on into each other: so many batches, with the forwards that come before the first step. Servers that apply each gradient as it comes serve workers that step by themselves,
 /// each as often as it comes to until the first has done all its steps; actors are best workers then, since roles do not wait for their turns within themselves. Neither has jitter.
 /// Errors: invalid_argument for costs that do not fit the plan, for too few steps to tell of one (steps_to_simulate()), and for a plan that comes to a stop (verify() says where).
