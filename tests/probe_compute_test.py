@@ -115,6 +115,7 @@ class Measuring(Case):
                 self.assertLessEqual(entry["median_ms"], entry["p95_ms"])
                 self.assertLessEqual(entry["p95_ms"], entry["p99_ms"])
                 self.assertEqual(entry["correlation"] is None, entry["workers"] == 1)
+                self.assertTrue(entry["brief"] is None or (0 <= entry["brief"] <= 1 and entry["workers"] > 1), entry)
         # What consumers read of it.
         known = [entry for entry in profile["compute"] if entry["network"] == "lenet"]
         correction = statistics.median(entry["correction"] for entry in known)

@@ -58,6 +58,20 @@ Interval median_interval(std::span<const double> samples, int resamples, std::ui
   return {centre, std::min(centre, quantile(medians, 0.025)), std::max(centre, quantile(medians, 0.975))};
 }
 
+double spread(std::span<const double> samples) { return (quantile(samples, 0.84) - quantile(samples, 0.16)) / 2; }
+
+double robust_correlation(std::span<const double> a, std::span<const double> b) {
+  const double of_a = spread(a), of_b = spread(b);
+  if (!(of_a > 0) || !(of_b > 0)) return 0;
+  std::vector<double> sums, differences;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    sums.push_back(a[i] / of_a + b[i] / of_b);
+    differences.push_back(a[i] / of_a - b[i] / of_b);
+  }
+  const double plus = std::pow(spread(sums), 2), minus = std::pow(spread(differences), 2);
+  return plus + minus > 0 ? (plus - minus) / (plus + minus) : 0;
+}
+
 std::size_t warm_up_end(std::span<const double> samples) {
   const std::size_t n = samples.size();
   if (n < 4) return 0;

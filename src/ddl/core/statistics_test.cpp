@@ -41,6 +41,22 @@ TEST(Statistics, IntervalOfOneSampleIsThatSample) {
   EXPECT_EQ(interval.high, 7);
 }
 
+TEST(Statistics, CorrelationThatAFewOutliersDoNotMove) {
+  Random random(5);
+  for (const double correlation : {-0.5, 0.0, 0.6, 0.95}) {
+    std::vector<double> a, b;
+    for (int i = 0; i < 20'000; ++i) {
+      const double common = random.normal();
+      a.push_back(10 + 0.1 * common);
+      b.push_back(3 + 2 * (correlation * common + std::sqrt(1 - correlation * correlation) * random.normal()));
+    }
+    for (int i = 0; i < 100; ++i) a[static_cast<std::size_t>(i)] = b[static_cast<std::size_t>(i)] = 1000;
+    EXPECT_NEAR(robust_correlation(a, b), correlation, 0.05) << correlation;
+    EXPECT_NEAR(spread(a), 0.1, 0.003);
+  }
+  EXPECT_EQ(robust_correlation(std::vector<double>{1, 1, 1, 1}, std::vector<double>{1, 2, 3, 4}), 0);
+}
+
 TEST(Statistics, WarmUpEndsAtTheChange) {
   std::vector<double> samples(50, 1.0);
   samples[0] = 9;

@@ -214,7 +214,22 @@ Json distribution_json(const std::vector<double>& times) {
 }
 
 Json company_json(const CompanyTimes& times) {
-  return {{"alone", times.alone}, {"together", times.together}, {"alone_core", times.alone_core}, {"together_core", times.together_core}};
+  return {{"alone", times.alone}, {"together", times.together}, {"alone_core", times.alone_core}, {"together_core", times.together_core}, {"together_first", times.together_first}};
+}
+
+/// Of how a worker's steps vary, the share that comes and goes within a step: forward and backward of the same step have the rest in common. Null of too few steps to tell.
+Json brief_share(const std::vector<Json>& answers) {
+  constexpr std::size_t kFewest = 24;
+  double sum = 0;
+  std::size_t steps = 0;
+  for (const auto& answer : answers) {
+    const auto forward = answer.at("together_first").get<std::vector<double>>();
+    auto backward = answer.at("together").get<std::vector<double>>();
+    for (std::size_t i = 0; i < forward.size(); ++i) backward[i] -= forward[i];
+    sum += robust_correlation(forward, backward);
+    steps += forward.size();
+  }
+  return steps < kFewest ? Json() : Json(rounded(std::clamp(1 - sum / static_cast<double>(answers.size()), 0.0, 1.0)));
 }
 
 /// What several lose together: the median of all over that of one alone, of a core's seconds where these were counted.
@@ -436,12 +451,13 @@ class Probing {
     lost["measured"] = utc_now();
     lost["slowdown"] = rounded(slowdown(answers, ""));
     document_["contention"].push_back(std::move(lost));
-    const auto jitter = [&](int count, const Json& correlation, const std::vector<double>& times) {
+    const auto jitter = [&](int count, const Json& correlation, const Json& brief, const std::vector<double>& times) {
       auto entry = where(probe_, each);
       entry["workers"] = count;
       entry["measured"] = utc_now();
       entry.update(distribution_json(times));
       entry["correlation"] = correlation;
+      entry["brief"] = brief;
       document_["jitter"].push_back(std::move(entry));
     };
     // Between two; of more, the mean over pairs of neighbours.
@@ -452,8 +468,8 @@ class Probing {
       all.insert(all.end(), own.begin(), own.end());
       if (rank > 0) correlation += correlation_of_logs(together(rank - 1), own) / static_cast<double>(answers.size() - 1);
     }
-    jitter(1, nullptr, answers.front().at("alone").get<std::vector<double>>());
-    jitter(workers, rounded(correlation), all);
+    jitter(1, nullptr, nullptr, answers.front().at("alone").get<std::vector<double>>());
+    jitter(workers, rounded(correlation), brief_share(answers), all);
   }
 
   /// Two workers, and what carries bytes between them: on their own cores.

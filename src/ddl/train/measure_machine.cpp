@@ -52,7 +52,8 @@ double repeated(Seconds budget, int threads, const std::function<void()>& body, 
 at::Tensor floats(std::int64_t bytes) { return at::full({std::max<std::int64_t>(1, bytes / 4)}, 0.5, at::kFloat); }
 
 /// Blocks of `body`, alone (process 0) and together, by turns.
-CompanyTimes in_company(Board& board, int rank, int threads, Seconds budget, const std::function<void()>& body) {
+/// `first`, if given: what `body` adds its first part's time to.
+CompanyTimes in_company(Board& board, int rank, int threads, Seconds budget, const std::function<void()>& body, const std::vector<double>* first = nullptr) {
   for (int i = 0; i < 2; ++i) body();
   board.meet();
   if (rank == 0) {
@@ -76,6 +77,7 @@ CompanyTimes in_company(Board& board, int rank, int threads, Seconds budget, con
     for (int i = 0; i < block; ++i) {
       board.meet();
       once(times.together, times.together_core);
+      if (first != nullptr) times.together_first.push_back(first->back());
     }
   }
   board.meet();
@@ -138,7 +140,9 @@ LaunchSeconds measure_launch(Seconds budget) {
 
 CompanyTimes steps_in_company(const Job& job, const Dataset& data, Board& board, int rank, Seconds budget) {
   TrainingPasses passes(job, data);
-  return in_company(board, rank, job.workers.front().threads, budget, [&] { passes.run(); });
+  std::vector<double> forward;
+  auto times = in_company(board, rank, job.workers.front().threads, budget, [&] { forward.push_back(passes.run().wall_forward); }, &forward);
+  return times;
 }
 
 LoadTimes loads_in_company(int threads, Board& board, int rank, Seconds budget) {

@@ -35,6 +35,7 @@ LaunchSeconds measure_launch(Seconds budget);
 struct CompanyTimes {
   std::vector<double> alone, together;
   std::vector<double> alone_core, together_core;
+  std::vector<double> together_first = {};  ///< of `together`, what its first part took, where that is told
 };
 
 /// Training steps of the job's network, each after all have met. Collective: all processes of the board.

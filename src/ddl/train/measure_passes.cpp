@@ -208,6 +208,7 @@ PassTimes TrainingPasses::run() {
   times.copy = seconds(copied - begin);
   auto loss = s.forward(given, times, copied);
   const auto forward = s.moment();
+  times.wall_forward = seconds(now() - from);
   double layers = 0;
   for (const double each : times.forward) layers += each;
   times.loss_forward = std::max(0.0, seconds(forward - copied) - layers);

@@ -18,6 +18,7 @@ struct PassTimes {
   double update = 0;                      ///< of all parameters
   double whole = 0;
   double wall = 0;                        ///< `whole` by the clock on the wall
+  double wall_forward = 0;                ///< of that, until the loss was there
   double waited = 0;                      ///< of `wall`, for a core that others had; 0 where the kernel does not say
 };
 

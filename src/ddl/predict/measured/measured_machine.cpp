@@ -300,16 +300,21 @@ Jitter MeasuredMachine::jitter(int workers) const {
     // Of the body of the distribution: a few steps that something else held up move no median, and would make its deviation what it is not.
     const double middle = entry.at("median_ms"), high = entry.at("p95_ms");
     const double body = middle > 0 && high > middle ? std::log(high / middle) / kNormal95 : 0;
-    const auto& correlation = entry.at("correlation");
-    found[{other, std::abs(std::log2(static_cast<double>(together) / workers))}].push_back({std::min(entry.at("sigma_log").get<double>(), body), correlation.is_number() ? correlation.get<double>() : 0});
+    const auto number = [&](const char* key) {
+      const auto& value = entry.value(key, Json());
+      return value.is_number() ? value.get<double>() : 0;
+    };
+    found[{other, std::abs(std::log2(static_cast<double>(together) / workers))}].push_back({std::min(entry.at("sigma_log").get<double>(), body), number("correlation"), number("brief"), middle * 1e-3});
   }
   if (found.empty()) return {};
-  std::vector<double> sigmas, correlations;
+  std::vector<double> sigmas, correlations, briefs, steps;
   for (const auto& each : found.begin()->second) {
     sigmas.push_back(each.sigma);
     correlations.push_back(std::clamp(each.correlation, 0.0, 1.0));
+    briefs.push_back(std::clamp(each.brief, 0.0, 1.0));
+    steps.push_back(each.of_seconds);
   }
-  return {median(sigmas), median(correlations)};
+  return {median(sigmas), median(correlations), median(briefs), median(steps)};
 }
 
 std::int64_t MeasuredMachine::computing_on(int host) const {

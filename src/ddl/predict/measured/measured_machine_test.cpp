@@ -488,6 +488,12 @@ TEST(MeasuredMachine, JitterIsOfTheNetworkItselfAndOfTheBodyOfItsDistribution) {
   EXPECT_NEAR(jitter("mlp", 64).sigma, 0.05, 1e-12);
   EXPECT_EQ(jitter("mlp", 64).correlation, 0);
   EXPECT_EQ(jitter("mlp", 1).sigma, 0);
+  // Profiles of before say nothing of what comes and goes; those of too few steps neither.
+  EXPECT_EQ(jitter("mlp", 2).brief, 0);
+  EXPECT_NEAR(jitter("mlp", 2).of_seconds, 0.01, 1e-12);
+  for (auto& entry : profile["jitter"]) entry["brief"] = entry["workers"] == 2 ? Json(0.6) : Json();
+  EXPECT_NEAR(jitter("mlp", 2).brief, 0.6, 1e-12);
+  EXPECT_EQ(jitter("mlp", 64).brief, 0);
 }
 
 // Of what others had on the wall's clock all may be in what was measured, of a core's own half.

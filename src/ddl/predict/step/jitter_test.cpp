@@ -58,6 +58,17 @@ TEST(Jitter, CorrelatedWorkersWaitLess) {
   EXPECT_NEAR(sum / kTimes, (Jitter{1, correlation}.own() * expected_maximum(4)), 0.01);
 }
 
+TEST(Jitter, WhatComesAndGoesIsMoreOfShortWork) {
+  const Jitter all{0.1, 0.36, 0.75, 4};
+  EXPECT_NEAR(all.lasting(), 0.04, 1e-12);
+  // Both together are its own of a whole step; variances, in s^2, add up over pieces.
+  EXPECT_NEAR(std::hypot(all.lasting(), all.of_piece(4)), all.own(), 1e-12);
+  EXPECT_NEAR(all.of_piece(1), 2 * all.of_piece(4), 1e-12);
+  EXPECT_DOUBLE_EQ(all.of_piece(1e-6), 0.5);
+  EXPECT_EQ(all.of_piece(0), 0);
+  EXPECT_EQ((Jitter{0.1, 0}.of_piece(1)), 0);
+}
+
 TEST(Jitter, FewDrawsHaveTheMeanOfMany) {
   for (const int n : {1, 2, 4, 64, 100'000}) {
     const auto draws = draw_maxima(n, 32, 1, 0);

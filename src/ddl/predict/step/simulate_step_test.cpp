@@ -82,6 +82,30 @@ TEST(SimulateStep, BucketsGoWhileBackwardRuns) {
   EXPECT_NEAR(simulate_steps(after, all, 3).step_seconds, 3 + 0.5 * static_cast<double>(buckets), 1e-9);
 }
 
+// What lasts a step is waited for once. Of what comes and goes, the slower of both is waited for at each of n meetings: of pieces with variances that add up to the same that is sqrt(n) times as much.
+TEST(SimulateStep, WorkersThatMeetOftenWaitForWhatComesAndGoes) {
+  const auto waits = [](const Plan& plan, double brief, double each) {
+    auto costs = costs_of(plan, workers_as_actors(plan), [&](const Task& task) { return passes(task, each, each); });
+    double all = 0;
+    for (const auto& task : costs.tasks[0]) all += task.seconds;
+    costs.jitter = {0.02, 0, brief, all};
+    const auto range = steps_to_simulate(plan, costs.jitter);
+    return simulate_steps(plan, costs, range.steps, range.first).step_seconds / all - 1;
+  };
+  const auto often = plan_of("tensor", 2), once = plan_of("data[overlap=off]", 2);
+  int meetings = 0;
+  for (const auto& task : often.roles[0].tasks) meetings += task.kind == TaskKind::collective && task.layer != kNone;
+  ASSERT_GE(meetings, 8);
+  const double slower = 0.02 / std::sqrt(M_PI);  // of two
+  EXPECT_NEAR(waits(often, 0, 1), slower, 0.25 * slower);
+  EXPECT_NEAR(waits(once, 0, 1), slower, 0.25 * slower);
+  EXPECT_NEAR(waits(once, 1, 1), slower, 0.25 * slower);
+  // Passes between two meetings are one piece or two.
+  EXPECT_GT(waits(often, 1, 1), 0.7 * std::sqrt(meetings) * slower);
+  EXPECT_LT(waits(often, 1, 1), 1.2 * std::sqrt(meetings + 1) * slower);
+  EXPECT_GT(waits(often, 0.5, 1), waits(often, 0, 1));
+}
+
 // The slowest worker sets the pace; the others' ledgers have what they wait.
 TEST(SimulateStep, OthersWaitForAStraggler) {
   const auto plan = plan_of("data[overlap=off]", 3);
