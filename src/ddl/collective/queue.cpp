@@ -38,12 +38,10 @@ void CommunicationQueue::wait(Handle::State& item) {
   std::unique_lock lock(mutex_);
   while (!item.done) {
     // An item that is not done and not running is in the queue, or behind others that are.
-    if (!running_ && !items_.empty()) {
-      const PatientWait patient;
+    if (!running_ && !items_.empty())
       run_first(lock);
-    } else {
+    else
       ended_.wait(lock);
-    }
   }
   if (item.error) throw Error(*item.error);
 }

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "ddl/collective/communicator.h"
-#include "ddl/transport/cores.h"
 
 namespace ddl {
 
@@ -79,7 +78,6 @@ void CommunicationQueue::run_now(const Work& work) {
       if (!queue.items_.empty()) queue.pushed_.notify_one();
     }
   } end{*this};
-  const PatientWait patient;
   work();
 }
 

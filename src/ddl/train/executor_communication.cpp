@@ -9,6 +9,7 @@
 #include "ddl/train/emulation/replay.h"
 #include "ddl/train/executor_asynchronous.h"
 #include "ddl/train/tensor_buffer.h"
+#include "ddl/transport/cores.h"
 
 namespace ddl {
 
@@ -180,7 +181,10 @@ void Executor::complete(Step& step, int number) {
     ++queue.next;
   }
   const auto before = now();
-  for (const auto& handle : step.handles[i]) handle.wait();
+  {
+    const PatientWait patient;
+    for (const auto& handle : step.handles[i]) handle.wait();
+  }
   if (replay_ != nullptr) replay_->waits().waited(now() - before);
   step.done[i] = true;
   const auto back = device_.mark();

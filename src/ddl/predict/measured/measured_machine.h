@@ -47,7 +47,7 @@ class MeasuredMachine final : public CostSource {
 
   LayerCost layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override;
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override;
-  TaskCost gather(std::int64_t bytes, std::int64_t held, const std::vector<int>& workers, StepCosts& resources) const override;
+  TaskCost collective_after(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, StepCosts& resources) const override;
   TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override;
   TaskCost exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override;
   TaskCost activation(std::int64_t bytes, int from, int to, StepCosts& resources) const override;

@@ -356,7 +356,7 @@ TEST(MeasuredMachine, LargeBuffersAreExchangedOutOfMemory) {
   EXPECT_EQ(seconds(kCache, false), warm) << "emulated workers touch nothing";
   // What was let go a step ago.
   const MeasuredMachine machine(profile, setup);
-  const auto gathered = [&](std::int64_t held) { return machine.gather(kCache / 16, held, {0, 1}, costs).seconds; };
+  const auto gathered = [&](std::int64_t held) { return machine.collective_after(Goal::all_gather, kCache / 16, held, {0, 1}, costs).seconds; };
   EXPECT_EQ(gathered(0), machine.collective(Goal::all_gather, kCache / 16, {0, 1}, costs).seconds);
   EXPECT_GT(gathered(4 * kCache), 1.4 * gathered(0));
 }
@@ -488,12 +488,12 @@ TEST(MeasuredMachine, JitterIsOfTheNetworkItselfAndOfTheBodyOfItsDistribution) {
   EXPECT_NEAR(jitter("mlp", 64).sigma, 0.05, 1e-12);
   EXPECT_EQ(jitter("mlp", 64).correlation, 0);
   EXPECT_EQ(jitter("mlp", 1).sigma, 0);
-  // Profiles of before say nothing of what comes and goes; those of too few steps neither.
+  // Profiles of before say nothing of what comes and goes; of too few steps there is a usual share.
   EXPECT_EQ(jitter("mlp", 2).brief, 0);
   EXPECT_NEAR(jitter("mlp", 2).of_seconds, 0.01, 1e-12);
   for (auto& entry : profile["jitter"]) entry["brief"] = entry["workers"] == 2 ? Json(0.6) : Json();
   EXPECT_NEAR(jitter("mlp", 2).brief, 0.6, 1e-12);
-  EXPECT_EQ(jitter("mlp", 64).brief, 0);
+  EXPECT_NEAR(jitter("mlp", 64).brief, 0.5, 1e-12);
 }
 
 // Of what others had on the wall's clock all may be in what was measured, of a core's own half.

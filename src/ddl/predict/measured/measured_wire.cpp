@@ -131,8 +131,8 @@ TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touch
 
 TaskCost MeasuredMachine::collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return wire(goal, bytes, bytes, workers, true, resources); }
 
-TaskCost MeasuredMachine::gather(std::int64_t bytes, std::int64_t held, const std::vector<int>& workers, StepCosts& resources) const {
-  return wire(Goal::all_gather, bytes, std::max(bytes, held), workers, true, resources);
+TaskCost MeasuredMachine::collective_after(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, StepCosts& resources) const {
+  return wire(goal, bytes, std::max(bytes, touched), workers, true, resources);
 }
 
 TaskCost MeasuredMachine::message(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, bytes, {from, to}, true, resources); }

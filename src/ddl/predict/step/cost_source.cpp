@@ -127,10 +127,13 @@ class Writer {
       // The worker's own part, which is kept elsewhere, goes to its place among the others' first.
       std::int64_t gathered = 0;
       for (const auto& bucket : role.buckets) gathered += bucket.bytes;
-      auto cost = source_.gather(task.bytes, gathered, among, out_);
+      // What is gathered was last touched a step ago, and all that is held since.
+      auto cost = source_.collective_after(Goal::all_gather, task.bytes, gathered, among, out_);
       cost.seconds += source_.copy(worker, part(task.bytes, static_cast<std::int64_t>(among.size())));
       return cost;
     }
+    // Gradients that go to parts were copied from where they were made: three arrays in the place of two.
+    if (compression_.empty() && task.cargo == Cargo::gradients && task.goal == Goal::reduce_scatter && role.keeps_parts()) return source_.collective_after(task.goal, task.bytes, task.bytes * 3 / 2, among, out_);
     if (compression_.empty() || task.cargo != Cargo::gradients || task.bucket == kNone || among.size() < 2) return source_.collective(task.goal, task.bytes, among, out_);
     const auto ranks = static_cast<int>(among.size());
     const auto [place, unknown] = compressed_.try_emplace({&role, task.bucket});
@@ -203,6 +206,9 @@ class Writer {
         if (in_place && !shares_[at(owner.layer)] && beside_product(graph_, owner.layer, owner.number, micro_)) continue;
         place->second += source_.copy(worker, specs_.at(at(parameter)).elements() * 4);
       }
+    // Buckets that are filled for each micro-batch do so by turns: what was reduced of one is taken out of its place before another comes there.
+    for (int bucket = 0; bucket < static_cast<int>(role.buckets.size()); ++bucket)
+      if (const auto& each = role.buckets[at(bucket)]; each.every_pass && each.stage == stage && role.keeps_parts()) place->second += source_.copy(worker, part(each.bytes, parts_of(role, bucket)));
     return place->second;
   }
 

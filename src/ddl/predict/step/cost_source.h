@@ -27,8 +27,8 @@ class CostSource {
   virtual LayerCost layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const = 0;
   /// A collective of `bytes`, the whole buffer, between these workers.
   virtual TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const = 0;
-  /// An all-gather of parameters that were let go: what is gathered was last touched a step ago, and `held` bytes of parameters since.
-  virtual TaskCost gather(std::int64_t bytes, std::int64_t /*held*/, const std::vector<int>& workers, StepCosts& resources) const { return collective(Goal::all_gather, bytes, workers, resources); }
+  /// The same where each worker has touched `touched` bytes of parameters, and as many of their gradients, since the first byte of what it moves was last touched: no fewer than `bytes`, which collective() takes.
+  virtual TaskCost collective_after(Goal goal, std::int64_t bytes, std::int64_t /*touched*/, const std::vector<int>& workers, StepCosts& resources) const { return collective(goal, bytes, workers, resources); }
   virtual TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const = 0;
   /// The same of what layers make: it lies in memory that is not the transport's, and is copied on its way.
   virtual TaskCost exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return collective(goal, bytes, workers, resources); }
