@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ddl/core/spec.h"
+#include "ddl/transport/cores.h"
 #include "ddl/transport/testing.h"
 
 // What every transport must do. A new one is tested by being registered.
@@ -342,6 +343,49 @@ TEST_P(TransportConformance, TellsTheReasonToWhoWaitsForTheOneThatGaveUp) {
     EXPECT_EQ(outcomes[rank]->code(), Code::timeout) << outcomes[rank]->what();
     EXPECT_TRUE(std::string(outcomes[rank]->what()).ends_with("rank 0 waited 200 ms; rank 3 did not come")) << outcomes[rank]->what();
   }
+}
+
+TEST(PatientWait, IsOfItsThreadAndEndsWithItsScope) {
+  EXPECT_FALSE(PatientWait::here());
+  {
+    const PatientWait outer;
+    { const PatientWait inner; }
+    EXPECT_TRUE(PatientWait::here());
+    bool elsewhere = true;
+    std::thread([&] { elsewhere = PatientWait::here(); }).join();
+    EXPECT_FALSE(elsewhere);
+  }
+  EXPECT_FALSE(PatientWait::here());
+}
+
+// Of who waits patiently, a message that comes while it looks, one that comes when it sleeps already, and one that does not come.
+TEST_P(TransportConformance, ServesAndTimesOutWhoWaitsPatiently) {
+  const auto outcomes = run_transports(GetParam(), 2, [](Transport& transport) {
+    const PatientWait patient;
+    const int other = 1 - transport.rank();
+    std::uint64_t number = 0;
+    for (const int microseconds : {0, 50, 5'000}) {
+      const std::uint64_t sent = 10 + static_cast<std::uint64_t>(microseconds);
+      const Outgoing out{other, std::as_bytes(std::span(&sent, 1))};
+      const Incoming in{other, sizeof number, reinterpret_cast<std::byte*>(&number), {}};
+      if (transport.rank() == 1) {
+        std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+        transport.exchange({&out, 1}, {}, Seconds{20});
+      } else {
+        transport.exchange({}, {&in, 1}, Seconds{20});
+        if (number != sent) throw Error(Code::corrupt, "another number came");
+      }
+    }
+    if (transport.rank() == 1) return;
+    const Incoming never{other, 8, reinterpret_cast<std::byte*>(&number), {}};
+    try {
+      transport.exchange({}, {&never, 1}, Seconds{0.05});
+      throw Error(Code::corrupt, "nobody sent that");
+    } catch (const Error& error) {
+      if (error.code() != Code::timeout && error.code() != Code::peer_lost) throw;
+    }
+  });
+  for (const auto& outcome : outcomes) EXPECT_FALSE(outcome) << outcome->what();
 }
 
 TEST_P(TransportConformance, MakesGroupsOfItsRanks) {

@@ -326,46 +326,45 @@ std::int64_t MeasuredMachine::computing_on(int host) const {
   return std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& each) { return each.computes && each.host == host; });
 }
 
-std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources) const {
+std::optional<double> MeasuredMachine::memory_share(int worker, const std::function<bool(const Json&)>& counts) const {
   const auto& own = setup_.workers.at(at(worker));
   const auto beside = computing_on(own.host);
-  std::vector<Demand> demands{{cores_of(own.host, resources), std::min(1.0, static_cast<double>(own.threads) / cores_)}};
-  // Of all networks, unless the own one was measured; of the number of workers that is nearest.
-  const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
-  std::map<std::int64_t, std::vector<double>> same, all;
-  for (const auto& entry : entries(profile_, "contention")) {
-    if (!says(entry, "what", "steps") || !says(entry, "threads", own.threads) || !says(entry, "precision", setup_.precision)) continue;
-    const auto workers = entry.at("workers").get<std::int64_t>();
-    all[workers].push_back(usual(entry, "slowdown"));
-    if (!named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named) same[workers].push_back(all[workers].back());
-  }
-  const auto& known = same.empty() ? all : same;
-  if (known.empty() || beside < 2) return demands;
+  if (beside < 2) return std::nullopt;
+  std::map<std::int64_t, std::vector<double>> known;  // by workers
+  for (const auto& entry : entries(profile_, "contention"))
+    if (says(entry, "threads", own.threads) && counts(entry)) known[entry.at("workers").get<std::int64_t>()].push_back(usual(entry, "slowdown"));
+  if (known.empty()) return std::nullopt;
   const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) { return std::abs(a.first - beside) < std::abs(b.first - beside); });
-  // So many at once, each with this share, want as much more than there is as they were slowed down.
-  const double share = median(nearest->second) / static_cast<double>(nearest->first);
-  demands.push_back({resources.resource(fmt::format("memory of host {}", own.host)), std::clamp(share, 1e-6, 1.0)});
+  return std::clamp(median(nearest->second) / static_cast<double>(nearest->first), 1e-6, 1.0);
+}
+
+int MeasuredMachine::memory_of(int worker, StepCosts& resources) const { return resources.resource(fmt::format("memory of host {}", setup_.workers.at(at(worker)).host)); }
+
+std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources) const {
+  const auto& own = setup_.workers.at(at(worker));
+  std::vector<Demand> demands{{cores_of(own.host, resources), std::min(1.0, static_cast<double>(own.threads) / cores_)}};
+  const auto steps = [&](const Json& entry) { return says(entry, "what", "steps") && says(entry, "precision", setup_.precision); };
+  // Of all networks, unless the own one was measured.
+  const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
+  auto share = memory_share(worker, [&](const Json& entry) { return steps(entry) && !named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named; });
+  if (!share) share = memory_share(worker, steps);
+  if (share) demands.push_back({memory_of(worker, resources), *share});
   return demands;
 }
 
 std::vector<Demand> MeasuredMachine::updating(int worker, std::int64_t held, StepCosts& resources) const {
-  const auto& own = setup_.workers.at(at(worker));
-  const auto beside = computing_on(own.host);
   auto demands = computing(worker, resources);
   // Parameters, gradients and what an optimizer keeps of them: where the caches do not hold them, an update is a pass over memory.
   constexpr double kPasses = 3;
   const auto cache = term_or(profile_, "device.cache_bytes", 0);
-  if (beside < 2 || cache <= 0 || kPasses * static_cast<double>(held) * static_cast<double>(beside) <= cache) return demands;
-  std::map<std::int64_t, double> known;  // by workers
-  for (const auto& entry : entries(profile_, "contention"))
-    if (says(entry, "what", "workers") && says(entry, "load", "memory") && says(entry, "threads", own.threads)) known[entry.at("workers").get<std::int64_t>()] = usual(entry, "slowdown");
-  if (known.empty()) return demands;
-  const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) { return std::abs(a.first - beside) < std::abs(b.first - beside); });
-  const int memory = resources.resource(fmt::format("memory of host {}", own.host));
-  const double share = std::clamp(nearest->second / static_cast<double>(nearest->first), 1e-6, 1.0);
+  const auto beside = computing_on(setup_.workers.at(at(worker)).host);
+  if (cache <= 0 || kPasses * static_cast<double>(held) * static_cast<double>(beside) <= cache) return demands;
+  const auto share = memory_share(worker, [](const Json& entry) { return says(entry, "what", "workers") && says(entry, "load", "memory"); });
+  if (!share) return demands;
+  const int memory = memory_of(worker, resources);
   const auto place = std::find_if(demands.begin(), demands.end(), [&](const Demand& demand) { return demand.resource == memory; });
-  if (place == demands.end()) demands.push_back({memory, share});
-  else place->share = std::max(place->share, share);
+  if (place == demands.end()) demands.push_back({memory, *share});
+  else place->share = std::max(place->share, *share);
   return demands;
 }
 

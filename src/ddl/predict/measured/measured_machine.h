@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -111,6 +112,10 @@ class MeasuredMachine final : public CostSource {
   std::string network_words(const std::string& otherwise) const;
   /// How many workers of a host compute there.
   std::int64_t computing_on(int host) const;
+  /// Of the memory of a worker's host: so many at once, each with this share, want as much more than there is as they were slowed down. Of what counts of what was measured of such workers, at the number of workers that is
+  /// nearest; absent where nothing does, or where it computes there alone.
+  std::optional<double> memory_share(int worker, const std::function<bool(const Json&)>& counts) const;
+  int memory_of(int worker, StepCosts& resources) const;
   int threads_of(int worker) const;
   static int cores_of(int host, StepCosts& resources);
 
