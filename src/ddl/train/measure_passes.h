@@ -18,8 +18,8 @@ struct PassTimes {
   double update = 0;                      ///< of all parameters
   double whole = 0;
   double wall = 0;                        ///< `whole` by the clock on the wall
-  double wall_forward = 0;                ///< of that, until the loss was there
   double waited = 0;                      ///< of `wall`, for a core that others had; 0 where the kernel does not say
+  double wall_forward = 0;                ///< of `wall`, until the loss was there
 };
 
 /// The same of a step that the product's own executor ran, by its trace. Of `whole` waiting for the loader is no part where core time counts.
