@@ -136,7 +136,8 @@ void Executor::start_collective(Step& step, int number) {
 /// Once backward has raised every bucket's event the worker has nothing to compute until they are reduced: it may as well reduce the last itself as wake another thread for it and be woken in turn.
 Start Executor::how_to_start(const Step& step) const {
   if (!device_.is_host()) return Start::now;
-  for (std::size_t b = 0; b < role().buckets.size(); ++b)
+  // Those that are raised last first: of many buckets most are told by one look.
+  for (std::size_t b = role().buckets.size(); b-- > 0;)
     if (step.raised[b] < (role().buckets[b].every_pass ? plan_.micro_batches : 1)) return Start::now;
   return Start::at_wait;
 }

@@ -141,8 +141,7 @@ LaunchSeconds measure_launch(Seconds budget) {
 CompanyTimes steps_in_company(const Job& job, const Dataset& data, Board& board, int rank, Seconds budget) {
   TrainingPasses passes(job, data);
   std::vector<double> forward;
-  auto times = in_company(board, rank, job.workers.front().threads, budget, [&] { forward.push_back(passes.run().wall_forward); }, &forward);
-  return times;
+  return in_company(board, rank, job.workers.front().threads, budget, [&] { forward.push_back(passes.run().wall_forward); }, &forward);
 }
 
 LoadTimes loads_in_company(int threads, Board& board, int rank, Seconds budget) {

@@ -202,7 +202,7 @@ class TcpTransport final : public Transport {
     if (advance()) return;
     const Nanoseconds deadline = deadline_after(timeout);
     said_at_ = now();
-    const Nanoseconds patience = PatientWait::here() ? std::max(spin_, kOfferCore) : spin_;
+    const Nanoseconds patience = PatientWait::here() ? kOfferCore : spin_;
     for (;;) {
       const Nanoseconds begin = now();
       for (Nanoseconds time = begin; time < begin + patience; time = now()) {
