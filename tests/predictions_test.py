@@ -279,11 +279,18 @@ class Beyond(Case):
         self.assertGreater(width(larger), 1.2 * width(inside))
         wider = point("--workers", 16, batch=256)
         self.assertIn("collectives of 16 ranks over shm were not measured: taken from rounds between 2", " ".join(wider["beyond"]))
-        self.assertGreater(width(wider), width(inside))
         other = point("--workers", 2, model="mlp[hidden=96]")
         self.assertIn("ddlbench probe compute --model mlp[hidden=96]", " ".join(other["beyond"]))
         told = self.run_it(*asked("--workers", 16, batch=256))
         self.assertIn("16 workers: collectives of 16 ranks", told.stderr)
+        # The same rounds, had they been measured between as many.
+        profile = json.loads(self.machine.read_text())
+        for entry in profile["communication"]:
+            entry["ranks"] = 16
+        self.machine.write_text(json.dumps(profile))
+        measured = point("--workers", 16, batch=256)
+        self.assertEqual((measured["beyond"], measured["step_ms"]["value"]), ([], wider["step_ms"]["value"]))
+        self.assertGreater(width(wider), width(measured))
 
 
 class Published(Case):

@@ -51,8 +51,7 @@ inline TracedStep traced(const Plan& plan, const StepCosts& costs, std::int64_t 
 }
 
 /// Steps that run into each other, or of workers that step by themselves: those in the middle of a simulation, as if they had been measured.
-inline std::vector<TracedStep> traced_steps_of(const Plan& plan, const StepCosts& costs) {
-  const auto run = simulate_steps(plan, costs, steps_to_simulate(plan).steps);
+inline std::vector<TracedStep> traced_steps_of(const StepSimulation& run) {
   std::size_t count = run.steps[0].size();
   for (const auto& own : run.steps) count = std::min(count, own.size());
   std::vector<TracedStep> out(count);
@@ -64,5 +63,6 @@ inline std::vector<TracedStep> traced_steps_of(const Plan& plan, const StepCosts
     if (const auto i = static_cast<std::size_t>(span.step - run.first_traced); i < count) out[i].spans.push_back(span);
   return out;
 }
+inline std::vector<TracedStep> traced_steps_of(const Plan& plan, const StepCosts& costs) { return traced_steps_of(simulate_steps(plan, costs, steps_to_simulate(plan).steps)); }
 
 }  // namespace ddl

@@ -52,6 +52,23 @@ TEST(Loss, ATracedStepIsSimulatedAgain) {
   }
 }
 
+// Where something else has a worker's core, it is through with a collective long after others, who have gone on.
+TEST(Loss, EachIsThroughWithACollectiveByItself) {
+  const auto plan = plan_of("data[overlap=off]", 4);
+  std::vector<StepCosts> by_step;
+  for (int s = 0; s < 9; ++s)
+    // Who gets its results late makes up for it in the next step, where it computes alone.
+    by_step.push_back(costs_of(plan, [&](int worker, const Task& task) { return communicates(task) ? ((worker + s) % 2 == 0 ? 6e-4 : 5e-5) : passes(task) * ((worker + s) % 2 == 0 ? 1.4 : 1); }));
+  by_step.front().jitter.sigma = 1e-9;  // all steps are traced
+  const auto run = simulate_each_step(plan, by_step);
+  const auto steps = traced_steps_of(run);
+  ASSERT_GE(steps.size(), 7U);
+  const auto draws = step_draws(plan, steps, true);
+  const auto loss = attribute_loss({plan, draws});
+  EXPECT_NEAR(loss.measured / run.step_seconds, 1, 0.03);
+  EXPECT_NEAR(loss.simulated / loss.measured, 1, 0.03);
+}
+
 // With a run of one worker, all that is lost has a cause: what remains open is what the simulator itself is off by.
 TEST(Loss, NothingIsLeftWhereTheSimulatorIsRight) {
   for (const auto* strategy : {"data[bucket=100KiB,first-bucket=10KiB]", "pipeline[schedule=1f1b,micro=6]", "sharded[level=2]"}) {

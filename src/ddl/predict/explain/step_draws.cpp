@@ -166,7 +166,9 @@ class Reader {
         // Who is in no meeting did it alone.
         const auto met = meetings_.find(span.meeting);
         const auto both = met == meetings_.end() ? Period{span.begin, span.end} : met->second;
-        add(span.task, seconds(std::max<Nanoseconds>(0, both.end - both.begin)));
+        // A message is over when it is received; of a collective a worker may be through before others, whose core something else has.
+        const auto end = is_transfer(role.tasks[at(span.task)]) ? both.end : span.end;
+        add(span.task, seconds(std::max<Nanoseconds>(0, end - both.begin)));
       } else if (!moves && span.stream == Stream::server) {
         add(span.task, seconds(span.end - span.begin));
       } else if (!moves && span.stream == Stream::compute) {

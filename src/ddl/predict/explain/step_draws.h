@@ -20,7 +20,7 @@ struct TracedStep {
 struct StepDraw {
   std::int64_t number = 0;
   double seconds = 0;                        ///< the step, on the mean over workers
-  /// By worker and task; NaN of one that was not done. Of messages and collectives: from when all who take part were at it until its end; with servers that answer each worker by itself, without what it
+  /// By worker and task; NaN of one that was not done. Of messages and collectives: from when all who take part were at it until a message is received, or this worker has what the collective gives it; with servers that answer each worker by itself, without what it
   /// waited for its turn (served.h).
   std::vector<std::vector<double>> tasks;
   std::vector<std::vector<double>> handing;  ///< by worker and task: handing messages over once it was done, which computation stands still for

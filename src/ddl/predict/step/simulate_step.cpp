@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -233,11 +234,12 @@ class Simulation {
   struct UnderWay {
     Place place{};
     int meeting = kNone;
-    std::size_t piece = 0;
+    std::size_t piece = 0;  ///< of a task; of a meeting the member, where each is through by itself
     double begin = 0;
     AtServer at_server = AtServer::no;
     ServerTurns::Turn turn = {};
     bool hands_over = false;
+    bool by_itself = false;
   };
   struct Server {
     ServerTurns turns;
@@ -389,11 +391,12 @@ class Simulation {
     const int step = place.step + role(place.actor).tasks[at(place.task)].ahead - meeting.ahead;
     auto& count = arrived_[at(step) * meetings_.all.size() + at(number)];
     if (++count < static_cast<int>(meeting.members.size())) return;
-    double seconds = 0;
+    double seconds = 0, least = std::numeric_limits<double>::infinity();
     std::vector<Demand> demands;
     for (const auto& [actor, task] : meeting.members) {
       const auto& cost = costs_of(step).tasks[at(actor)][at(task)];
       seconds = std::max(seconds, cost.seconds);
+      least = std::min(least, is_transfer(role(actor).tasks[at(task)]) ? seconds : cost.seconds);
       for (const auto& demand : cost.demands) {
         const auto known = std::find_if(demands.begin(), demands.end(), [&](const Demand& other) { return other.resource == demand.resource; });
         // What several of them take of one thing adds up.
@@ -402,19 +405,29 @@ class Simulation {
       }
     }
     if (seconds <= 0) return met(number, step);
-    enter(shares_.start(seconds, demands, now_), {{kNone, step, kNone}, number, 0, now_});
+    if (!demands.empty() || least >= seconds) return enter(shares_.start(seconds, demands, now_), {{kNone, step, kNone}, number, 0, now_});
+    // Of a collective that shares nothing each is through when it has what it came for.
+    for (std::size_t m = 0; m < meeting.members.size(); ++m) {
+      const auto& [actor, task] = meeting.members[m];
+      const double own = is_transfer(role(actor).tasks[at(task)]) ? seconds : costs_of(step).tasks[at(actor)][at(task)].seconds;
+      if (own <= 0) met_by(number, step, m);
+      else enter(shares_.start(own, {}, now_), {{kNone, step, kNone}, number, m, now_, AtServer::no, {}, false, true});
+    }
   }
 
   void met(int number, int step) {
+    for (std::size_t m = 0; m < meetings_.all[at(number)].members.size(); ++m) met_by(number, step, m);
+  }
+
+  void met_by(int number, int step, std::size_t member) {
     const auto& meeting = meetings_.all[at(number)];
-    for (const auto& [actor, task] : meeting.members) {
-      const Place place{actor, step + meeting.ahead - role(actor).tasks[at(task)].ahead, task};
-      auto& [arrived, over_count] = arrivals_[node(place)];
-      if (++over_count < meetings_.of[at(actor)][at(task)].size()) continue;
-      tell({actor, step, task}, role(actor).tasks[at(task)].stream, Cause::communication, arrived, now_, task, static_cast<std::uint32_t>(number + 1));
-      arrivals_.erase(node(place));
-      over(place);
-    }
+    const auto& [actor, task] = meeting.members[member];
+    const Place place{actor, step + meeting.ahead - role(actor).tasks[at(task)].ahead, task};
+    auto& [arrived, over_count] = arrivals_[node(place)];
+    if (++over_count < meetings_.of[at(actor)][at(task)].size()) return;
+    tell({actor, step, task}, role(actor).tasks[at(task)].stream, Cause::communication, arrived, now_, task, static_cast<std::uint32_t>(number + 1));
+    arrivals_.erase(node(place));
+    over(place);
   }
 
   /// What is pushed moves, and is applied when its turn comes; who pulls has its turn once the slowest is near enough.
@@ -463,7 +476,7 @@ class Simulation {
   void finish(std::size_t number) {
     const auto what = under_way_[number];
     shares_.finish(number, now_);
-    if (what.meeting != kNone) return met(what.meeting, what.place.step);
+    if (what.meeting != kNone) return what.by_itself ? met_by(what.meeting, what.place.step, what.piece) : met(what.meeting, what.place.step);
     if (what.hands_over) return handed_over(what.place, what.begin);
     if (what.at_server == AtServer::no) return piece_over(what.place, what.piece);
     const int server = role(what.place.actor).tasks[at(what.place.task)].peer;
