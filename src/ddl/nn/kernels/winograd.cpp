@@ -35,6 +35,17 @@ DDL_INLINE void put_four(T* out, std::int64_t apart, std::int64_t n, F&& four) {
   }
 }
 
+/// The next channels, at most kChannels; of usual numbers of them loops have no ends of their own.
+template <typename F>
+DDL_INLINE void with_count(std::int64_t left, F&& transform) {
+  if (left >= kChannels)
+    transform(kChannels);
+  else if (left == kChannels / 2)
+    transform(kChannels / 2);
+  else
+    transform(left);
+}
+
 /// B' x.
 template <typename T>
 DDL_INLINE Four<T> see(T x0, T x1, T x2, T x3) {
@@ -84,10 +95,7 @@ DDL_INLINE void see_tiles(const WinogradTiles& given, std::int64_t first, std::i
         for (std::int64_t i = 0; i < 16; i += 4)
           put_four(out + i * apart, apart, n, [&](std::int64_t c) __attribute__((always_inline)) { return see(half[i][c], half[i + 1][c], half[i + 2][c], half[i + 3][c]); });
       };
-      if (channels - begin >= kChannels)
-        transform(kChannels);
-      else
-        transform(channels - begin);
+      with_count(channels - begin, transform);
     }
   }
 }
@@ -127,10 +135,7 @@ DDL_INLINE void spread_tiles(const WinogradTiles& given, std::int64_t first, std
         for (std::int64_t i = 0; i < 4; ++i)
           put_four(out + 4 * i * apart, apart, n, [&](std::int64_t c) __attribute__((always_inline)) { return spread(left[i][c], right[i][c]); });
       };
-      if (channels - begin >= kChannels)
-        transform(kChannels);
-      else
-        transform(channels - begin);
+      with_count(channels - begin, transform);
     }
   }
 }
@@ -171,10 +176,7 @@ DDL_INLINE void gather_tiles(const WinogradTiles& given, std::int64_t first, std
           for (std::int64_t c = 0; c < n; ++c) right[c] = half[1][c] - half[2][c] - half[3][c] + added[c];
         }
       };
-      if (channels - begin >= kChannels)
-        transform(kChannels);
-      else
-        transform(channels - begin);
+      with_count(channels - begin, transform);
     }
   }
 }

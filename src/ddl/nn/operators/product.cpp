@@ -6,6 +6,7 @@
 #include <ATen/autocast_mode.h>
 #include "ddl/nn/element_type.h"
 #include "ddl/nn/multiplier.h"
+#include "ddl/nn/operators/bias_gradient.h"
 #include "ddl/nn/operators/weighted_node.h"
 #include "ddl/nn/weight_gradient.h"
 
@@ -67,7 +68,6 @@ struct ProductNode final : WeightedNode {
 
   variable_list apply(variable_list&& gradients) override {
     const std::lock_guard lock(mutex_);
-    constexpr std::int64_t kRows = 0;
     variable_list found(3);
     if (!gradients[0].defined()) return found;
     const auto factor = weight.unpack(), from = input.unpack();
@@ -75,7 +75,7 @@ struct ProductNode final : WeightedNode {
     gradient = gradient.reshape({-1, factor.size(0)});
     gradients.clear();
     if (task_should_compute_output(0)) found[0] = input_of_rows(product_of(gradient, rows_of(narrowed.defined() ? narrowed : factor)), from.sizes().vec(), windows);
-    if (task_should_compute_output(2)) found[2] = gradient.sum(at::IntArrayRef(kRows), false, factor.scalar_type());
+    if (task_should_compute_output(2)) found[2] = bias_gradient(gradient, factor.scalar_type());
     if (task_should_compute_output(1)) found[1] = gradient_of(factor, gradient.t(), rows_of_input(from, windows), alone);
     return found;
   }

@@ -7,6 +7,7 @@
 #include "ddl/nn/kernels/winograd.h"
 #include "ddl/nn/matrix_products.h"
 #include "ddl/nn/multiplier.h"
+#include "ddl/nn/operators/bias_gradient.h"
 #include "ddl/nn/operators/weighted_node.h"
 #include "ddl/nn/weight_gradient.h"
 
@@ -79,7 +80,7 @@ struct WinogradNode final : WeightedNode {
         found[0] = at::empty(from.sizes(), from.options().requires_grad(false).memory_format(at::MemoryFormat::ChannelsLast));
         convolve<T>(tiles_back(windows), factor.size(0), factor.size(1), true, gradient, factor, nullptr, found[0]);
       }
-      if (task_should_compute_output(2)) found[2] = gradient.sum({0, 2, 3}, false, factor.scalar_type());
+      if (task_should_compute_output(2)) found[2] = bias_gradient(gradient.permute({0, 2, 3, 1}).view({-1, factor.size(0)}), factor.scalar_type());
       if (task_should_compute_output(1)) found[1] = put_gradient(factor, alone, [&](at::Tensor& to, bool adds) { make_weight_gradient<T>(tiles_of(windows), from, gradient, adds, to); });
     });
     return found;
