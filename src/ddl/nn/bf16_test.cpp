@@ -15,7 +15,6 @@
 #include "ddl/nn/one_thread_testing.h"
 #include "ddl/nn/operators/attention.h"
 #include "ddl/nn/operators/batch_norm.h"
-#include "ddl/nn/operators/bias_gradient.h"
 #include "ddl/nn/operators/cross_entropy.h"
 #include "ddl/nn/operators/max_pool.h"
 #include "ddl/nn/operators/product.h"
@@ -49,23 +48,6 @@ TEST(Bf16, IsAtens) {
     else
       EXPECT_EQ(ours.bits, atens.bits) << value;
   }
-}
-
-// However many rows there are, the error is that of the first: of so many positive numbers, one after the other in fp32 loses three digits.
-TEST(BiasGradient, IsTheSumOverPlaces) {
-  at::manual_seed(2);
-  const OneThread one;
-  for (const auto type : {at::kBFloat16, at::kFloat, at::kDouble})
-    for (const std::int64_t rows : {1, 127, 128, 129, 20000})
-      for (const std::int64_t columns : {1, 3, 64, 65, 600}) {
-        const auto from = at::rand({rows, columns}, at::kDouble).to(type), to = from.to(at::kDouble).sum(0);
-        const auto sums = bias_gradient(from, type == at::kDouble ? at::kDouble : at::kFloat);
-        ASSERT_EQ(sums.scalar_type(), type == at::kDouble ? at::kDouble : at::kFloat);
-        EXPECT_LT(largest((sums.to(at::kDouble) - to) / to), type == at::kDouble ? 1e-14 : 3e-6) << type << ", " << rows << " x " << columns;
-      }
-  // What lies otherwise is ATen's.
-  const auto turned = at::rand({8, 5}).t();
-  EXPECT_LT(largest(bias_gradient(turned, at::kFloat) - turned.sum(0)), 1e-6);
 }
 
 struct Pass {

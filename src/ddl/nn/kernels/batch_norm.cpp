@@ -3,34 +3,23 @@
 #include <algorithm>
 
 #include "ddl/core/clones.h"
+#include "ddl/nn/kernels/rows.h"
 
 namespace ddl {
 namespace {
 
-/// Rows are read from end to end as far as so many channels go: memory is fetched ahead of who reads on, not of who leaps. Sums of them stay in the first cache.
-constexpr std::int64_t kTogether = 512;
-static_assert(kTogether % kChannelsAtOnce == 0);
-
-/// `f(c, width)` for channels [0, width), kChannelsAtOnce at a time, a number that loops know.
-template <typename F>
-DDL_INLINE void for_each_block(std::int64_t width, F&& f) {
-  std::int64_t c = 0;
-  for (; c + kChannelsAtOnce <= width; c += kChannelsAtOnce) f(c, kChannelsAtOnce);
-  if (c < width) f(c, width - c);
-}
-
-/// Of `width` channels, at most kTogether. Chunks of rows, which are read twice, are put together as Chan, Golub & LeVeque, COMPSTAT 1982.
+/// Of `width` channels, at most kColumnsTogether. Chunks of rows, which are read twice, are put together as Chan, Golub & LeVeque, COMPSTAT 1982.
 template <typename T>
 DDL_INLINE void moments(const T* __restrict maps, std::int64_t rows, std::int64_t channels, std::int64_t width, double* __restrict mean, double* __restrict squares) {
   using W = Wide<T>;
   for (std::int64_t c = 0; c < width; ++c) mean[c] = squares[c] = 0;
-  W sum[kTogether], centre[kTogether];
+  W sum[kColumnsTogether], centre[kColumnsTogether];
   for (std::int64_t begin = 0; begin < rows; begin += kRowsAtOnce) {
     const auto end = std::min(rows, begin + kRowsAtOnce);
     const auto count = static_cast<double>(end - begin), before = static_cast<double>(begin);
     for (std::int64_t c = 0; c < width; ++c) sum[c] = 0;
     for (auto r = begin; r < end; ++r)
-      for_each_block(width, [&](std::int64_t at, std::int64_t n) __attribute__((always_inline)) {
+      for_blocks_of(width, [&](std::int64_t at, std::int64_t n) __attribute__((always_inline)) {
         const T* const __restrict row = maps + r * channels + at;
         W* const __restrict sums = sum + at;
         for (std::int64_t c = 0; c < n; ++c) sums[c] += row[c];
@@ -40,7 +29,7 @@ DDL_INLINE void moments(const T* __restrict maps, std::int64_t rows, std::int64_
       sum[c] = 0;
     }
     for (auto r = begin; r < end; ++r)
-      for_each_block(width, [&](std::int64_t at, std::int64_t n) __attribute__((always_inline)) {
+      for_blocks_of(width, [&](std::int64_t at, std::int64_t n) __attribute__((always_inline)) {
         const T* const __restrict row = maps + r * channels + at;
         const W* const __restrict centres = centre + at;
         W* const __restrict sums = sum + at;
@@ -59,7 +48,7 @@ DDL_INLINE void moments(const T* __restrict maps, std::int64_t rows, std::int64_
 
 template <typename T>
 DDL_INLINE void all_moments(const T* maps, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t last, double* mean, double* squares) {
-  for (auto c = first; c < last; c += kTogether) moments(maps + c, rows, channels, std::min(kTogether, last - c), mean + c, squares + c);
+  for (auto c = first; c < last; c += kColumnsTogether) moments(maps + c, rows, channels, std::min(kColumnsTogether, last - c), mean + c, squares + c);
 }
 
 template <bool kAdds, bool kActivates, typename T>
@@ -101,17 +90,17 @@ DDL_INLINE Wide<T> counting(const NormaliseBackward<T>& how, std::int64_t i, std
   return (value <= W{0}) | (value >= how.most) ? W{0} : gradient;
 }
 
-/// Of `width` channels from `first` on, at most kTogether.
+/// Of `width` channels from `first` on, at most kColumnsTogether.
 template <Gate kGate, bool kPasses, typename T>
 DDL_INLINE void sums(const NormaliseBackward<T>& how, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t width, const Wide<T>* __restrict mean, T* __restrict passed,
                      double* __restrict sum, double* __restrict product) {
   using W = Wide<T>;
   for (std::int64_t c = 0; c < width; ++c) sum[c] = product[c] = 0;
-  W one[kTogether], two[kTogether];
+  W one[kColumnsTogether], two[kColumnsTogether];
   for (std::int64_t begin = 0; begin < rows; begin += kRowsAtOnce) {
     for (std::int64_t c = 0; c < width; ++c) one[c] = two[c] = 0;
     for (auto r = begin; r < std::min(rows, begin + kRowsAtOnce); ++r)
-      for_each_block(width, [&](std::int64_t at, std::int64_t n) __attribute__((always_inline)) {
+      for_blocks_of(width, [&](std::int64_t at, std::int64_t n) __attribute__((always_inline)) {
         W *const __restrict ones = one + at, *const __restrict twos = two + at;
         for (std::int64_t c = 0; c < n; ++c) {
           const auto channel = first + at + c, i = r * channels + channel;
@@ -131,7 +120,7 @@ DDL_INLINE void sums(const NormaliseBackward<T>& how, std::int64_t rows, std::in
 template <Gate kGate, bool kPasses, typename T>
 DDL_INLINE void all_sums(const NormaliseBackward<T>& given, std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t last, const Wide<T>* mean, T* passed, double* sum, double* product) {
   const NormaliseBackward<T> how = given;
-  for (auto c = first; c < last; c += kTogether) sums<kGate, kPasses>(how, rows, channels, c, std::min(kTogether, last - c), mean, passed, sum + c, product + c);
+  for (auto c = first; c < last; c += kColumnsTogether) sums<kGate, kPasses>(how, rows, channels, c, std::min(kColumnsTogether, last - c), mean, passed, sum + c, product + c);
 }
 
 template <typename T>

@@ -55,7 +55,7 @@ void project_gradient(const NormaliseBackward<float>& how, std::int64_t channels
 void project_gradient(const NormaliseBackward<double>& how, std::int64_t channels, std::int64_t first, std::int64_t last, const Projection<double>& projection, double* of_maps);
 void project_gradient(const NormaliseBackward<Bf16>& how, std::int64_t channels, std::int64_t first, std::int64_t last, const Projection<Bf16>& projection, Bf16* of_maps);
 
-/// Channels that are summed together: where work is divided among threads, by multiples of them.
+/// Where work is divided among threads, by multiples of so many channels.
 inline constexpr std::int64_t kChannelsAtOnce = 64;
 inline constexpr std::int64_t kRowsAtOnce = 64;
 

@@ -149,6 +149,7 @@ StepCosts costs_without(const Plan& plan, const StepDraws& draws, const StepDraw
   StepCosts costs;
   costs.actors = workers_as_actors(plan);
   costs.ready = draws.ready;
+  costs.ends_apart = true;
   for (int w = 0; w < workers; ++w) {
     const auto& role = plan.role_of(w);
     auto& own = costs.tasks.emplace_back();

@@ -59,6 +59,7 @@ TEST(Loss, EachIsThroughWithACollectiveByItself) {
   for (int s = 0; s < 9; ++s)
     // Who gets its results late makes up for it in the next step, where it computes alone.
     by_step.push_back(costs_of(plan, [&](int worker, const Task& task) { return communicates(task) ? ((worker + s) % 2 == 0 ? 6e-4 : 5e-5) : passes(task) * ((worker + s) % 2 == 0 ? 1.4 : 1); }));
+  by_step.front().ends_apart = true;
   by_step.front().jitter.sigma = 1e-9;  // all steps are traced
   const auto run = simulate_each_step(plan, by_step);
   const auto steps = traced_steps_of(run);

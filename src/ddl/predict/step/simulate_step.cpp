@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 
@@ -234,12 +234,12 @@ class Simulation {
   struct UnderWay {
     Place place{};
     int meeting = kNone;
-    std::size_t piece = 0;  ///< of a task; of a meeting the member, where each is through by itself
+    std::size_t piece = 0;
     double begin = 0;
     AtServer at_server = AtServer::no;
     ServerTurns::Turn turn = {};
     bool hands_over = false;
-    bool by_itself = false;
+    std::optional<std::size_t> member = {};  ///< of a meeting, who is through with it by itself (StepCosts::ends_apart); absent: all
   };
   struct Server {
     ServerTurns turns;
@@ -391,12 +391,11 @@ class Simulation {
     const int step = place.step + role(place.actor).tasks[at(place.task)].ahead - meeting.ahead;
     auto& count = arrived_[at(step) * meetings_.all.size() + at(number)];
     if (++count < static_cast<int>(meeting.members.size())) return;
-    double seconds = 0, least = std::numeric_limits<double>::infinity();
+    double seconds = 0;
     std::vector<Demand> demands;
     for (const auto& [actor, task] : meeting.members) {
       const auto& cost = costs_of(step).tasks[at(actor)][at(task)];
       seconds = std::max(seconds, cost.seconds);
-      least = std::min(least, is_transfer(role(actor).tasks[at(task)]) ? seconds : cost.seconds);
       for (const auto& demand : cost.demands) {
         const auto known = std::find_if(demands.begin(), demands.end(), [&](const Demand& other) { return other.resource == demand.resource; });
         // What several of them take of one thing adds up.
@@ -405,13 +404,18 @@ class Simulation {
       }
     }
     if (seconds <= 0) return met(number, step);
-    if (!demands.empty() || least >= seconds) return enter(shares_.start(seconds, demands, now_), {{kNone, step, kNone}, number, 0, now_});
-    // Of a collective that shares nothing each is through when it has what it came for.
+    const auto& [first, its_task] = meeting.members.front();
+    if (!costs_.ends_apart || is_transfer(role(first).tasks[at(its_task)])) return enter(shares_.start(seconds, demands, now_), {{kNone, step, kNone}, number, 0, now_});
     for (std::size_t m = 0; m < meeting.members.size(); ++m) {
       const auto& [actor, task] = meeting.members[m];
-      const double own = is_transfer(role(actor).tasks[at(task)]) ? seconds : costs_of(step).tasks[at(actor)][at(task)].seconds;
-      if (own <= 0) met_by(number, step, m);
-      else enter(shares_.start(own, {}, now_), {{kNone, step, kNone}, number, m, now_, AtServer::no, {}, false, true});
+      const double own = costs_of(step).tasks[at(actor)][at(task)].seconds;
+      if (own <= 0) {
+        met_by(number, step, m);
+        continue;
+      }
+      UnderWay what{{kNone, step, kNone}, number, 0, now_};
+      what.member = m;
+      enter(shares_.start(own, {}, now_), what);
     }
   }
 
@@ -476,7 +480,7 @@ class Simulation {
   void finish(std::size_t number) {
     const auto what = under_way_[number];
     shares_.finish(number, now_);
-    if (what.meeting != kNone) return what.by_itself ? met_by(what.meeting, what.place.step, what.piece) : met(what.meeting, what.place.step);
+    if (what.meeting != kNone) return what.member ? met_by(what.meeting, what.place.step, *what.member) : met(what.meeting, what.place.step);
     if (what.hands_over) return handed_over(what.place, what.begin);
     if (what.at_server == AtServer::no) return piece_over(what.place, what.piece);
     const int server = role(what.place.actor).tasks[at(what.place.task)].peer;

@@ -190,6 +190,30 @@ TEST(SimulateStep, StepsMayDiffer) {
   EXPECT_THROW(simulate_each_step(plan, steps), Error);
 }
 
+// Of a collective whose ends were seen apart each goes on after its own; of any other when the longest is over.
+TEST(SimulateStep, CollectivesMayEndApart) {
+  const auto plan = plan_of("data[overlap=off]", 2);
+  const auto last = static_cast<int>(plan.roles[0].buckets.size()) - 1;
+  const auto step = [&](double first, double second, bool apart, std::vector<Demand> demands = {}) {
+    auto costs = costs_of(plan, workers_as_actors(plan), [](const Task& task) { return passes(task, 1, 2); });
+    costs.ends_apart = apart;
+    for (std::size_t w = 0; w < 2; ++w)
+      for (std::size_t t = 0; t < costs.tasks[w].size(); ++t) {
+        const auto& task = plan.roles[0].tasks[t];
+        if (task.kind == TaskKind::forward && w == 0) costs.tasks[w][t].seconds += 0.5;
+        if (task.kind == TaskKind::collective && task.bucket == last) costs.tasks[w][t] = {w == 0 ? first : second, demands};
+      }
+    if (!demands.empty()) costs.resource("wire");
+    return simulate_steps(plan, costs, 4).step_seconds;
+  };
+  EXPECT_NEAR(step(0.5, 1, true), 4, 1e-9) << "who computes for longer has its results sooner";
+  EXPECT_NEAR(step(0, 1, true), 4, 1e-9);
+  EXPECT_NEAR(step(1, 0.5, true), 4.5, 1e-9);
+  EXPECT_NEAR(step(1, 1, true), 4.5, 1e-9);
+  EXPECT_NEAR(step(0.5, 1, false), 4.5, 1e-9);
+  EXPECT_NEAR(step(0.5, 1, false, {{0, 0.5}}), 4.5, 1e-9);
+}
+
 /// The step of an asynchronous plan, or of workers that step apart, each of them so many times as slow.
 StepSimulation asynchronous(const std::string& strategy, int workers, const std::function<double(const Task&)>& seconds, const std::vector<double>& slow = {}, double loader = 0) {
   const auto plan = plan_of(strategy, workers);

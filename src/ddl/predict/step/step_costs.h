@@ -27,9 +27,10 @@ struct Actor {
 /// What a step of a plan takes on some machine: what simulating and pricing read beside the plan.
 struct StepCosts {
   std::vector<Actor> actors;
-  /// By actor and task of its role. Of messages and collectives: from when all who take part are at it; the longest of what they say counts, but for collectives that use no shared resource: of those each
-  /// is through after its own. A task that is a message with each of several workers: one of these where actors are workers, all together where they are roles.
+  /// By actor and task of its role. Of messages and collectives: from when all who take part are at it; the longest of what they say counts (but see `ends_apart`). A task that is a message with each of several workers: one of these where actors are workers, all together where they are roles.
   std::vector<std::vector<TaskCost>> tasks;
+  /// What of collectives is told above is when each was seen to be through, which may be long after another, whose core nobody else had; they use no shared resources then. A message is over for both when it is received.
+  bool ends_apart = false;
   /// By role and bucket: the share of the last backward that completes it which is over when its event is raised, 0 to 1.
   std::vector<std::vector<double>> ready;
   /// By actor, at the end of each step, of what is no task: the product's own bookkeeping.
