@@ -345,17 +345,35 @@ TEST_P(TransportConformance, TellsTheReasonToWhoWaitsForTheOneThatGaveUp) {
   }
 }
 
+/// Whoever has had this process's cores meanwhile.
+bool is_patient_in_time() {
+  const auto until = now() + 20 * PatientWait::kSpoilt;
+  while (!PatientWait::here() && now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return PatientWait::here();
+}
+
 TEST(PatientWait, IsOfItsThreadAndEndsWithItsScope) {
   EXPECT_FALSE(PatientWait::here());
   {
     const PatientWait outer;
     { const PatientWait inner; }
-    EXPECT_TRUE(PatientWait::here());
+    EXPECT_TRUE(is_patient_in_time());
     bool elsewhere = true;
     std::thread([&] { elsewhere = PatientWait::here(); }).join();
     EXPECT_FALSE(elsewhere);
   }
   EXPECT_FALSE(PatientWait::here());
+}
+
+// Who offers its core and has it again after a turn of others waits no longer for it that way, for a while.
+TEST(PatientWait, EndsWhereOthersTakeTheCore) {
+  const PatientWait patient;
+  ASSERT_TRUE(is_patient_in_time());
+  PatientWait::was_away(PatientWait::kTurn / 2);
+  EXPECT_TRUE(PatientWait::here());
+  PatientWait::was_away(PatientWait::kTurn + 1);
+  EXPECT_FALSE(PatientWait::here());
+  EXPECT_TRUE(is_patient_in_time());
 }
 
 // Of who waits patiently, a message that comes while it looks, one that comes when it sleeps already, and one that does not come.

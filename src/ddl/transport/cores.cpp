@@ -11,6 +11,7 @@ int available_cores() {
 }
 
 thread_local bool PatientWait::patient_ = false;
+std::atomic<Nanoseconds> PatientWait::again_{0};
 
 Nanoseconds spin_for(int ranks) { return ranks <= available_cores() ? 20'000 : 1'000; }
 

@@ -154,14 +154,21 @@ void MailboxTransport::wait(const Complete& complete, const Late& late, Seconds 
   const Nanoseconds deadline = deadline_after(timeout);
   Nanoseconds looked = now();
   // Where ranks outnumber cores, others want this one at once.
-  const bool yields = crowded_ || PatientWait::here();
   for (;;) {
+    const bool yields = crowded_ || PatientWait::here();
     const Nanoseconds begin = now(), alone = begin + (crowded_ ? 0 : spin_), until = begin + (yields ? kOfferCore : spin_);
-    for (Nanoseconds time = begin; time < until; time = now())
-      for (int i = 0; i < 16; ++i) {
-        if (complete()) return;
-        time < alone ? pause() : static_cast<void>(::sched_yield());
+    for (Nanoseconds time = begin; time < until;) {
+      bool done = false;
+      for (int i = 0; i < 16 && !done; ++i) {
+        done = complete();
+        if (!done) time < alone ? pause() : static_cast<void>(::sched_yield());
       }
+      if (done && time < alone) return;
+      const Nanoseconds looked_again = now();
+      if (time >= alone) PatientWait::was_away(looked_again - time);
+      if (done) return;
+      time = looked_again;
+    }
     if (interrupted_) throw_interrupted(name_, rank_);
     const std::uint32_t seen = mine_.bell.load();
     mine_.asleep.store(1);

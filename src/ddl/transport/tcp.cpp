@@ -202,12 +202,15 @@ class TcpTransport final : public Transport {
     if (advance()) return;
     const Nanoseconds deadline = deadline_after(timeout);
     said_at_ = now();
-    const Nanoseconds patience = PatientWait::here() ? kOfferCore : spin_;
     for (;;) {
-      const Nanoseconds begin = now();
-      for (Nanoseconds time = begin; time < begin + patience; time = now()) {
+      const Nanoseconds begin = now(), patience = PatientWait::here() ? kOfferCore : spin_;
+      for (Nanoseconds time = begin; time < begin + patience;) {
         if (advance()) return;
-        if (time >= begin + spin_) ::sched_yield();
+        const bool offers = time >= begin + spin_;
+        const Nanoseconds before = offers ? now() : time;
+        if (offers) ::sched_yield();
+        time = now();
+        if (offers) PatientWait::was_away(time - before);
       }
       if (interrupted_) throw_interrupted("tcp", rank_);
       sleep(deadline);
