@@ -158,16 +158,15 @@ void MailboxTransport::wait(const Complete& complete, const Late& late, Seconds 
     const bool yields = crowded_ || PatientWait::here();
     const Nanoseconds begin = now(), alone = begin + (crowded_ ? 0 : spin_), until = begin + (yields ? kOfferCore : spin_);
     for (Nanoseconds time = begin; time < until;) {
-      bool done = false;
-      for (int i = 0; i < 16 && !done; ++i) {
+      const bool offers = time >= alone;
+      bool done = complete();
+      for (int i = 1; i < 16 && !done; ++i) {
+        offers ? static_cast<void>(::sched_yield()) : pause();
         done = complete();
-        if (!done) time < alone ? pause() : static_cast<void>(::sched_yield());
       }
-      if (done && time < alone) return;
-      const Nanoseconds looked_again = now();
-      if (time >= alone) PatientWait::was_away(looked_again - time);
+      const Nanoseconds before = std::exchange(time, now());
+      if (offers) PatientWait::was_away(time - before);
       if (done) return;
-      time = looked_again;
     }
     if (interrupted_) throw_interrupted(name_, rank_);
     const std::uint32_t seen = mine_.bell.load();
