@@ -227,6 +227,10 @@ class Predicted(Case):
         self.document("probe", "comm", "--transport", "shm", "--ranks", 2, "--collective", "all-reduce", "--sizes", "1KiB,64KiB,256KiB", "--budget", "20ms")
         _, document = self.explained_undisturbed("--workers", 2)
         prediction = document["prediction"]
+        # Every term of the ledger, and together what the step is off by.
+        self.assertEqual(set(prediction["predicted_minus_measured_ms"]), set(document["ledger_ms"]))
+        self.assertLessEqual({"load", "copy", "forward", "backward", "communication", "wait", "bubble", "update", "harness", "residual"}, set(document["ledger_ms"]))
+        self.assertAlmostEqual(sum(prediction["predicted_minus_measured_ms"].values()), sum(prediction["ledger_ms"].values()) - sum(document["ledger_ms"].values()), delta=1e-6)
         for term, by in prediction["predicted_minus_measured_ms"].items():
             self.assertAlmostEqual(by, prediction["ledger_ms"][term] - document["ledger_ms"][term], delta=1e-9)
         self.assertNotIn("latency", document["loss"]["not_known"])

@@ -14,6 +14,7 @@ import unittest
 import probe_case
 
 BINARY = pathlib.Path(sys.argv[1]).resolve()
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = {"step_ms", "low", "high", "error_pct", "measured_ms", "engine", "machine", "ledger_ms", "memory_bytes", "links", "waited", "beyond", "reason"}
 QUICK = "run --model mlp[hidden=64] --dataset fashion-mnist --synthetic --train-samples 256 --test-samples 16 --no-evaluate --batch 16 --store none".split()
 TWO_CORES = len(os.sched_getaffinity(0)) > 1
@@ -221,7 +222,68 @@ class Runs(Case):
         self.assertEqual((known["case"], unknown["case"]), ("mlp[hidden=64], 1 worker", "lenet, 1 worker"))
         self.assertGreater(known["step_ms"]["value"], 0)
         self.assertIn("probe compute --model lenet", unknown["reason"])
-        self.assertNotIn("step_ms", unknown)
+        self.assertEqual(set(unknown) - {"reason"}, set(known) - {"reason", "waited", "beyond", "bucket_bytes"}, "the same fields, null")
+        self.assertIsNone(unknown["step_ms"])
+
+
+class Datasheets(Case):
+    """Predictions by a datasheet alone: how its devices are joined, what they have room for, and how far from what it was held against they are."""
+    RESNET = "predict --model resnet50 --dataset imagenet --synthetic --precision fp16".split()
+
+    def point(self, *words):
+        return self.document(*words)["points"][0]
+
+    def wide(self, point):
+        return point["step_ms"]["high"] / point["step_ms"]["low"]
+
+    def test_a_machine_s_layout_is_told_in_brackets(self):
+        at = lambda machine: self.point(*self.RESNET, "--batch", 1024, "--workers", 16, "--machine", machine)
+        own, two = at("v100-32gb"), at("v100-32gb[devices_per_node=8]")
+        self.assertEqual([link["link"] for link in own["links"]["links"]], ["inside node 0"])
+        self.assertGreater(len(two["links"]["links"]), 1)
+        self.assertEqual(two, self.point(*self.RESNET, "--batch", 1024, "--workers", 16, "--machine", "v100-32gb", "--devices-per-node", 8))
+        self.assertEqual(two["beyond"], [])
+        thin = at("v100-32gb[devices_per_node=8,link_inter=1Gbps]")
+        self.assertGreater(thin["step_ms"]["value"], 2 * two["step_ms"]["value"], "51 MB of gradients over 1 Gb/s")
+        self.assertRegex(" ".join(thin["beyond"]), r"wires between nodes, of each device: 0\.01562 GB/s, not the 6\.25 of the profile of v100-32gb: the interval is wider for it")
+        self.assertGreater(self.wide(thin), self.wide(two))
+        self.assertEqual(at("v100-32gb[nodes=2,devices_per_node=8]")["step_ms"], two["step_ms"])
+        refused = self.run_it(*self.RESNET, "--batch", 1024, "--workers", 16, "--machine", "v100-32gb[nodes=1,devices_per_node=8]", code=2)
+        self.assertIn("got 16 workers, expected at most 8 (1 nodes of 8)", refused.stderr)
+        self.assertIn("expected one of: nodes devices_per_node link_intra link_inter", self.run_it(*self.RESNET, "--batch", 64, "--machine", "v100-32gb[wires=2]", code=2).stderr)
+
+    def test_a_layout_is_of_advice_and_of_tables_too(self):
+        best = lambda machine: self.document("advise", "--model", "vgg11", "--dataset", "cifar10", "--synthetic", "--batch", 512, "--workers", 8, "--precision", "fp16", "--machine", machine, "--budget", "2s")["points"][0]
+        self.assertLess(best("v100-32gb")["step_ms"]["value"], best("v100-32gb[devices_per_node=1,link_inter=1Gbps]")["step_ms"]["value"])
+        rows = lambda machine: self.document("validate", "megatron-sc21", "--machine", machine)["rows"]
+        for fast, slow in zip(rows("a100-80gb"), rows("a100-80gb[link_inter=10Gbps]")):
+            self.assertLess(fast["predicted"], slow["predicted"], "fewer bytes a second, longer steps")
+        measured = self.folder / "measured.json"
+        measured.write_text(json.dumps({"schema": "ddlbench.machine/1", "communication": [], "compute": [{"network": "lenet"}]}))
+        self.assertIn("was measured, and how its workers are joined with it", self.run_it(*self.RESNET, "--batch", 64, "--machine", f"{measured}[nodes=2]", code=6).stderr)
+
+    def test_more_devices_than_any_it_was_held_against_widen_the_interval(self):
+        some, many, most = (self.point(*self.RESNET, "--batch", 32 * workers, "--workers", workers, "--machine", "v100-32gb") for workers in (64, 1024, 16384))
+        self.assertEqual(some["beyond"], [])
+        self.assertIn("1024 devices are more than any whose measured steps this was held against, 64", " ".join(many["beyond"]))
+        self.assertLess(self.wide(some), self.wide(many))
+        self.assertLess(self.wide(many), self.wide(most))
+
+    def test_what_is_of_transports_here_says_that_it_is_left_out(self):
+        plain = self.point(*self.RESNET, "--batch", 256, "--workers", 4, "--machine", "v100-32gb")
+        point = self.point(*self.RESNET, "--batch", 256, "--workers", 4, "--machine", "v100-32gb", "--collective", "ring", "--transport", "tcp", "--fabric", "hosts=2,bandwidth=1Gbps")
+        self.assertEqual(point["step_ms"], plain["step_ms"])
+        self.assertIn("collectives as nccl does them there: collective=ring is of transports here, and left out", point["beyond"])
+        self.assertTrue(any("fabric" in words and "link_inter" in words for words in point["beyond"]), point["beyond"])
+
+    def test_a_device_s_driver_takes_memory_of_its_own(self):
+        base = self.point(*self.RESNET, "--batch", 64, "--machine", "v100-32gb")
+        path = self.folder / "small.json"
+        machine = json.loads((ROOT / "machines/v100-32gb.json").read_text())
+        for room, fits in ((base["memory_bytes"] + 590_000_000, False), (base["memory_bytes"] + 610_000_000, True)):
+            machine["device"]["memory_bytes"] = room
+            path.write_text(json.dumps(machine))
+            self.assertEqual(self.point(*self.RESNET, "--batch", 64, "--machine", path)["fits"], fits, room)
 
 
 class Storage(Case):

@@ -105,6 +105,10 @@ class Published(probe_case.Case):
         # The one-constant baseline is not ours to change: as documented, either way.
         self.assertAlmostEqual(base["mape"], told["baseline_mape"], delta=0.01 * told["baseline_mape"] + 0.06)
         self.assertAlmostEqual(base["tau"], told["baseline_tau"], delta=0.006)
+        if told["baseline_regret"] is None:
+            self.assertIsNone(base["regret"])
+        else:
+            self.assertAlmostEqual(base["regret"], told["baseline_regret"], delta=0.01 * told["baseline_regret"] + 0.06)
         # The model is worth its lines.
         self.assertLess(found["mape"], base["mape"])
 

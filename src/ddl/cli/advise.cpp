@@ -193,7 +193,7 @@ Command add_advise(CLI::App& root) {
                           {"ddlbench advise --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 8 --machine v100-16gb --budget 3s",
                            "ddlbench advise --model gpt[hidden=2048,layers=24,heads=16,seq=1024,vocab=51200] --dataset language --synthetic --batch 64 --workers 16 --machine a100-80gb --precision bf16 --budget 3s --json"});
   app->add_option("file", options->file, "Experiment in YAML, as `run` takes it; its workers are the most to look at.")->type_name("FILE");
-  app->add_option("--machine", options->machine, "A profile: a name (ddlbench list machines), or a file; none: this machine's own, as probe measured it.");
+  app->add_option("--machine", options->machine, kMachineHelp);
   app->add_option("--devices-per-node", options->per_node, "Devices that share a node, where it is not the profile's number.")->check(CLI::PositiveNumber);
   app->add_option("--budget", options->budget, "How long to look.")->type_name("TIME")->capture_default_str();
   app->add_option("--verify", options->verify, "Run so many of the best on this machine, two seconds of steps each, and hold what was predicted against that.")->type_name("N")->check(CLI::Range(1, 100));

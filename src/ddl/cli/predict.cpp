@@ -94,10 +94,11 @@ Command add_predict(CLI::App& root) {
   auto* app = add_command(root, "predict", "What an experiment would take on a machine, without running it.", options->output,
                           {"ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 1,2,4,8,16 --machine v100-16gb",
                            "ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 8 --strategy pipeline[micro=16] --machine a100-80gb --precision bf16 --json",
+                           "ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 2048 --workers 8,32 --machine v100-32gb[devices_per_node=4,link_inter=25Gbps]",
                            "ddlbench predict --model resnet50 --dataset imagenet --batch 256 --workers 1,8 --machine v100-16gb --storage-rate 200MB/s --sample-time 3ms --loader 4",
                            "ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 8 --machine v100-16gb --export chakra -o predicted"});
   app->add_option("file", options->file, "Experiment in YAML, as `run` takes it.")->type_name("FILE");
-  app->add_option("--machine", options->machine, "A profile: a name (ddlbench list machines), or a file; none: this machine's own, as probe measured it.");
+  app->add_option("--machine", options->machine, kMachineHelp);
   app->add_option("--engine", options->engine, "closed: the strategy's formula; simulated: event by event; auto: simulated unless the plan is too large for a second.")
       ->check(CLI::IsMember({"auto", "closed", "simulated"}))->capture_default_str();
   app->add_option("--devices-per-node", options->per_node, "Devices that share a node, where it is not the profile's number.")->check(CLI::PositiveNumber);

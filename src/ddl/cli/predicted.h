@@ -20,6 +20,10 @@ struct PredictedPoint {
   int workers() const { return static_cast<int>(experiment.job.workers.size()); }
 };
 
+/// Of --machine of those commands.
+inline constexpr const char* kMachineHelp =
+    "A profile: a name (ddlbench list machines), a datasheet's with its layout as in a100-80gb[nodes=16,devices_per_node=4,link_intra=pcie4,link_inter=2x100Gbps], or a file; none: this machine's own, as probe measured it.";
+
 PredictedPoint predict_point(Experiment experiment, const Json& machine, Engine engine = Engine::automatic, int per_node = 0, const StoredSamples& stored = {});
 
 /// `ddlbench.predict/1`. `machine`: a profile, called `asked` by the user; `engine`: as the user asked for it.

@@ -90,7 +90,7 @@ Command add_validate(CLI::App& root) {
   auto* app = add_command(root, "validate", "Predicts each row of a table of measured runs and says how far off it is.", options->output,
                           {"ddlbench validate megatron-sc21", "ddlbench validate megatron-sc21 --machine a100-40gb --worst 3 --json"});
   app->add_option("table", options->table, "A CSV file, as docs/validation.md describes it, or the name of a table that ships with ddlbench: " + join(shipped_tables(), " "))->required();
-  app->add_option("--machine", options->machine, "A profile in place of each row's own device: a name (ddlbench list machines), or a file.");
+  app->add_option("--machine", options->machine, "A profile in place of each row's own device: a name (ddlbench list machines), with its layout in brackets as predict takes it, or a file.");
   app->add_flag("--formulae-alone", options->formulae, "Leave out what a stack notes of layers of the very shapes that were measured, as for rows of other shapes.");
   app->add_option("--worst", options->worst, "Rows shown, those that are furthest off first.")->check(CLI::NonNegativeNumber)->capture_default_str();
   return {app, [options] { return act(*options); }};

@@ -12,6 +12,7 @@
 #include "ddl/collective/compression.h"
 #include "ddl/core/error.h"
 #include "ddl/lab/batch_split.h"
+#include "ddl/lab/job_interval.h"
 #include "ddl/lab/predict_job.h"
 #include "ddl/measure/clock.h"
 #include "ddl/predict/advise/search.h"
@@ -297,13 +298,13 @@ class Adviser {
     const auto& part = part_of(plan);
     point.differs = difference_of(plan, point.strategy);
     point.stages = stages_of(plan, part, point.strategy);
-    const auto sigma = job_sigma(costs, job, plan, part);
     std::size_t tasks = 0;
     for (const auto& role : plan.roles) tasks += role.tasks.size() * static_cast<std::size_t>(costs.by_worker ? role.count : 1);
     const bool small = tasks * 3 <= kFewTasks && !plan.asynchronous();
-    const auto priced = [&](Engine engine) { return predict_step({plan, part, job.strategy, job.batch, *costs.source, sigma, engine, costs.by_worker, loading_of(job, input_.machine)}); };
+    const auto priced = [&](Engine engine) { return predict_step({plan, part, job.strategy, job.batch, *costs.source, 0, engine, costs.by_worker, loading_of(job, input_.machine)}); };
     point.step = priced(simulate || !has_closed_form(plan, point.strategy) ? Engine::automatic : small ? Engine::simulated : Engine::closed);
     point.step.trace.clear();
+    std::tie(point.step.low, point.step.high) = job_interval(job, plan, part, costs, input_.machine, beyond_known(job, plan, part, costs, input_.machine), point.step);
     point.memory_bytes = costs.memory_bytes;
     point.fits = job_fits(job, input_.graph, plan, costs, point.step);
   }

@@ -5,8 +5,10 @@
 
 #include "ddl/core/spec.h"
 #include "ddl/lab/real_worker.h"
+#include "ddl/predict/datasheet/machine_source.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
+#include "ddl/train/emulation/machine_costs.h"
 
 namespace ddl {
 namespace {
@@ -20,11 +22,28 @@ int widest_group(const Plan& plan) {
   return static_cast<int>(widest);
 }
 
+double doublings_over(std::size_t devices, int most) { return std::log2(std::max(1.0, static_cast<double>(devices) / most)); }
+
+/// Nothing of a datasheet is measured; but steps were, to so many devices, that it was held against. How workers here exchange says nothing of it.
+Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine) {
+  Beyond out;
+  const auto workers = static_cast<std::size_t>(plan.workers());
+  const int most = convolves(part) ? kDatasheetDevicesOfConvolutions : kDatasheetDevices;
+  out.devices = doublings_over(workers, most);
+  if (out.devices > 0) out.words.push_back(fmt::format("{} devices are more than any whose measured steps this was held against, {}: the interval is wider for it", workers, most));
+  if (workers < 2) return out;
+  for (const auto& words : machine.value("node", Json::object()).value("replaced", Json::array())) out.words.push_back(words.get<std::string>() + ": the interval is wider for it"), out.wires = true;
+  const auto library = machine.value("node", Json::object()).value("library", std::string("nccl"));
+  if (const auto collective = collective_of(job); collective != "auto") out.words.push_back(fmt::format("collectives as {} does them there: collective={} is of transports here, and left out", library, collective));
+  if (!job.fabric.empty()) out.words.push_back(fmt::format("wires as the profile has them: fabric {} is of transports here, and left out (NAME[link_inter=…] says what joins nodes)", job.fabric));
+  return out;
+}
+
 }  // namespace
 
-Beyond beyond_measured(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine) {
+Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine) {
+  if (costs.measured == nullptr) return is_datasheet(machine) && !job.emulates() ? beyond_datasheet(job, plan, part, machine) : Beyond{};
   Beyond out;
-  if (costs.measured == nullptr) return out;
   if (const auto real = first_real_worker(job, plan)) {
     const auto share = costs.measured->beyond(real->number, part, real->samples);
     if (share.samples > kWorthTelling)

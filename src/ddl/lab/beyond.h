@@ -8,13 +8,18 @@
 
 namespace ddl {
 
-/// What of a prediction lies outside of what was measured of a machine, and what that adds to how far it may be off.
+/// What of a prediction lies outside of what was measured of a machine, or of what datasheets were held against, and what that adds to how far it may be off.
 struct Beyond {
   std::vector<std::string> words;  ///< one for each; empty: all is inside
   double ranks = 0;                ///< doublings between the ranks of the widest collective and those nearest to it that were measured
+  double devices = 0;              ///< of datasheets: doublings of devices over the most whose measured steps this was held against
+  bool wires = false;              ///< of datasheets: over wires that are not the profile's
 };
 
-/// `part`: what worker 0 has of the network. Of a datasheet nothing is measured, and nothing beyond that.
-Beyond beyond_measured(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine);
+/// The most devices whose measured steps predictions by datasheets were held against (docs/validation.md, "What predict says of these rows"): of convolutional networks, and of others.
+inline constexpr int kDatasheetDevices = 3072, kDatasheetDevicesOfConvolutions = 64;
+
+/// `part`: what worker 0 has of the network; `machine` as `costs` were made of it.
+Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine);
 
 }  // namespace ddl

@@ -12,12 +12,13 @@
 #include "ddl/core/error.h"
 #include "ddl/core/units.h"
 #include "ddl/lab/beyond.h"
+#include "ddl/lab/job_interval.h"
 #include "ddl/lab/real_worker.h"
 #include "ddl/measure/memory.h"
 #include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/datasheet/machine_layout.h"
 #include "ddl/predict/datasheet/machine_source.h"
 #include "ddl/predict/emulated/emulated_costs.h"
-#include "ddl/predict/interval.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/strategy/batch_shares.h"
@@ -32,22 +33,6 @@
 
 namespace ddl {
 namespace {
-
-/// What runs of the same differ by on one machine, and what collectives are off by where they are held out of their fit (docs/machine.md), of the share of a step that they are exposed in:
-/// standard deviations of the logarithm, by judgement.
-constexpr double kRunToRun = 0.02, kExposed = 0.2;
-
-/// Of what a step's messages and collectives take, where computing takes what it is said to; and for each doubling of workers over cores, whose exchanges wait for a core that was theirs when wires were measured.
-constexpr double kWireSigma = 0.05, kCrowded = 0.05;
-
-/// For each doubling between the ranks of a collective and those that were measured, of the share of a step that it is exposed in. Judgement.
-constexpr double kRanksBeyond = 0.1;
-
-double crowding(const Json& machine, std::size_t workers) {
-  const auto& cpu = machine.value("cpu", Json());
-  const auto cores = cpu.is_object() && cpu.value("usable_cores", Json()).is_number() ? cpu["usable_cores"].get<double>() : static_cast<double>(workers);
-  return std::log2(std::max(1.0, static_cast<double>(workers) / std::max(1.0, cores)));
-}
 
 /// What the emulated among a job's workers compute with; `memory`: by worker, what their profiles say there is, written over what is there.
 std::vector<EmulatedDevice> emulated_devices(const Job& job, std::vector<double>& memory) {
@@ -75,7 +60,7 @@ std::vector<EmulatedDevice> emulated_devices(const Job& job, std::vector<double>
 }  // namespace
 
 Json machine_called(const std::string& asked) {
-  if (!asked.empty()) return find_machine(asked);
+  if (!asked.empty()) return machine_laid_out(asked);
   const auto own = default_machine_path();
   std::error_code ignored;
   if (own.empty() || !std::filesystem::exists(own, ignored))
@@ -93,7 +78,7 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
   const auto workers = static_cast<int>(job.workers.size());
   const double own = all_emulated                ? 0
                      : costs.measured != nullptr ? term_or(machine, "device.memory_bytes", static_cast<double>(total_memory())) / std::max(1, per_node > 0 ? std::min(per_node, workers) : workers)
-                                                 : term(machine, "device.memory_bytes");
+                                                 : term(machine, "device.memory_bytes") - context_bytes(machine);
   costs.memory_of.assign(job.workers.size(), own);
   if (job.emulates()) {
     auto devices = emulated_devices(job, costs.memory_of);
@@ -111,13 +96,6 @@ bool job_fits(const Job& job, const ModelGraph& graph, const Plan& plan, const J
   for (std::size_t w = 0; w < holds.size(); ++w)
     if (static_cast<double>(holds[w].total() + besides) > costs.memory_of[w]) return false;
   return true;
-}
-
-double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
-  if (costs.measured == nullptr) return datasheet_sigma(part);
-  const auto real = first_real_worker(job, plan);
-  // What emulated workers compute is known.
-  return real ? costs.measured->uncertainty(real->number, part, real->samples) : kWireSigma;
 }
 
 Plan planned_job(const Job& job, const ModelGraph& graph, const CostSource& source) {
@@ -146,16 +124,10 @@ JobPrediction predict_as_said(const Job& job, const ModelGraph& graph, const Jso
   const auto part = graph_of(out.plan, graph, 0);
   const double sigma = job_sigma(costs, job, out.plan, part);
   out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, sigma, engine, costs.by_worker, loading_of(job, machine, stored, per_node)});
-  const auto beyond = beyond_measured(job, out.plan, part, costs, machine);
+  const auto beyond = beyond_known(job, out.plan, part, costs, machine);
   out.beyond = beyond.words;
   if (const auto words = memory_words(machine); !words.empty()) out.beyond.push_back(words);
-  const double exposed = out.step.mean.wall > 0 ? (out.step.mean[Cause::communication] + out.step.mean[Cause::wait]) / out.step.mean.wall : 0;
-  if (costs.measured != nullptr && out.step.mean.wall > 0) {
-    // Wires were measured between ranks that had the cores for themselves.
-    const double crowded = job.emulates() ? kCrowded * crowding(machine, job.workers.size()) : 0;
-    std::tie(out.step.low, out.step.high) =
-        interval_of(out.step.seconds, std::hypot(std::hypot(sigma, crowded), is_measured(machine) ? kRunToRun : 0, ((is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks) * exposed));
-  }
+  std::tie(out.step.low, out.step.high) = job_interval(job, out.plan, part, costs, machine, beyond, out.step);
   if (const auto real = first_real_worker(job, out.plan); costs.measured != nullptr && real) out.waited = costs.measured->waited(real->number);
   out.links = job_links(job, out.plan, machine, per_node);
   out.fits = job_fits(job, graph, out.plan, costs, out.step);

@@ -18,7 +18,8 @@
 
 namespace ddl {
 
-/// A machine profile by its name or file; of "": this machine's own, as probe measured it. Errors: not_found, saying what there is, or what measures it; corrupt.
+/// A machine profile by its name or file, a datasheet's with its layout in brackets (machine_layout.h); of "": this machine's own, as probe measured it. Errors: not_found, saying what there is, or what measures it; corrupt;
+/// those of machine_laid_out().
 Json machine_called(const std::string& asked);
 
 /// What a machine takes for the parts of a job's steps.
@@ -31,9 +32,6 @@ struct JobCosts {
 };
 /// `per_node`: devices that share a node, or a host; 0: as the profile says, all on one host where it was measured. Errors: those of MeasuredMachine and datasheet_source().
 JobCosts job_costs(const Job& job, const Json& machine, int per_node = 0);
-
-/// How far off the parts of a plan's step may be: of the logarithm of measured over predicted. `part`: what worker 0 has of the network.
-double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part);
 
 /// plan_job(), in which the time of activations that are computed again is told, too: where one stage is run again in segments plans leave that to who executes them. Stages that a run cuts by what
 /// layers take are cut by what the source says of worker 0's, unless the job has them measured.

@@ -12,6 +12,7 @@
 #include "ddl/core/text.h"
 #include "ddl/data/dataset.h"
 #include "ddl/lab/build_info.h"
+#include "ddl/lab/company_figures.h"
 #include "ddl/lab/config.h"
 #include "ddl/lab/probe_apart.h"
 #include "ddl/lab/record.h"
@@ -182,64 +183,14 @@ Json measure_case(const Case& each, const std::vector<ProbedPart>& parts, Second
           {"parts", parts_json(each, parts, data.train->shape(), times, layers, budget)}};
 }
 
-/// Of the logarithms, so that it is a ratio: what varies by a tenth does so whatever it takes.
-double sigma_of_log(const std::vector<double>& times) {
-  std::vector<double> logs;
-  for (const double time : times) logs.push_back(std::log(std::max(time, 1e-12)));
-  const double middle = mean(logs);
-  double squares = 0;
-  for (const double each : logs) squares += (each - middle) * (each - middle);
-  return times.size() < 2 ? 0 : std::sqrt(squares / static_cast<double>(times.size() - 1));
-}
-
-/// Pearson's, of the logarithms.
-double correlation_of_logs(const std::vector<double>& a, const std::vector<double>& b) {
-  const std::size_t n = std::min(a.size(), b.size());
-  double ma = 0, mb = 0, aa = 0, bb = 0, ab = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    ma += std::log(a[i]) / static_cast<double>(n);
-    mb += std::log(b[i]) / static_cast<double>(n);
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    const double x = std::log(a[i]) - ma, y = std::log(b[i]) - mb;
-    aa += x * x;
-    bb += y * y;
-    ab += x * y;
-  }
-  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
-}
-
 Json distribution_json(const std::vector<double>& times) {
   return {{"steps", times.size()}, {"median_ms", millis(median(times))}, {"sigma_log", rounded(sigma_of_log(times))}, {"p95_ms", millis(quantile(times, 0.95))}, {"p99_ms", millis(quantile(times, 0.99))}};
 }
 
-Json company_json(const CompanyTimes& times) {
-  return {{"alone", times.alone}, {"together", times.together}, {"alone_core", times.alone_core}, {"together_core", times.together_core}, {"together_first", times.together_first}};
-}
-
-/// Of how a worker's steps vary, the share that comes and goes within a step: forward and backward of the same step have the rest in common. Null of too few steps to tell.
-Json brief_share(const std::vector<Json>& answers) {
-  constexpr std::size_t kFewest = 24;
-  double sum = 0;
-  std::size_t steps = 0;
-  for (const auto& answer : answers) {
-    const auto forward = answer.at("together_first").get<std::vector<double>>();
-    auto backward = answer.at("together").get<std::vector<double>>();
-    for (std::size_t i = 0; i < forward.size(); ++i) backward[i] -= forward[i];
-    sum += robust_correlation(forward, backward);
-    steps += forward.size();
-  }
-  return steps < kFewest ? Json() : Json(rounded(std::clamp(1 - sum / static_cast<double>(answers.size()), 0.0, 1.0)));
-}
-
-/// What several lose together: the median of all over that of one alone, of a core's seconds where these were counted.
-double slowdown(const std::vector<Json>& answers, const std::string& what) {
-  const auto part = [&](const Json& answer) -> const Json& { return what.empty() ? answer : answer.at(what); };
-  const std::string clock = part(answers.front()).at("alone_core").empty() ? "" : "_core";
-  std::vector<double> together;
-  for (const auto& answer : answers)
-    for (const double time : part(answer).at("together" + clock).get<std::vector<double>>()) together.push_back(time);
-  return median(together) / median(part(answers.front()).at("alone" + clock).get<std::vector<double>>());
+std::vector<CompanyTimes> company_of(const std::vector<Json>& answers, const char* part = nullptr) {
+  std::vector<CompanyTimes> workers;
+  for (const auto& answer : answers) workers.push_back(company_times(part != nullptr ? answer.at(part) : answer));
+  return workers;
 }
 
 class Probing {
@@ -429,27 +380,27 @@ class Probing {
     Board board(workers);
     const auto answers = apart(fmt::format("{} at once", workers), workers, [&](Control&, int rank) -> Json {
       const auto found = loads_in_company(probe_.threads, board, rank, probe_.budget);
-      return {{"compute", company_json(found.compute)}, {"memory", company_json(found.memory)}};
+      return {{"compute", to_json(found.compute)}, {"memory", to_json(found.memory)}};
     });
     if (answers.empty()) return;
     for (const char* load : {"compute", "memory"})
       document_["contention"].push_back({{"what", "workers"}, {"device", "cpu"}, {"threads", probe_.threads}, {"workers", workers}, {"load", load}, {"measured", utc_now()},
-                                         {"slowdown", rounded(slowdown(answers, load))}});
+                                         {"slowdown", rounded(slowdown_together(company_of(answers, load)))}});
   }
 
   void steps(int workers, const Case& each) {
     Board board(workers);
     const auto answers = apart(fmt::format("{}, {} at once", words(each), workers), workers, [&](Control&, int rank) {
       const auto data = open_data(each.experiment);
-      return company_json(steps_in_company(each.experiment.job, *data.train, board, rank, probe_.budget));
+      return to_json(steps_in_company(each.experiment.job, *data.train, board, rank, probe_.budget));
     });
     if (answers.empty()) return;
-    const auto together = [&](std::size_t rank) { return answers[rank].at("together").get<std::vector<double>>(); };
+    const auto company = company_of(answers);
     auto lost = where(probe_, each);
     lost["what"] = "steps";
     lost["workers"] = workers;
     lost["measured"] = utc_now();
-    lost["slowdown"] = rounded(slowdown(answers, ""));
+    lost["slowdown"] = rounded(slowdown_together(company));
     document_["contention"].push_back(std::move(lost));
     const auto jitter = [&](int count, const Json& correlation, const Json& brief, const std::vector<double>& times) {
       auto entry = where(probe_, each);
@@ -460,16 +411,11 @@ class Probing {
       entry["brief"] = brief;
       document_["jitter"].push_back(std::move(entry));
     };
-    // Between two; of more, the mean over pairs of neighbours.
-    double correlation = 0;
     std::vector<double> all;
-    for (std::size_t rank = 0; rank < answers.size(); ++rank) {
-      const auto own = together(rank);
-      all.insert(all.end(), own.begin(), own.end());
-      if (rank > 0) correlation += correlation_of_logs(together(rank - 1), own) / static_cast<double>(answers.size() - 1);
-    }
-    jitter(1, nullptr, nullptr, answers.front().at("alone").get<std::vector<double>>());
-    jitter(workers, rounded(correlation), brief_share(answers), all);
+    for (const auto& worker : company) all.insert(all.end(), worker.together.begin(), worker.together.end());
+    const auto brief = brief_share(company);
+    jitter(1, nullptr, nullptr, company.front().alone);
+    jitter(workers, rounded(correlation_of_workers(company)), brief ? Json(rounded(*brief)) : Json(), all);
   }
 
   /// Two workers, and what carries bytes between them: on their own cores.

@@ -136,9 +136,14 @@ class DatasheetMachine final : public CostSource {
 
 }  // namespace
 
-double datasheet_sigma(const ModelGraph& graph) {
-  const bool convolves = std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::conv2d; });
-  return convolves ? kDatasheetSigmaOfConvolutions : kDatasheetSigma;
+bool convolves(const ModelGraph& graph) {
+  return std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::conv2d; });
+}
+
+double datasheet_sigma(const ModelGraph& graph) { return convolves(graph) ? kDatasheetSigmaOfConvolutions : kDatasheetSigma; }
+
+double context_bytes(const Json& machine) {
+  return machine.contains("device") && machine["device"].value("kind", "gpu") == "gpu" ? term(find_stack("nvidia"), "images.memory_terms.context_bytes") : 0;
 }
 
 std::unique_ptr<CostSource> datasheet_source(const Json& machine, const std::string& precision, int optimizer_tensors, int devices_per_node) {

@@ -20,5 +20,9 @@ std::unique_ptr<CostSource> datasheet_source(const Json& machine, const std::str
 /// Standard deviation of the logarithm of measured over predicted to be expected of it (docs/validation.md, "Intervals"): of convolutional networks, whose packages and kernels differ more, and of others.
 inline constexpr double kDatasheetSigma = 0.2, kDatasheetSigmaOfConvolutions = 0.35;
 double datasheet_sigma(const ModelGraph& graph);
+bool convolves(const ModelGraph& graph);
+
+/// What a device's driver, kernels and communicators take of its memory, of which tensors have the rest (machines/stacks/nvidia.json); 0 of processors.
+double context_bytes(const Json& machine);
 
 }  // namespace ddl

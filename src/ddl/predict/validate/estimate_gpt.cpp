@@ -5,6 +5,7 @@
 #include "ddl/core/text.h"
 #include "ddl/predict/datasheet/gpt_step.h"
 #include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/datasheet/machine_layout.h"
 #include "ddl/predict/datasheet/wires.h"
 #include "ddl/predict/validate/estimate.h"
 
@@ -137,7 +138,7 @@ Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
   auto step = step_of(row);
   const auto precision = row.precision.empty() ? std::string("fp16") : row.precision;
   step.value_bytes = value_bytes(precision);
-  const auto machine = find_machine(row.device);
+  const auto machine = machine_laid_out(row.device);
   auto gpu = gpu_of(machine, precision);
   if (row.devices_per_node > 0) gpu.per_node = row.devices_per_node;
   const auto wires = wires_of(machine, row.link_intra, row.link_inter);

@@ -3,6 +3,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/datasheet/machine_layout.h"
 #include "ddl/predict/datasheet/wires.h"
 #include "ddl/predict/images/memory.h"
 #include "ddl/predict/images/steps.h"
@@ -57,7 +58,7 @@ Json stack_of(const MeasuredRow& row, double& sigma, std::vector<std::string>& n
 }
 
 Described described(const MeasuredRow& row) {
-  Described out{row, find_machine(row.device), {}, row.precision.empty() ? "fp32" : row.precision};
+  Described out{row, machine_laid_out(row.device), {}, row.precision.empty() ? "fp32" : row.precision};
   out.stack = stack_of(row, out.other_stack, out.notes);
   out.wires = wires_of(out.machine, row.link_intra, row.link_inter);
   out.per_node = row.devices_per_node > 0 ? row.devices_per_node : static_cast<int>(term(out.machine, "node.devices"));

@@ -6,6 +6,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/datasheet/machine_layout.h"
 
 namespace ddl {
 namespace {
@@ -87,7 +88,7 @@ double memory_as_measured(const Estimate& estimate, const MeasuredRow& row) {
     if (row.memory_stage > static_cast<int>(stages.size())) throw Error(Code::invalid_argument, fmt::format("memory_stage; got {}, expected at most pp, {}", row.memory_stage, stages.size()));
     return row.memory_stage > 0 ? stages[static_cast<std::size_t>(row.memory_stage - 1)] : *std::max_element(stages.begin(), stages.end());
   }
-  const double room = term_or(find_machine(row.device), "device.memory_bytes", 0);
+  const double room = term_or(machine_laid_out(row.device), "device.memory_bytes", 0);
   const bool of_all = row.stack.starts_with("torchgpipe") || (room > 0 && row.measured_memory_bytes > room);
   return of_all && estimate.memory_of_all_bytes > 0 ? estimate.memory_of_all_bytes : estimate.memory_bytes;
 }

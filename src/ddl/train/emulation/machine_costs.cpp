@@ -37,6 +37,10 @@ MeasuredSetup setup_of(const Job& job) {
 }
 
 std::unique_ptr<CostSource> by_datasheet(const Json& machine, const Job& job, int per_node) {
+  if (const auto nodes = static_cast<std::size_t>(term_or(machine, "node.count", 0)); nodes > 0) {
+    const auto room = nodes * (per_node > 0 ? static_cast<std::size_t>(per_node) : static_cast<std::size_t>(term(machine, "node.devices")));
+    if (job.workers.size() > room) throw Error(Code::invalid_argument, fmt::format("[predict] more workers than {} has devices; got {} workers, expected at most {} ({} nodes of {})", machine.value("name", "?"), job.workers.size(), room, nodes, room / nodes));
+  }
   const auto optimizer = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay});
   return datasheet_source(machine, job.precision, optimizer->state_tensors(), per_node);
 }

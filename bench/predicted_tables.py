@@ -1,0 +1,136 @@
+"""What `ddlbench predict` itself says of rows of published tables: its own network, plan and simulation by the datasheet of the row's device, nothing of its package, of its wires only what NAME[link_inter=...] says.
+
+usage: .deps/venv/bin/python bench/predicted_tables.py [--tables NAME,...]
+`validate` predicts the same rows with constants that were fitted to such rows (docs/validation.md); this says how far off somebody is who asks of a network and a strategy of their own. Rows that no experiment of ours describes are counted, with why.
+Prints Markdown; build/bench/predicted_tables.json has every row.
+"""
+import argparse
+import collections
+import json
+import math
+import statistics
+import subprocess
+import sys
+
+from common import BINARY, machine, save
+from published import table
+
+TABLES = ("megatron-sc21", "megatron-2020", "megatron-core-h100", "megatron-core-h100-strong", "nemo-h100", "azure-horovod", "tensorflow-cnn", "nvidia-resnet50", "sailor-memory")
+NETWORKS = {"alexnet": "alexnet", "inceptionv3": "inceptionv3", "mobilenetv2": "mobilenetv2", "resnet50": "resnet50", "resnet101": "resnet101", "resnet152": "resnet152", "resnet50v2": "resnet50v2",
+            "resnet101v2": "resnet101v2", "vgg16": "vgg16"}
+
+
+def number(row, column, otherwise=0):
+    return int(float(row.get(column) or otherwise))
+
+
+def strategy_of(row):
+    data, tensor, pipeline = (number(row, column, 1) for column in ("dp", "tp", "pp"))
+    if data * tensor * pipeline != number(row, "devices"):
+        return "data" if tensor * pipeline == 1 else None
+    if tensor * pipeline == 1:
+        return "sharded[level=1]" if row.get("sharded") == "1" else "data"
+    samples, micro = number(row, "global_batch"), number(row, "micro_batch")
+    options = [f"data={data}", f"pipeline={pipeline}", f"tensor={tensor}"]
+    if pipeline > 1:
+        options.append(f"micro={samples // (data * micro)}")
+        chunks = number(row, "interleave", 1)
+        options += [f"schedule=interleaved-1f1b,chunks={chunks}"] if chunks > 1 else ["schedule=1f1b"]
+    if row.get("sharded") == "1":
+        options.append("sharded=1")
+    return f"hybrid[{','.join(options)}]"
+
+
+def words_of(row):
+    """Its experiment as words of the command, or why there is none."""
+    if not row.get("measured_ms") and not row.get("measured_samples_per_s"):
+        return "no time was measured"
+    devices = number(row, "devices")
+    layout = [f"devices_per_node={number(row, 'devices_per_node')}"] if row.get("devices_per_node") else []
+    layout += [f"{key}={row[key]}" for key in ("link_intra", "link_inter") if row.get(key) and row[key] not in ("-", "none")]
+    words = ["--machine", f"{row['device']}[{','.join(layout)}]" if layout else row["device"], "--workers", str(devices), "--precision", row.get("precision") or "fp32"]
+    if row["model"] == "gpt":
+        if row.get("kv_heads") and row["kv_heads"] != row["heads"]:
+            return "fewer heads of keys than of queries"
+        if row.get("ffn") and number(row, "ffn") != 4 * number(row, "hidden"):
+            return "another width of its inner layers than 4 hidden"
+        if not row.get("micro_batch"):
+            return "its micro-batch is not printed"
+        strategy = strategy_of(row)
+        if strategy is None:
+            return "dp x tp x pp are not its devices"
+        vocabulary = number(row, "vocab", 51200)
+        words += ["--model", f"gpt[hidden={row['hidden']},layers={row['layers']},heads={row['heads']},dropout=0]", "--dataset", f"language[length={number(row, 'seq') + 1},vocabulary={vocabulary}]", "--optimizer", "adam"]
+        words += ["--batch", row["global_batch"], "--strategy", strategy]
+        if number(row, "pp", 1) == 1:
+            accumulate = number(row, "global_batch") // (number(row, "micro_batch") * number(row, "dp", 1))
+            words += ["--accumulate", str(accumulate)] if accumulate > 1 else []
+        words += ["--recompute"] if row.get("recompute") in ("full", "except_last") else []
+        return [*words, "--synthetic"]
+    if row["model"] not in NETWORKS:
+        return f"no network of ours: {row['model']}"
+    if (row.get("strategy") or "data") not in ("data", "single"):
+        return f"strategy {row['strategy']}"
+    if row.get("data") == "real":
+        return "reads stored images, of a storage that no row describes"
+    batch = number(row, "micro_batch", 1) * devices
+    return [*words, "--model", NETWORKS[row["model"]], "--dataset", "imagenet", "--synthetic", "--batch", str(batch), "--strategy", "data" if devices > 1 else "single"]
+
+
+def step_ms(row, batch):
+    """What was measured of a step, ms, of the samples that the experiment has."""
+    if row.get("measured_ms"):
+        return float(row["measured_ms"])
+    return 1e3 * batch / float(row["measured_samples_per_s"])
+
+
+def predicted(words):
+    done = subprocess.run([BINARY, "predict", *words, "--json"], capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 4):
+        return (done.stderr.strip().splitlines() or ["no reason"])[-1]
+    point = json.loads(done.stdout)["points"][0]
+    return point if point.get("step_ms") else point.get("reason") or "no reason"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", default=",".join(TABLES))
+    options = parser.parse_args()
+    results, groups = [], collections.defaultdict(list)
+    for name in options.tables.split(","):
+        rows = table(name)
+        if rows is None:
+            print(f"{name}: in no folder of tables: left out", file=sys.stderr)
+            continue
+        left = collections.Counter()
+        for row in rows:
+            words = words_of(row)
+            found = predicted(words) if isinstance(words, list) else words
+            if isinstance(found, str):
+                left[found] += 1
+                continue
+            measured = step_ms(row, int(words[words.index("--batch") + 1]))
+            step = found["step_ms"]
+            one = {"table": name, "id": row.get("id"), "device": row["device"], "devices": number(row, "devices"), "measured_ms": measured, **step, "inside": step["low"] <= measured <= step["high"], "fits": found["fits"],
+                   "error_pct": 100 * (step["value"] / measured - 1), "beyond": found["beyond"], "words": words}
+            results.append(one)
+            groups[name].append(one)
+        for reason, count in left.items():
+            print(f"{name}: {count} left out: {reason}", file=sys.stderr)
+        sys.stderr.flush()
+    print("\n| table | rows | MAPE | largest | bias | rms of the logarithm | in interval | on one device: rows, bias | on more, beside one device's error: rms of the logarithm |\n|---|---|---|---|---|---|---|---|---|")
+    for name, rows in groups.items():
+        errors = [row["error_pct"] for row in rows]
+        logs = [math.log(row["measured_ms"] / row["value"]) for row in rows]
+        alone = [row for row in rows if row["devices"] == 1]
+        own = statistics.median(math.log(row["measured_ms"] / row["value"]) for row in alone) if alone else None
+        more = [math.log(row["measured_ms"] / row["value"]) - own for row in rows if row["devices"] > 1] if alone else []
+        rms = lambda values: f"{math.sqrt(sum(v * v for v in values) / len(values)):.2f}" if values else "-"
+        print(f"| {name} | {len(rows)} | {statistics.mean(map(abs, errors)):.1f} % | {max(map(abs, errors)):.1f} % | {statistics.mean(errors):+.1f} % | {rms(logs)} | {100 * statistics.mean(row['inside'] for row in rows):.0f} % "
+              f"| {len(alone)}, {statistics.mean(row['error_pct'] for row in alone):+.1f} % | {rms(more)} |" if alone else
+              f"| {name} | {len(rows)} | {statistics.mean(map(abs, errors)):.1f} % | {max(map(abs, errors)):.1f} % | {statistics.mean(errors):+.1f} % | {rms(logs)} | {100 * statistics.mean(row['inside'] for row in rows):.0f} % | - | - |")
+    save("predicted_tables", {"machine": machine(), "rows": results})
+
+
+if __name__ == "__main__":
+    main()
