@@ -16,6 +16,8 @@ from common import BINARY, machine, save
 from published import table
 
 TABLES = ("megatron-sc21", "megatron-2020", "megatron-core-h100", "megatron-core-h100-strong", "nemo-h100", "azure-horovod", "tensorflow-cnn", "nvidia-resnet50", "sailor-memory")
+#: pixels that a network was published for, where they are not 224 (docs/validation.md, `image`)
+PIXELS = {"inceptionv3": 299}
 NETWORKS = {"alexnet": "alexnet", "inceptionv3": "inceptionv3", "mobilenetv2": "mobilenetv2", "resnet50": "resnet50", "resnet101": "resnet101", "resnet152": "resnet152", "resnet50v2": "resnet50v2",
             "resnet101v2": "resnet101v2", "vgg16": "vgg16"}
 
@@ -74,7 +76,7 @@ def words_of(row):
     if row.get("data") == "real":
         return "reads stored images, of a storage that no row describes"
     batch = number(row, "micro_batch", 1) * devices
-    return [*words, "--model", NETWORKS[row["model"]], "--dataset", "imagenet", "--synthetic", "--batch", str(batch), "--strategy", "data" if devices > 1 else "single"]
+    return [*words, "--model", NETWORKS[row["model"]], "--dataset", f"imagenet[size={PIXELS.get(row['model'], 224)}]", "--synthetic", "--batch", str(batch), "--strategy", "data" if devices > 1 else "single"]
 
 
 def step_ms(row, batch):
