@@ -195,6 +195,74 @@ def read(python, program, paths):
     assert running.returncode == 0
 
 
+# A workload as simulators have it, layers with weights alone: forward, gradient of the input, gradient of the weight, in us.
+WORKLOAD = {"conv1": (310, 0, 450), "conv2": (620, 710, 830), "fc1": (140, 150, 160), "fc2": (41, 42, 43), "fc3": (11, 12, 13)}
+
+# Of two steps, by PyTorch's names, through Chakra's own message classes: as its converter of PyTorch's traces has them.
+OPERATORS = r"""
+import sys
+from chakra.schema.protobuf.et_def_pb2 import ALL_REDUCE, COMM_COLL_NODE, COMP_NODE, AttributeProto, GlobalMetadata, Node
+from chakra.src.third_party.utils.protolib import encodeMessage
+with open(sys.argv[1], "wb") as file:
+    encodeMessage(file, GlobalMetadata(version="0.0.4"))
+    number = 0
+    for _ in range(2):
+        for name, us in [(name, int(us)) for name, us in (word.split("=") for word in sys.argv[2:])]:
+            node = Node(id=number, name=name.replace("@", "autograd::engine::evaluate_function: "), type=COMP_NODE, duration_micros=us, data_deps=[number - 1] if number else [])
+            node.attr.append(AttributeProto(name="is_cpu_op", bool_val=True))
+            encodeMessage(file, node)
+            number += 1
+        node = Node(id=number, name="nccl:all_reduce", type=COMM_COLL_NODE, duration_micros=77, data_deps=[number - 1])
+        node.attr.append(AttributeProto(name="comm_type", int64_val=ALL_REDUCE))
+        node.attr.append(AttributeProto(name="comm_size", int64_val=246824))
+        encodeMessage(file, node)
+        number += 1
+"""
+
+
+def imported(binary, folder, files):
+    """What `probe import` says of them, and the compute entry that it writes into a profile."""
+    profile = pathlib.Path(folder, "imported.json")
+    profile.write_text(json.dumps({"schema": "ddlbench.machine/1", "cpu": None, "communication": []}))
+    told = ("--model", "lenet", "--dataset", "fashion-mnist", "--batch", "8")
+    done = subprocess.run([binary, "probe", "import", *files, *told, "--machine", profile, "--json"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    document, entries = json.loads(done.stdout), json.loads(profile.read_text())["compute"]
+    assert len(entries) == 1, entries
+    return document, {layer["family"].split()[0] + layer["sort"]: layer for layer in entries[0]["layers"]}, entries[0]
+
+
+def check_import(binary, python, folder):
+    """The way back: files that Chakra's own programs wrote, nothing of which passed through ours."""
+    workload, made = pathlib.Path(folder, "workload.txt"), pathlib.Path(folder, "workload")
+    lines = [f"{name}\t-1\t{forward}\tNONE\t0\t{inputs}\tNONE\t0\t{weights}\tALLREDUCE\t{1000 * number}\t0" for number, (name, (forward, inputs, weights)) in enumerate(WORKLOAD.items(), 1)]
+    workload.write_text("\n".join(["DATA", str(len(lines)), *lines]) + "\n")
+    subprocess.run([python, "-m", "chakra.src.converter.converter", "--log-filename", made.with_suffix(".log"), "Text", "--input", workload, "--output", made, "--num-npus", "2", "--num-passes", "3"], check=True)
+    document, layers, entry = imported(binary, folder, [f"{made}.{rank}.et" for rank in range(2)])
+    sums = [sum(of_layer) for of_layer in zip(*WORKLOAD.values())]
+    for key, expected in zip(("forward_us", "backward_input_us", "backward_weight_us"), sums):
+        found = sum((layer[key] or 0) * layer["count"] for layer in entry["layers"])
+        assert abs(found - expected) < 0.01, (key, found, expected)
+    for name, (forward, _, weights) in WORKLOAD.items():
+        assert any(abs(layer["forward_us"] - forward) < 1e-3 and abs(layer["backward_weight_us"] - weights) < 1e-3 for layer in layers.values()), (name, layers)
+    assert document["left_out"] == 0 and len(document["untold"]) > 0, document
+    moved = {(each["collective"], each["bytes"]): each["count"] for each in document["collectives"]}
+    assert moved == {("all-reduce", 1000 * number): 2 * 3 for number in range(1, 6)}, moved
+
+    operators = {"aten::conv2d": (100, 200), "aten::linear": (30, 20, 10), "aten::relu": (1, 1, 1, 1), "aten::max_pool2d": (2, 2), "aten::cross_entropy_loss": (3,)}
+    backward = {"@NllLossBackward0": (4,), "@AddmmBackward0": (15, 25, 35), "@ReluBackward0": (1, 1, 1, 1), "@MaxPool2DWithIndicesBackward0": (5, 5), "@ConvolutionBackward0": (400, 200)}
+    words = [f"{name}={us}" for names in (operators, backward) for name, all_us in names.items() for us in all_us]
+    trace = pathlib.Path(folder, "operators.et")
+    subprocess.run([python, "-c", OPERATORS, trace, *words], check=True)
+    document, layers, entry = imported(binary, folder, [trace])
+    forward = sum((layer["forward_us"] or 0) * layer["count"] for layer in entry["layers"])
+    gradients = sum(((layer["backward_input_us"] or 0) + (layer["backward_weight_us"] or 0)) * layer["count"] for layer in entry["layers"])
+    assert abs(forward - sum(map(sum, operators.values()))) < 0.01, forward
+    assert abs(gradients - sum(map(sum, backward.values()))) < 0.01, gradients
+    assert document["collectives"] == [{"collective": "all-reduce", "bytes": 246824, "count": 2, "mean_us": 77}], document["collectives"]
+    return len(layers)
+
+
 def main():
     binary, python = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
     if not pathlib.Path(python).exists() or subprocess.run([python, "-c", "import perfetto.protos.perfetto.trace.perfetto_trace_pb2, chakra.schema.protobuf.et_def_pb2"], capture_output=True).returncode:
@@ -210,6 +278,7 @@ def main():
         predicted = list(pool.map(lambda number, form: predict(binary, folder, number, *form), range(len(FORMS)), FORMS.items()))
         for strategy, (record, _), chakra in zip(FORMS, predicted, read(python, CHAKRA, [files for _, files in predicted]), strict=True):
             print(f"{strategy}, predicted: {check_chakra(record, chakra)} nodes of a step in Chakra's", flush=True)
+        print(f"{check_import(binary, python, folder)} sorts of layers from files of Chakra's own programs", flush=True)
 
 
 main()

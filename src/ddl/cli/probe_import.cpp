@@ -59,6 +59,7 @@ Exit import_traces(const std::vector<std::string>& files, const Settings& told, 
     output.say(fmt::format("{} of {}: {} times, {:.1f} us on the mean (not in the profile: a trace does not say what carried it; probe comm measures)", each["collective"].get<std::string>(),
                            to_string(Bytes{each["bytes"].get<std::int64_t>()}), each["count"].get<std::size_t>(), each["mean_us"].get<double>()));
   if (const int left = document["left_out"]; left > 0) output.say(fmt::format("{} of {} nodes say nothing of a layer, and were left out", left, document["nodes"].get<int>()));
+  if (const auto& untold = document["untold"]; !untold.empty()) output.say(fmt::format("{} layers without weights are in no trace, {} the first: taken to be within the others' times", untold.size(), untold.front().get<std::string>()));
   if (document.contains("machine")) output.say("written: " + path);
   return Exit::ok;
 }

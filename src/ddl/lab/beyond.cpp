@@ -4,10 +4,12 @@
 #include <cmath>
 
 #include "ddl/core/spec.h"
+#include "ddl/core/units.h"
 #include "ddl/lab/real_worker.h"
 #include "ddl/predict/datasheet/machine_source.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
+#include "ddl/predict/step/compressed.h"
 #include "ddl/train/emulation/machine_costs.h"
 
 namespace ddl {
@@ -22,7 +24,57 @@ int widest_group(const Plan& plan) {
   return static_cast<int>(widest);
 }
 
-double doublings_over(std::size_t devices, int most) { return std::log2(std::max(1.0, static_cast<double>(devices) / most)); }
+double doublings_over(double asked, double most) { return most > 0 ? std::log2(std::max(1.0, asked / most)) : 0; }
+
+/// The largest of what a plan's workers exchange, and of buckets that are compressed.
+struct LargestMoved {
+  double message = 0, bucket = 0;  ///< bytes
+};
+
+LargestMoved largest_moved(const Plan& plan) {
+  LargestMoved out;
+  for (const auto& role : plan.roles) {
+    for (const auto& task : role.tasks)
+      if (task.kind == TaskKind::collective || task.kind == TaskKind::send) out.message = std::max(out.message, static_cast<double>(task.bytes));
+    for (const auto& bucket : role.buckets) out.bucket = std::max(out.bucket, static_cast<double>(bucket.bytes));
+  }
+  return out;
+}
+
+/// Sizes up to half as large again go by what was measured.
+constexpr double kAboutAsLarge = 0.585;
+
+void beyond_sizes(const Job& job, const Plan& plan, const Json& machine, Beyond& out) {
+  if (plan.workers() < 2) return;
+  const auto moved = largest_moved(plan);
+  double most = 0;
+  for (const auto& entry : entries(machine, "communication"))
+    if (entry.at("transport") == job.transport && entry.at("memory") == "own") most = std::max(most, entry.value("most_bytes", 0.0));
+  const auto compression = compression_of(job.strategy);
+  const auto told = [&](double asked, double measured, const std::string& what, const std::string& probe) {
+    const double doublings = doublings_over(asked, measured);
+    if (doublings <= kAboutAsLarge) return;
+    out.bytes = std::max(out.bytes, doublings);
+    out.words.push_back(fmt::format("{} of {} are larger than any that were measured, {}: carried on from there, and the interval is wider for it ({})", what, to_string(Bytes{static_cast<std::int64_t>(asked)}),
+                                    to_string(Bytes{static_cast<std::int64_t>(measured)}), probe));
+  };
+  if (compression.empty()) told(moved.message, most, fmt::format("messages over {}", job.transport), fmt::format("ddlbench probe comm --transport {} --sizes …", job.transport));
+  double compressed = 0;
+  for (const auto& entry : entries(machine, "compression"))
+    if (entry.value("compression", "") == compression) compressed = std::max(compressed, entry.at("bytes").get<double>());
+  if (!compression.empty()) told(moved.bucket, compressed, "buckets under " + compression, "--bucket sets their size");
+}
+
+/// What those that compute on a host take from each other was measured of a few.
+void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, const RealWorker& real, Beyond& out) {
+  const auto beside = static_cast<int>(costs.measured->computing_beside(real.number));
+  int most = 0;
+  for (const auto& entry : entries(machine, "contention"))
+    if (entry.value("what", "") == "steps" && entry.value("threads", 0) == job.workers.at(static_cast<std::size_t>(real.number)).threads) most = std::max(most, entry.at("workers").get<int>());
+  out.workers = doublings_over(beside, most);
+  if (out.workers > 0)
+    out.words.push_back(fmt::format("{} workers that compute on one host were not measured: what they take from each other, and how their steps vary, is carried on from {}, and the interval is wider for it", beside, most));
+}
 
 /// Nothing of a datasheet is measured; but steps were, to so many devices, that it was held against. How workers here exchange says nothing of it.
 Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine) {
@@ -51,8 +103,10 @@ Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, co
     if (share.sorts > kWorthTelling)
       out.words.push_back(fmt::format("{:.0f} % of computing is of layers whose like was not measured: taken from others of their family, and the interval is wider for it (ddlbench probe compute --model {}{})", 100 * share.sorts, to_string(job.model),
                                       plan.split.empty() ? "" : fmt::format(" --parts {}:{}", to_string(job.strategy), job.workers.size())));
+    beyond_company(job, costs, machine, *real, out);
   }
   const int ranks = widest_group(plan);
+  beyond_sizes(job, plan, machine, out);
   int nearest = 0;
   const auto far = [&](int other) { return std::abs(std::log2(static_cast<double>(ranks) / other)); };
   for (const auto& entry : entries(machine, "communication"))

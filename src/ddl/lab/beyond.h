@@ -12,6 +12,8 @@ namespace ddl {
 struct Beyond {
   std::vector<std::string> words;  ///< one for each; empty: all is inside
   double ranks = 0;                ///< doublings between the ranks of the widest collective and those nearest to it that were measured
+  double bytes = 0;                ///< doublings of the largest message, or compressed bucket, over the largest that was measured
+  double workers = 0;              ///< doublings of the workers that compute on a host over the most that were measured at once
   double devices = 0;              ///< of datasheets: doublings of devices over the most whose measured steps this was held against
   bool wires = false;              ///< of datasheets: over wires that are not the profile's
 };

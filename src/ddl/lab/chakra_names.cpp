@@ -22,9 +22,13 @@ std::optional<NamedLayer> layer_named(const std::string& node) {
   const bool converted = node.starts_with(kConverter);
   const auto end = node.rfind(converted ? '_' : ' ');
   if (end == std::string::npos || (converted && end < kConverter.size())) return {};
-  const auto word = node.substr(end + 1), layer = converted ? node.substr(kConverter.size(), end - kConverter.size()) : node.substr(0, end);
+  const auto word = node.substr(end + 1);
+  auto layer = converted ? node.substr(kConverter.size(), end - kConverter.size()) : node.substr(0, end);
   if (converted) {
     if (word == "FWD") return NamedLayer{layer, LayerPass::forward};
+    // Versions differ in whether they say of gradients that these are of backward.
+    constexpr std::string_view kBackward = "_BWD";
+    if (layer.ends_with(kBackward)) layer.resize(layer.size() - kBackward.size());
     if (word == "IG") return NamedLayer{layer, LayerPass::backward_input};
     if (word == "WG") return NamedLayer{layer, LayerPass::backward_weight};
     return {};

@@ -16,7 +16,7 @@ struct NamedLayer {
   std::string layer;
   LayerPass pass = LayerPass::forward;
 };
-/// `conv1 forward`, `conv1 backward`, and as Chakra's own text converter writes it: `COMP_NODE_conv1_FWD`, `_IG` (input's gradient), `_WG` (weight's).
+/// `conv1 forward`, `conv1 backward`, and as Chakra's own text converter writes it: `COMP_NODE_conv1_FWD`, `_BWD_IG` or `_IG` (input's gradient), `_BWD_WG` or `_WG` (weight's).
 std::optional<NamedLayer> layer_named(const std::string& node);
 
 /// PyTorch's operators that such a layer is run by, from the outermost to the innermost: of nested ones a trace has all, and one of them counts. Empty: nothing is run.

@@ -98,6 +98,8 @@ ChakraTrace read_chakra(std::string_view bytes, const std::string& what) {
     } catch (const protozero::exception& error) {
       refuse(what, byte, fmt::format("a message that cannot be read ({})", error.what()));
     }
+    // Chakra's text converter says it in an attribute.
+    if (const auto schema = trace.about.words.find("schema"); first && trace.version.empty() && schema != trace.about.words.end()) trace.version = schema->second;
     if (first && trace.version.empty()) refuse(what, byte, "no version where the metadata should be");
     if (!first && (trace.nodes.back().type < 1 || trace.nodes.back().type > 64)) refuse(what, byte, fmt::format("a node of type {}", trace.nodes.back().type));
   }

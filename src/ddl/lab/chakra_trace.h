@@ -26,7 +26,7 @@ inline constexpr int kChakraLoad = 2, kChakraCompute = 4, kChakraSend = 5, kChak
 
 /// One rank's trace.
 struct ChakraTrace {
-  std::string version;
+  std::string version;  ///< or its schema, where it says that alone
   ChakraAttributes about = {};    ///< of its GlobalMetadata
   std::vector<ChakraNode> nodes = {};
 };

@@ -103,7 +103,7 @@ class Importing {
     if (by_stage_.empty() && forward_.empty()) take_operators();
     by_stage_.empty() ? take_layers() : take_stages();
     Json out{{"schema", "ddlbench.probe/1"}, {"kind", "import"}, {"state", "ok"}, {"started", utc_now()}, {"environment", environment()}, {"compute", Json::array({entry()})}, {"optimizer", optimizer()},
-             {"launch", launch()}, {"collectives", collectives()}, {"nodes", nodes_}, {"left_out", left_out_}};
+             {"launch", launch()}, {"collectives", collectives()}, {"nodes", nodes_}, {"left_out", left_out_}, {"untold", untold_}};
     return out;
   }
 
@@ -284,7 +284,10 @@ class Importing {
     for (std::size_t l = 0; l < graph_.layers.size(); ++l) {
       const auto number = static_cast<int>(l);
       if (graph_.layers[l].kind == LayerKind::input) continue;
-      if (!forward_.contains(number))
+      if (forward_.contains(number)) continue;
+      // Workloads for simulators name layers with weights, whose times hold what comes between them.
+      if (graph_.layers[l].parameters.empty() && graph_.layers[l].borrowed.empty()) untold_.push_back(graph_.layers[l].name);
+      else
         throw Error(Code::invalid_argument, fmt::format("[import] what layer {} of {} takes is in none of the traces; got {} nodes of computation that name no layer of it, expected '{} forward' and '{} backward'",
                                                         graph_.layers[l].name, graph_.name, left_out_, graph_.layers[l].name, graph_.layers[l].name));
     }
@@ -393,6 +396,7 @@ class Importing {
   std::vector<LayerCost> weights_, times_;                  ///< by layer, then the loss
   std::vector<double> spreads_;
   int nodes_ = 0, left_out_ = 0;
+  Json untold_ = Json::array();  ///< names of layers without weights that no node has
 };
 
 }  // namespace

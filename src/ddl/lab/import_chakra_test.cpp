@@ -150,7 +150,7 @@ TEST(ImportChakra, NodesAsTheTextConverterNamesThem) {
     const auto work = layer_work(graph, l, learns);
     trace.nodes.push_back(node("COMP_NODE_" + layer.name + "_FWD", 0.001));
     trace.nodes.push_back(node("COMP_NODE_" + layer.name + "_IG", 0.003));
-    trace.nodes.push_back(node("COMP_NODE_" + layer.name + "_WG", 0.005));
+    trace.nodes.push_back(node("COMP_NODE_" + layer.name + "_BWD_WG", 0.005));
     forward += 0.001;
     input += work.learning_input ? 0.003 : 0;
     weight += work.trains ? 0.005 : 0;

@@ -22,6 +22,9 @@ constexpr double kWireSigma = 0.05, kCrowded = 0.05;
 /// For each doubling between the ranks of a collective and those that were measured, of the share of a step that it is exposed in. Judgement.
 constexpr double kRanksBeyond = 0.1;
 
+/// The same for each doubling of bytes over the largest message that was measured; and, of the whole step, of workers on a host over the most that were measured at once. Judgement.
+constexpr double kBytesBeyond = 0.05, kWorkersBeyond = 0.05;
+
 /// The same of a datasheet's, whose exchanges are by its library's published constants; for each doubling of devices over those that it was held against; and over wires that are not its own. Judgement.
 constexpr double kDatasheetExposed = 0.15, kDatasheetDoubling = 0.04, kDatasheetWires = 0.1;
 
@@ -34,7 +37,7 @@ double crowding(const Json& machine, std::size_t workers) {
 }  // namespace
 
 double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
-  if (costs.measured == nullptr) return datasheet_sigma(part);
+  if (costs.measured == nullptr) return kDatasheetSigma;
   const auto real = first_real_worker(job, plan);
   // What emulated workers compute is known.
   return real ? costs.measured->uncertainty(real->number, part, real->samples) : kWireSigma;
@@ -48,7 +51,8 @@ std::pair<double, double> job_interval(const Job& job, const Plan& plan, const M
     return job.emulates() ? interval_of(step.seconds, sigma) : interval_of(step.seconds, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices), beyond.wires ? kDatasheetWires : 0, kDatasheetExposed * exposed));
   // Wires were measured between ranks that had the cores for themselves.
   const double crowded = job.emulates() ? kCrowded * crowding(machine, job.workers.size()) : 0;
-  return interval_of(step.seconds, std::hypot(std::hypot(sigma, crowded), is_measured(machine) ? kRunToRun : 0, ((is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks) * exposed));
+  const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes;
+  return interval_of(step.seconds, std::hypot(std::hypot(sigma, crowded, kWorkersBeyond * beyond.workers), own, exchanges * exposed));
 }
 
 }  // namespace ddl

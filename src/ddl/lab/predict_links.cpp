@@ -8,6 +8,7 @@
 #include "ddl/predict/datasheet/gpu.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
+#include "ddl/predict/step/compressed.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/make_communicator.h"
 #include "ddl/train/precision.h"
@@ -61,7 +62,7 @@ LinkRates rates_of_hosts(const Job& job, const Json& machine, int per_node) {
 
 }  // namespace
 
-JobLinks job_links(const Job& job, const Plan& plan, const Json& machine, int per_node) {
+JobLinks job_links(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, int per_node) {
   JobLinks out;
   if (plan.workers() < 2) return out;
   const bool library = is_datasheet(machine);
@@ -76,7 +77,8 @@ JobLinks job_links(const Job& job, const Plan& plan, const Json& machine, int pe
       for (const auto& choice : best_algorithms(machine, job.transport, plan.workers(), Goal::all_reduce)) own.measured.push_back({choice.from, choice.to, choice.algorithm});
     ways.algorithm = [&own](const Task& task, int ranks) { return algorithm_of(own, task, ranks); };
   }
-  out.pairs = bytes_between(plan, ways);
+  const auto compression = compression_of(job.strategy);
+  out.pairs = bytes_between(compression.empty() ? plan : compressed_moves(plan, compression, part.parameter_specs()), ways);
   out.links = links_of(out.pairs, rates);
   return out;
 }

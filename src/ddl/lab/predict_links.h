@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ddl/core/json.h"
+#include "ddl/nn/graph.h"
 #include "ddl/plan/plan.h"
 #include "ddl/predict/link_bytes.h"
 #include "ddl/train/job.h"
@@ -16,9 +17,9 @@ struct JobLinks {
   std::vector<LinkUse> links;
 };
 
-/// `per_node` as predict_job() has it. Collectives are counted by the algorithms that the job's workers would take; a datasheet's library by rings.
+/// `part`: what worker 0 has of the network, whose gradients a compression of the job's cuts short. `per_node` as predict_job() has it. Collectives are counted by the algorithms that the job's workers would take; a datasheet's library by rings.
 /// Errors: not_found for an algorithm that there is not.
-JobLinks job_links(const Job& job, const Plan& plan, const Json& machine, int per_node = 0);
+JobLinks job_links(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, int per_node = 0);
 
 /// The one that is in use for the largest share of a step, or, where no rate is known, that most passes; null where there is none.
 const LinkUse* busiest(const JobLinks& links, double seconds);

@@ -165,15 +165,18 @@ Json row_json(const ProbedGroup& group, const Row& row) {
 /// Fits, chooses and writes down what one group measured.
 void conclude(const ProbedGroup& group, const std::string& memory, Json& document) {
   std::vector<Row> rows;
+  std::size_t most_bytes = 0;
   for (std::size_t i = 0; i < group.cases.size(); ++i) {
     if (!group.complete(i)) continue;
     Row row{i, median_interval(group.slowest(i))};
     row.native = parse_native(group.cases[i].goal, group.cases[i].algorithm).has_value();
+    most_bytes = std::max(most_bytes, group.cases[i].bytes);
     if (!row.native) row.sample = sample_of(group.cases[i], group.ranks, group.shares_memory, row.time.median, row.one_shot);
     rows.push_back(std::move(row));
   }
   if (rows.empty()) return;
   CommunicationPart part{group.transport, group.ranks, memory};
+  part.most_bytes = most_bytes;
   for (const bool one_shot : {false, true}) {
     std::vector<FitSample> samples;
     for (auto& row : rows)
@@ -213,7 +216,7 @@ void conclude(const ProbedGroup& group, const std::string& memory, Json& documen
     limits.push_back({{"bytes", bytes}, {"exchange_us", micros(limit.exchange)}, {"one_way_us", micros(limit.one_way)}, {"reduce_us", micros(limit.reduce)}});
   document["limits"].push_back({{"transport", group.transport}, {"ranks", group.ranks}, {"points", limits}});
   document["machine_parts"].push_back({{"transport", part.transport}, {"ranks", part.ranks}, {"memory", part.memory}, {"rounds", to_json(part.rounds)},
-                                       {"one_shot", to_json(part.one_shot)}, {"best", part.best}, {"measured", part.measured}});
+                                       {"one_shot", to_json(part.one_shot)}, {"best", part.best}, {"measured", part.measured}, {"most_bytes", part.most_bytes}});
 }
 
 }  // namespace
@@ -286,7 +289,7 @@ Json probe_communication(const CommunicationProbe& probe, const RunEvents& event
 void add_to_machine(Json& machine, const Json& document) {
   for (const auto& entry : document.at("machine_parts"))
     add(machine, {entry.at("transport"), entry.at("ranks"), entry.at("memory"), wire_cost_from_json(entry.at("rounds")),
-                  wire_cost_from_json(entry.at("one_shot")), entry.at("best"), entry.at("measured")});
+                  wire_cost_from_json(entry.at("one_shot")), entry.at("best"), entry.at("measured"), entry.at("most_bytes")});
 }
 
 }  // namespace ddl

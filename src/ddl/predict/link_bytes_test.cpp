@@ -86,6 +86,23 @@ TEST(LinkBytes, StagesSendToTheNextAndBack) {
   }
 }
 
+// Parts of layers all-reduce what they make and its gradients; replicas of the parts the gradients of those: over other pairs.
+TEST(LinkBytes, ReplicasOfParts) {
+  const auto plan = plan_of("hybrid[data=2,tensor=2]", 4);
+  double layers = 0, gradients = 0;
+  for (const auto& task : plan.roles[0].tasks)
+    if (task.kind == TaskKind::collective && task.goal == Goal::all_reduce) (task.layer != kNone ? layers : gradients) += static_cast<double>(task.bytes);
+  ASSERT_GT(layers, 0);
+  ASSERT_GT(gradients, 0);
+  std::map<std::pair<int, int>, double> counted;
+  for (const auto& pair : bytes_between(plan, by("ring"))) counted[{pair.from, pair.to}] = pair.bytes;
+  // Among all four goes what tells whether to stop alone.
+  for (const auto& [between, bytes] : counted) EXPECT_TRUE((between.first ^ between.second) == 1 || (between.first ^ between.second) == 2 || bytes < 100) << between.first << " to " << between.second;
+  // A ring of two: each sends the other a half twice.
+  EXPECT_GE((counted[{0, 1}]), layers);
+  EXPECT_NEAR((counted[{0, 2}]), gradients, 100);
+}
+
 // Half of what is asked for every other step; a bucket of a server that lives with a worker goes to the others alone.
 TEST(LinkBytes, SharesOfStepsAndServers) {
   EXPECT_NEAR(sum_of(bytes_between(plan_of("local[every=8]", 2), by("direct"))) / sum_of(bytes_between(plan_of("local[every=4]", 2), by("direct"))), 0.5, 0.01);

@@ -72,8 +72,9 @@ std::string default_machine_path() {
 }
 
 void add(Json& machine, const CommunicationPart& part) {
-  const Json entry{{"transport", part.transport}, {"ranks", part.ranks}, {"memory", part.memory}, {"measured", part.measured},
-                   {"rounds", to_json(part.rounds)}, {"one_shot", to_json(part.one_shot)}, {"best", part.best}};
+  Json entry{{"transport", part.transport}, {"ranks", part.ranks}, {"memory", part.memory}, {"measured", part.measured},
+             {"rounds", to_json(part.rounds)}, {"one_shot", to_json(part.one_shot)}, {"best", part.best}};
+  if (part.most_bytes > 0) entry["most_bytes"] = part.most_bytes;
   add_entry(machine, "communication", entry_keys("communication"), entry);
 }
 

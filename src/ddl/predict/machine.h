@@ -40,6 +40,7 @@ struct CommunicationPart {
   /// [{collective, from_bytes, to_bytes, algorithm}]: what was fastest, without gaps by collective.
   Json best = Json::array();
   std::string measured;         ///< when, UTC
+  std::size_t most_bytes = 0;   ///< of the largest buffer; 0: not told
 };
 
 /// Puts a part in the place of an earlier one of the same transport, ranks and memory.

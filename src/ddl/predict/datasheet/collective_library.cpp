@@ -61,6 +61,15 @@ DecidedCollectives read_decisions(const Json& part) {
   return out;
 }
 
+StagedCollectives read_staged(const Json& document) {
+  constexpr double kMs = 1e-3, kMegabyte = 1e6;
+  const auto calls = [&](const char* of) {
+    const auto& part = document.at("horovod").at(of);
+    return StagedCollectives::Calls{term(part, "call_ms") * kMs, term(part, "call_ms_per_doubling_of_devices") * kMs, term(part, "ms_per_mb") * kMs / kMegabyte};
+  };
+  return {calls("of_two"), calls("of_more"), read_decisions(document.at("decisions"))};
+}
+
 /// One all-reduce: what it is over. `network`: the share of wires between nodes that is reached.
 struct Asked {
   const Gpu& gpu;
@@ -129,21 +138,28 @@ double seconds(const DecidedCollectives& mpi, const Asked& of) {
   return here * (mpi.latency + of.bytes / inside) + between * (alpha + of.bytes / (of.gpu.network * of.network)) + doublings * of.bytes * gamma;
 }
 
+double seconds(const StagedCollectives& staged, const Asked& of) {
+  const auto& calls = of.ranks <= 2 ? staged.of_two : staged.of_more;
+  return calls.call + calls.call_per_doubling * std::log2(of.ranks) + calls.per_byte * 2 * (of.ranks - 1) / of.ranks * of.bytes;
+}
+
 }  // namespace
 
 CollectiveLibrary CollectiveLibrary::read(const Json& document, std::string form) {
   CollectiveLibrary out;
   out.name_ = document.value("name", "?");
   if (form.empty()) form = document.value("used", "");
-  if (!document.contains(form)) throw Error(Code::not_found, fmt::format("[machine] library '{}' has no description '{}'; expected fitted, tuning or decisions there", out.name_, form));
-  auto part = document[form];
+  if (!document.contains(form)) throw Error(Code::not_found, fmt::format("[machine] library '{}' has no description '{}'; expected fitted, tuning, decisions or horovod there", out.name_, form));
+  const bool staged = form == "horovod";
+  auto part = document[staged ? "decisions" : form];
   part["name"] = out.name_;
   out.network_bandwidth_ = term(part, "network_bandwidth");
   try {
     if (form == "fitted") out.form_ = read_fitted(part);
     else if (form == "tuning") out.form_ = read_tuning(part);
     else if (form == "decisions") out.form_ = read_decisions(part);
-    else throw Error(Code::unsupported, fmt::format("[machine] unsupported: library '{}'; got '{}', expected fitted, tuning or decisions", out.name_, form));
+    else if (staged) out.form_ = read_staged(document);
+    else throw Error(Code::unsupported, fmt::format("[machine] unsupported: library '{}'; got '{}', expected fitted, tuning, decisions or horovod", out.name_, form));
   } catch (const Json::exception& error) {
     throw Error(Code::corrupt, fmt::format("[machine] library '{}', {}: {}", out.name_, form, error.what()));
   }
@@ -158,6 +174,7 @@ double CollectiveLibrary::all_reduce(const Gpu& gpu, double bytes, double ranks,
 double CollectiveLibrary::message_latency(const Gpu& gpu) const {
   if (const auto* fit = std::get_if<FittedCollectives>(&form_)) return fit->across_latency / 2;
   if (const auto* mpi = std::get_if<DecidedCollectives>(&form_)) return step_latency(*mpi, gpu, true);
+  if (const auto* staged = std::get_if<StagedCollectives>(&form_)) return step_latency(staged->between_processors, gpu, true);
   double least = std::numeric_limits<double>::infinity();
   for (const auto& one : std::get<TuningTable>(form_).algorithms) least = std::min(least, one.network);
   return least;
@@ -166,7 +183,8 @@ double CollectiveLibrary::message_latency(const Gpu& gpu) const {
 CollectiveLibrary library_of(const Json& machine) {
   const auto& node = machine.value("node", Json::object());
   const bool gpu = !machine.contains("device") || machine["device"].value("kind", "gpu") == "gpu";
-  return CollectiveLibrary::read(find_library(node.value("library", gpu ? "nccl" : "openmpi")));
+  const auto document = find_library(node.value("library", gpu ? "nccl" : "openmpi"));
+  return CollectiveLibrary::read(document, gpu && document.contains("horovod") ? "horovod" : "");
 }
 
 }  // namespace ddl

@@ -45,10 +45,19 @@ struct DecidedCollectives {
   double latency = 0, rdma_latency = 0, network_latency = 0, bandwidth = 0, reduce_passes = 0;
 };
 
+/// Of a library that knows nothing of GPUs: what Horovod's all-reduces of their memory took through the host's, whatever wires there are.
+struct StagedCollectives {
+  struct Calls {
+    double call = 0, call_per_doubling = 0, per_byte = 0;  ///< s; of ranks; of what a ring moves
+  };
+  Calls of_two, of_more;
+  DecidedCollectives between_processors;  ///< its messages
+};
+
 /// What a library's collectives take between devices of a profile: a `ddlbench.library/1` (docs/machine.md). Seconds, bytes.
 class CollectiveLibrary {
  public:
-  /// `form`: which of the document's descriptions; empty: the one that it says is used. Errors: not_found, naming library and term; unsupported for a form or an algorithm that is not known.
+  /// `form`: which of the document's descriptions, as its keys are called; empty: the one that it says is used. Errors: not_found, naming library and term; unsupported for a form or an algorithm that is not known.
   static CollectiveLibrary read(const Json& document, std::string form = "");
 
   /// Of `ranks`, `on_node` of which share a node; 0 of one rank.
@@ -62,10 +71,10 @@ class CollectiveLibrary {
  private:
   std::string name_;
   double network_bandwidth_ = 1;
-  std::variant<FittedCollectives, TuningTable, DecidedCollectives> form_;
+  std::variant<FittedCollectives, TuningTable, DecidedCollectives, StagedCollectives> form_;
 };
 
-/// The one that a profile names (`node.library`); where it names none, NCCL of GPUs and Open MPI of processors. Errors: those of find_library() and read().
+/// The one that a profile names (`node.library`); where it names none, NCCL of GPUs and Open MPI of processors. Between GPUs one that is described under Horovod is taken as it is there. Errors: those of find_library() and read().
 CollectiveLibrary library_of(const Json& machine);
 
 }  // namespace ddl

@@ -62,6 +62,23 @@ TEST(CollectiveLibrary, MpiDecidesBySize) {
   EXPECT_NEAR(openmpi.message_latency(device("k80")), 1.8e-6, 1e-12) << "InfiniBand";
 }
 
+// A library that knows nothing of GPUs goes through the host's memory between them: as fitted under Horovod, of two devices and of more, and no wire tells.
+TEST(CollectiveLibrary, BetweenGpusThroughTheHost) {
+  auto machine = find_machine("k80");
+  machine["node"]["library"] = "intelmpi";
+  const auto staged = library_of(machine);
+  auto gpu = device("k80");
+  EXPECT_NEAR(staged.all_reduce(gpu, 100e6, 2, 2), 3.58e-3 + 1.16e-3 + 0.341e-3 * 100, 1e-6);
+  EXPECT_NEAR(staged.all_reduce(gpu, 100e6, 8, 4), 3.58e-3 + 3 * 1.16e-3 + 1.114e-3 * 100 * 2 * 7 / 8, 1e-6);
+  const double before = staged.all_reduce(gpu, 100e6, 8, 4);
+  gpu.bus *= 4;
+  gpu.network *= 4;
+  EXPECT_EQ(staged.all_reduce(gpu, 100e6, 8, 4), before);
+  EXPECT_NEAR(staged.message_latency(gpu), 1.5e-6, 1e-12);
+  machine["device"]["kind"] = "cpu";
+  EXPECT_NE(library_of(machine).all_reduce(gpu, 100e6, 8, 4), before) << "between processors by its decisions";
+}
+
 // Every profile that ships names a library that ships; a profile without one has its kind's; a name that nobody knows is an error.
 TEST(CollectiveLibrary, ProfilesNameTheirs) {
   // Those that users are promised, whatever else there is.

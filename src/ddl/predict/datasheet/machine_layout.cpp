@@ -6,6 +6,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/spec.h"
+#include "ddl/predict/datasheet/collective_library.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/wires.h"
 #include "ddl/predict/machine.h"
@@ -60,7 +61,7 @@ Json machine_laid_out(const std::string& asked) {
   // A file's name may have brackets.
   if (open == std::string::npos || std::filesystem::is_regular_file(asked, ignored)) return find_machine(asked);
   const auto spec = parse_spec(asked);
-  require_options(spec, {"nodes", "devices_per_node", "link_intra", "link_inter"});
+  require_options(spec, {"nodes", "devices_per_node", "link_intra", "link_inter", "library"});
   auto machine = find_machine(spec.name);
   if (spec.options.empty()) return machine;
   if (!is_datasheet(machine))
@@ -69,6 +70,11 @@ Json machine_laid_out(const std::string& asked) {
   const int own = static_cast<int>(term(machine, "node.devices")), told = count(spec, "devices_per_node"), devices = told > 0 ? told : own;
   node["replaced"] = Json::array();
   replace(machine, wires_of(machine, option(spec, "link_intra"), option(spec, "link_inter")), devices);
+  if (const auto library = option(spec, "library"); !library.empty()) {
+    find_library(library);  // or says which there are
+    if (const auto before = library_of(machine).name(); before != library) node["replaced"].push_back(fmt::format("collectives by {}, not the {} of the profile of {}", library, before, machine.value("name", "?")));
+    node["library"] = library;
+  }
   node["devices"] = devices;
   if (const int nodes = count(spec, "nodes"); nodes > 0) node["count"] = nodes;
   machine["name"] = machine.value("name", spec.name) + asked.substr(open);

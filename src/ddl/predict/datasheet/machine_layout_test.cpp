@@ -49,6 +49,15 @@ TEST(MachineLayout, Wires) {
   EXPECT_TRUE(machine_laid_out("v100-32gb[link_intra=nvlink2,link_inter=8x100Gbps]")["node"]["replaced"].empty());
 }
 
+TEST(MachineLayout, Library) {
+  const auto machine = machine_laid_out("k80[library=intelmpi]");
+  EXPECT_EQ(machine["node"]["library"], "intelmpi");
+  ASSERT_EQ(machine["node"]["replaced"].size(), 1U);
+  EXPECT_EQ(machine["node"]["replaced"][0], "collectives by intelmpi, not the nccl of the profile of k80");
+  EXPECT_TRUE(machine_laid_out("k80[library=nccl]")["node"]["replaced"].empty());
+  EXPECT_NE(std::string(refused("k80[library=nccll]").what()).find("did you mean 'nccl'"), std::string::npos);
+}
+
 TEST(MachineLayout, Refuses) {
   EXPECT_NE(std::string(refused("v100-32gb[node=4]").what()).find("'nodes'"), std::string::npos);
   for (const auto* number : {"0", "-1", "2.5", "many", "1000001"})

@@ -16,10 +16,21 @@ namespace {
 /// Of a compressed all-reduce: about a kernel for each pass. Judgement.
 constexpr double kCompressionKernels = 10;
 
+/// What passes over memory reads the gradient too on its way back.
+constexpr double kPassBack = 1.5;
+
 double elements(const std::vector<std::int64_t>& shape) {
   double count = 1;
   for (const auto size : shape) count *= static_cast<double>(size);
   return count;
+}
+
+const ParameterSpec& lender(const ModelGraph& graph, const Borrowed& tied) { return graph.layers[static_cast<std::size_t>(tied.layer)].parameters[static_cast<std::size_t>(tied.parameter)]; }
+
+/// What a layer multiplies by, its own or another's; null where it has none.
+const ParameterSpec* weight_of(const ModelGraph& graph, const Layer& layer) {
+  if (!layer.parameters.empty() && layer.borrowed.empty()) return &layer.parameters[0];
+  return layer.borrowed.empty() ? nullptr : &lender(graph, layer.borrowed[0]);
 }
 
 /// At the clock that it sustains.
@@ -32,35 +43,43 @@ class DatasheetMachine final : public CostSource {
  public:
   DatasheetMachine(const Json& machine, const std::string& precision, int optimizer_tensors, int per_node)
       : gpu_(gpu_of(machine, precision)), kernels_(gpu_kernels(find_stack("nvidia"), library_of(machine))), is_gpu_(machine["device"].value("kind", "gpu") == "gpu"),
-        images_(sustained(gpu_, kernels_), image_kernels(find_stack("nvidia")), kernels_.launch, precision), bytes_(value_bytes(precision)), passes_of_update_(3 + 2 * optimizer_tensors) {
+        images_(sustained(gpu_, kernels_), image_kernels(find_stack("nvidia"), gpu_), kernels_.launch, precision), launch_(term_or(machine, "device.operator_us", kernels_.launch * 1e6) * 1e-6), bytes_(value_bytes(precision)), passes_of_update_(3 + 2 * optimizer_tensors) {
     if (per_node > 0) gpu_.per_node = per_node;
     if (is_gpu_) return;
     cpu_compute_ = term(machine, "device.efficiency.compute");
     cpu_memory_ = term(machine, "device.efficiency.memory");
-    cpu_call_ = term(machine, "device.efficiency.call_us") * 1e-6;
+    launch_ = term(machine, "device.efficiency.call_us") * 1e-6;
   }
 
   LayerCost layer(int /*worker*/, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override {
     const auto& layer = graph.layers[number];
-    if (layer.kind == LayerKind::input || layer.exchange) return {};
+    if (layer.kind == LayerKind::input || layer.exchange || layer.keeps.view) return {};
     double in = 0, weights = 0;
     for (const int input : layer.inputs) in += elements(graph.layers[static_cast<std::size_t>(input)].shape);
     for (const auto& parameter : layer.parameters) weights += static_cast<double>(parameter.elements());
+    for (const auto& tied : layer.borrowed) weights += static_cast<double>(lender(graph, tied).elements());
     const auto n = static_cast<double>(samples);
     const double moved = bytes_ * (n * (in + elements(layer.shape)) + weights);
     if (is_gpu_ && layer.kind == LayerKind::batch_norm2d && !layer.frozen && learning(graph)[number]) {
       const auto norm = image_operator(graph, layer);
       return {n * images_.forward(norm) + launch(), n * images_.backward(norm) + launch(), 0};
     }
-    const bool multiplies = layer.multiply_adds > 0;
-    const double forward = std::max(multiplies ? product(graph, layer, n) : 0, moved / memory()) + launch();
     const auto& learns = learning(graph);
-    if (layer.frozen || !learns[number]) return {forward, 0, 0};
-    // A product's gradients are two products of as many operations; what passes over memory reads the gradient besides.
-    if (!multiplies) return {forward, forward * 1.5, 0};
+    const bool learnt = !layer.frozen && learns[number];
+    if (layer.multiply_adds == 0) {
+      // Of a table of vectors a few are read, but all have a gradient.
+      const double read = layer.kind == LayerKind::embedding ? moved - bytes_ * weights : moved;
+      return {read / memory() + launch(), learnt ? kPassBack * moved / memory() + launch() : 0, 0};
+    }
+    auto cost = product(graph, layer, n);
+    for (double* part : {&cost.forward, &cost.backward_input, &cost.backward_weight})
+      if (*part > 0) *part = std::max(*part, moved / memory()) + launch();
+    if (!learnt) return {cost.forward, 0, 0};
     // Nobody wants that of an image.
     const bool wanted = std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](int input) { return learns[static_cast<std::size_t>(input)]; });
-    return {forward, wanted ? forward : 0, weights > 0 || layer.kind == LayerKind::attention ? forward : 0};
+    if (!wanted) cost.backward_input = 0;
+    if (weights == 0) cost.backward_weight = 0;
+    return cost;
   }
 
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override {
@@ -74,7 +93,8 @@ class DatasheetMachine final : public CostSource {
     if (nodes.size() == 1) return {part * kernels_.all_reduce_in_node(gpu_, size, ranks)};
     const double on_node = ranks / static_cast<double>(nodes.size());
     TaskCost cost{part * kernels_.all_reduce_across(gpu_, size, ranks, on_node), {}};
-    for (const auto& [node, count] : nodes) cost.demands.push_back({resources.resource(wire(node)), std::min(1.0, static_cast<double>(count) / gpu_.per_node)});
+    for (const auto& [node, count] : nodes)
+      for (const char* way : {kOut, kIn}) cost.demands.push_back({resources.resource(wire(way, node)), std::min(1.0, static_cast<double>(count) / gpu_.per_node)});
     return cost;
   }
 
@@ -83,7 +103,7 @@ class DatasheetMachine final : public CostSource {
     const int here = from / gpu_.per_node, there = to / gpu_.per_node;
     if (here == there) return {launch() + size / (0.5 * gpu_.bus)};
     const double share = 1.0 / gpu_.per_node;
-    return {kernels_.library.message_latency(gpu_) + size / (gpu_.network * kernels_.library.network_bandwidth()), {{resources.resource(wire(here)), share}, {resources.resource(wire(there)), share}}};
+    return {kernels_.library.message_latency(gpu_) + size / (gpu_.network * kernels_.library.network_bandwidth()), {{resources.resource(wire(kOut, here)), share}, {resources.resource(wire(kIn, there)), share}}};
   }
 
   double update(int /*worker*/, std::int64_t bytes) const override { return static_cast<double>(bytes) * passes_of_update_ / (gpu_.bandwidth * kernels_.update_bandwidth); }
@@ -108,27 +128,58 @@ class DatasheetMachine final : public CostSource {
     if (learns_.first != &graph || learns_.second.size() != graph.layers.size()) learns_ = {&graph, learning_layers(graph)};
     return learns_.second;
   }
-  double launch() const { return is_gpu_ ? kernels_.launch : cpu_call_; }
-  static std::string wire(int node) { return fmt::format("wires of node {}", node); }
+  double launch() const { return launch_; }
+  /// Both ways at once: bandwidths of profiles are each way.
+  static constexpr const char* kOut = "out of";
+  static constexpr const char* kIn = "into";
+  static std::string wire(const char* way, int node) { return fmt::format("wires {} node {}", way, node); }
   double memory() const { return gpu_.bandwidth * (is_gpu_ ? kernels_.pass_bandwidth : cpu_memory_); }
 
-  double product(const ModelGraph& graph, const Layer& layer, double samples) const {
-    if (!is_gpu_) return 2 * samples * static_cast<double>(layer.multiply_adds) / (gpu_.peak * cpu_compute_);
-    const auto gemm = [&](double rows, double columns, double inner, double batch = 1) { return kernels_.gemm(gpu_, rows, columns, inner, batch, 0); };
-    if (layer.kind == LayerKind::linear && !layer.parameters.empty() && layer.parameters[0].shape.size() == 2) {
-      const auto& weight = layer.parameters[0].shape;
-      return gemm(samples * elements(layer.shape) / static_cast<double>(weight[0]), static_cast<double>(weight[0]), static_cast<double>(weight[1]));
+  /// A layer's products: that of forward, and the two, each of as many operations, that make the gradients of its input and its weights.
+  LayerCost product(const ModelGraph& graph, const Layer& layer, double samples) const {
+    const auto alike = [](double each) { return LayerCost{each, each, each}; };
+    if (!is_gpu_) return alike(2 * samples * static_cast<double>(layer.multiply_adds) / (gpu_.peak * cpu_compute_));
+    if (layer.kind == LayerKind::attention && layer.parameters.size() >= 3) return attention(graph, layer, samples);
+    if (const auto* own = weight_of(graph, layer); layer.kind == LayerKind::linear && own != nullptr && own->shape.size() == 2) {
+      const auto& weight = own->shape;
+      return linear(samples * elements(layer.shape) / static_cast<double>(weight[0]), static_cast<double>(weight[0]), static_cast<double>(weight[1]));
     }
     // cuDNN has a way of its own for each shape; what tells is how much is multiplied, or, of few channels a group, how much is moved.
-    if (layer.kind == LayerKind::conv2d) return samples * images_.forward(image_operator(graph, layer));
-    return 2 * samples * static_cast<double>(layer.multiply_adds) / (gpu_.peak * kernels_.gemm_efficiency * kernels_.batched_gemm_efficiency * kernels_.derate(gpu_));
+    if (layer.kind == LayerKind::conv2d) return alike(samples * images_.forward(image_operator(graph, layer)));
+    return alike(2 * samples * static_cast<double>(layer.multiply_adds) / (gpu_.peak * kernels_.gemm_efficiency * kernels_.batched_gemm_efficiency * kernels_.derate(gpu_)));
+  }
+
+  double gemm(double rows, double columns, double inner) const { return kernels_.gemm(gpu_, rows, columns, inner, 1, 0); }
+
+  /// Of [rows, inner] with a weight [columns, inner].
+  LayerCost linear(double rows, double columns, double inner) const { return {gemm(rows, columns, inner), gemm(rows, inner, columns), gemm(columns, inner, rows)}; }
+
+  /// Its projections are large products; between them a fused kernel goes over queries by places seen and keeps no scores: 4 n d operations each, of causal ones half, and backward, which makes the
+  /// scores again, 2.5 times (Dao 2023, "FlashAttention-2").
+  LayerCost attention(const ModelGraph& graph, const Layer& layer, double samples) const {
+    const auto& queries = graph.layers[static_cast<std::size_t>(layer.inputs[0])].shape;
+    const double length = static_cast<double>(queries[0]), features = static_cast<double>(queries[1]), each = static_cast<double>(layer.parameters[0].shape[0]) / 3;  // 3 `each`: queries, keys and values of the heads that are here
+    const double seen = static_cast<double>(graph.layers[static_cast<std::size_t>(layer.inputs[1])].shape[0]);
+    const bool itself = layer.inputs[0] == layer.inputs[1];
+    auto sum = linear(samples * length, each * (itself ? 3 : 1), features);
+    const auto add = [&](const LayerCost& more) {
+      sum.forward += more.forward;
+      sum.backward_input += more.backward_input;
+      sum.backward_weight += more.backward_weight;
+    };
+    if (!itself) add(linear(samples * seen, 2 * each, features));
+    add(linear(samples * length, features, each));
+    const double core = 4 * samples * length * seen * each * (layer.attributes.causal ? 0.5 : 1) / (gpu_.peak * kernels_.flash_efficiency * kernels_.derate(gpu_));
+    add({core + 2 * launch(), 2.5 * core + 2 * launch(), 2 * launch()});
+    return sum;
   }
 
   Gpu gpu_;
   GpuKernels kernels_;
   bool is_gpu_;
-  double cpu_compute_ = 0, cpu_memory_ = 0, cpu_call_ = 0;
+  double cpu_compute_ = 0, cpu_memory_ = 0;
   ImageRoofline images_;  ///< convolutions and batch norms
+  double launch_;         ///< s, of a kernel, or of a call where processors compute
   double bytes_;
   double passes_of_update_;
   mutable std::pair<const ModelGraph*, std::vector<bool>> learns_{};
@@ -139,8 +190,6 @@ class DatasheetMachine final : public CostSource {
 bool convolves(const ModelGraph& graph) {
   return std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::conv2d; });
 }
-
-double datasheet_sigma(const ModelGraph& graph) { return convolves(graph) ? kDatasheetSigmaOfConvolutions : kDatasheetSigma; }
 
 double context_bytes(const Json& machine) {
   return machine.contains("device") && machine["device"].value("kind", "gpu") == "gpu" ? term(find_stack("nvidia"), "images.memory_terms.context_bytes") : 0;

@@ -1,6 +1,7 @@
 #include "ddl/predict/images/roofline.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "ddl/predict/datasheet/library.h"
 
@@ -13,8 +14,14 @@ bool is_product(Kind kind) { return kind == Kind::convolution || kind == Kind::c
 
 }  // namespace
 
-ImageKernels image_kernels(const Json& kernels) {
-  return {term(kernels, "images.convolution"), term(kernels, "images.convolution_3x3"), term(kernels, "images.memory"), term(kernels, "images.update_bytes_per_parameter")};
+ImageKernels image_kernels(const Json& kernels, const Gpu& gpu) {
+  double reached = 1;
+  for (const auto& generation : kernels.at("images").value("generations", Json::array()))
+    if (gpu.compute_capability < term_or(generation, "below_capability", std::numeric_limits<double>::infinity())) {
+      reached = term(generation, "reached");
+      break;
+    }
+  return {reached * term(kernels, "images.convolution"), reached * term(kernels, "images.convolution_3x3"), std::min(1.0, reached * term(kernels, "images.memory")), term(kernels, "images.update_bytes_per_parameter")};
 }
 
 ImageRoofline::ImageRoofline(Gpu gpu, const ImageKernels& kernels, double launch, const std::string& precision)

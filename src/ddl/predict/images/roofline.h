@@ -14,7 +14,8 @@ struct ImageKernels {
   double memory = 0;                            ///< of its bandwidth
   double update_bytes = 0;                      ///< moved for each parameter
 };
-ImageKernels image_kernels(const Json& kernels);
+/// Of that GPU: "images.generations" says how much more or less of a device's peak and bandwidth kernels reach by its compute capability than where the others were fitted. Errors: not_found, naming the term.
+ImageKernels image_kernels(const Json& kernels, const Gpu& gpu);
 
 /// Seconds of one sample without launches; launches and parameters.
 struct RooflineSums {

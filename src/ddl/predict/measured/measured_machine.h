@@ -70,6 +70,8 @@ class MeasuredMachine final : public CostSource {
   LayerEstimate estimate_loss(int worker, const ModelGraph& graph, std::int64_t samples) const;
   /// The share of the time in which others had the cores while what such a worker computes was measured, on the mean over what counts: of the network itself, else of all.
   double waited(int worker) const;
+  /// How many workers compute on the host of one that does, itself included.
+  std::int64_t computing_beside(int worker) const { return computing_on(setup_.workers.at(static_cast<std::size_t>(worker)).host); }
   /// The shares of what layers and the loss take that were measured for other numbers of samples alone, or for none of their sort.
   struct Beyond {
     double samples = 0, sorts = 0;

@@ -56,6 +56,28 @@ CompressedBucket compressed_bucket(const std::string& compression, const Bucket&
   return out;
 }
 
+Plan compressed_moves(const Plan& plan, const std::string& compression, const std::vector<ParameterSpec>& parameters) {
+  auto out = plan;
+  for (auto& role : out.roles) {
+    std::vector<Task> tasks;
+    for (auto& task : role.tasks) {
+      task.after.clear();
+      const auto ranks = task.kind == TaskKind::collective ? static_cast<int>(members(plan.mesh, plan.groups.at(static_cast<std::size_t>(task.group)), role.first).size()) : 0;
+      if (ranks < 2 || task.cargo != Cargo::gradients || task.bucket == kNone || task.layer != kNone) {
+        tasks.push_back(task);
+        continue;
+      }
+      for (const auto& part : compressed_bucket(compression, role.buckets.at(static_cast<std::size_t>(task.bucket)), parameters, ranks).parts) {
+        auto& own = tasks.emplace_back(task);
+        own.goal = part.goal;
+        own.bytes = part.bytes;
+      }
+    }
+    role.tasks = std::move(tasks);
+  }
+  return out;
+}
+
 std::int64_t compression_memory(const std::string& compression, const Role& role, const std::vector<ParameterSpec>& parameters, int ranks) {
   std::int64_t bytes = 0, largest = 0;
   for (const auto& bucket : role.buckets) {

@@ -31,6 +31,9 @@ struct CompressedBucket {
 /// `parameters`: of the network, those that train. Errors: those of choose_compression().
 CompressedBucket compressed_bucket(const std::string& compression, const Bucket& bucket, const std::vector<ParameterSpec>& parameters, int ranks);
 
+/// The same plan with the collectives of each compressed all-reduce of gradients in its place: for counting what is moved, not for running, since what tasks come after is not kept.
+Plan compressed_moves(const Plan& plan, const std::string& compression, const std::vector<ParameterSpec>& parameters);
+
 /// What a worker of this role keeps for its compression: each bucket's, and two copies of the largest.
 std::int64_t compression_memory(const std::string& compression, const Role& role, const std::vector<ParameterSpec>& parameters, int ranks);
 

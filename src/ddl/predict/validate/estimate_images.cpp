@@ -204,7 +204,7 @@ Estimate estimate_images(const MeasuredRow& row) {
   gpu.network *= static_cast<double>(gpu.per_node) / of.per_node;
   gpu.per_node = of.per_node;
   join(gpu, of.wires, row.devices);
-  const ImageRoofline device(gpu, image_kernels(kernels), of.launch, of.precision);
+  const ImageRoofline device(gpu, image_kernels(kernels, gpu), of.launch, of.precision);
   double samples = 1;
   const auto priced = of.stack.at("images").value("form", "") == "fill-drain" ? price_stages(of, device, samples) : price_replicas(of, device, samples);
   Estimate out;
