@@ -7,6 +7,7 @@
 #include "ddl/predict/datasheet/compression_passes.h"
 #include "ddl/predict/datasheet/gpu.h"
 #include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/datasheet/processor_shares.h"
 #include "ddl/predict/images/roofline.h"
 #include "ddl/strategy/partition/crossing.h"
 
@@ -46,9 +47,8 @@ class DatasheetMachine final : public CostSource {
         images_(sustained(gpu_, kernels_), image_kernels(find_stack("nvidia"), gpu_), kernels_.launch, precision), launch_(term_or(machine, "device.operator_us", kernels_.launch * 1e6) * 1e-6), bytes_(value_bytes(precision)), passes_of_update_(3 + 2 * optimizer_tensors) {
     if (per_node > 0) gpu_.per_node = per_node;
     if (is_gpu_) return;
-    cpu_compute_ = term(machine, "device.efficiency.compute");
-    cpu_memory_ = term(machine, "device.efficiency.memory");
-    launch_ = term(machine, "device.efficiency.call_us") * 1e-6;
+    processor_ = ProcessorShares::read(machine);
+    launch_ = processor_.call();
   }
 
   LayerCost layer(int /*worker*/, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override {
@@ -133,12 +133,15 @@ class DatasheetMachine final : public CostSource {
   static constexpr const char* kOut = "out of";
   static constexpr const char* kIn = "into";
   static std::string wire(const char* way, int node) { return fmt::format("wires {} node {}", way, node); }
-  double memory() const { return gpu_.bandwidth * (is_gpu_ ? kernels_.pass_bandwidth : cpu_memory_); }
+  double memory() const { return gpu_.bandwidth * (is_gpu_ ? kernels_.pass_bandwidth : processor_.memory()); }
 
   /// A layer's products: that of forward, and the two, each of as many operations, that make the gradients of its input and its weights.
   LayerCost product(const ModelGraph& graph, const Layer& layer, double samples) const {
     const auto alike = [](double each) { return LayerCost{each, each, each}; };
-    if (!is_gpu_) return alike(2 * samples * static_cast<double>(layer.multiply_adds) / (gpu_.peak * cpu_compute_));
+    if (!is_gpu_) {
+      const double at_peak = 2 * samples * static_cast<double>(layer.multiply_adds) / gpu_.peak;
+      return alike(at_peak / processor_.compute(at_peak, layer.kind == LayerKind::conv2d));
+    }
     if (layer.kind == LayerKind::attention && layer.parameters.size() >= 3) return attention(graph, layer, samples);
     if (const auto* own = weight_of(graph, layer); layer.kind == LayerKind::linear && own != nullptr && own->shape.size() == 2) {
       const auto& weight = own->shape;
@@ -177,7 +180,7 @@ class DatasheetMachine final : public CostSource {
   Gpu gpu_;
   GpuKernels kernels_;
   bool is_gpu_;
-  double cpu_compute_ = 0, cpu_memory_ = 0;
+  ProcessorShares processor_;
   ImageRoofline images_;  ///< convolutions and batch norms
   double launch_;         ///< s, of a kernel, or of a call where processors compute
   double bytes_;
