@@ -69,10 +69,8 @@ std::optional<std::int64_t> beside_product(const ModelGraph& graph, int number, 
   const auto& layer = graph.layers[at(number)];
   const auto dimensions = layer.parameters[at(parameter)].shape.size();
   switch (layer.kind) {
-    case LayerKind::linear: return dimensions == 2 ? std::optional<std::int64_t>(0) : std::nullopt;
-    case LayerKind::attention:
-      // Of words that attend to others the first weight is used in parts.
-      return dimensions == 2 && (parameter > 0 || layer.inputs[0] == layer.inputs[1]) ? std::optional<std::int64_t>(0) : std::nullopt;
+    case LayerKind::linear:
+    case LayerKind::attention: return dimensions == 2 ? std::optional<std::int64_t>(0) : std::nullopt;
     case LayerKind::conv2d: {
       if (dimensions != 4) return {};
       const auto way = way_of(graph, number, samples);

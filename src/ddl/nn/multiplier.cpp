@@ -10,10 +10,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <optional>
+#include <string_view>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -214,9 +217,45 @@ void use_multipliers(const Multipliers& chosen) {
 
 Json to_json(const Multipliers& chosen) { return {{"onednn_from", chosen.onednn_from == Multipliers::kNever ? Json(nullptr) : Json(chosen.onednn_from)}}; }
 
+namespace {
+
+/// Whether oneDNN multiplies so many operations of fp32.
+bool goes_to_onednn(std::int64_t operations, const at::Tensor& left, const at::Tensor& right) {
+  return operations >= multipliers().onednn_from && are_matrices(left, right) && lies_plainly(left) && lies_plainly(right);
+}
+
+/// ATen's own way to oneDNN's products with what follows them, which its compiler uses; null in a LibTorch without it.
+using LinearPointwise = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view, c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
+const c10::TypedOperatorHandle<LinearPointwise>* linear_pointwise() {
+  static const auto found = []() -> std::optional<c10::TypedOperatorHandle<LinearPointwise>> {
+    const auto schema = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
+    if (!schema || !schema->hasKernelForDispatchKey(c10::DispatchKey::CPU)) return std::nullopt;
+    try {
+      return schema->typed<LinearPointwise>();
+    } catch (const c10::Error&) {
+      return std::nullopt;  // another version's
+    }
+  }();
+  return found ? &*found : nullptr;
+}
+
+}  // namespace
+
+at::Tensor multiply_with_bias(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
+  const auto type = rows.scalar_type();
+  const auto by = weight.t();
+  const bool fused = linear_pointwise() != nullptr && rows.is_contiguous() && weight.is_contiguous() && are_matrices(rows, by) &&
+                     (type == at::kBFloat16 ? multiplies_bf16() : type == at::kFloat && goes_to_onednn(2 * rows.size(0) * weight.numel(), rows, by));
+  if (fused) return linear_pointwise()->call(rows, weight, bias.to(type), "none", c10::List<std::optional<at::Scalar>>(), "");
+  auto out = at::empty({rows.size(0), weight.size(0)}, plain_options(rows));
+  out.copy_(bias.expand_as(out));
+  multiply_into(out, rows, by, true);
+  return out;
+}
+
 void multiply_into(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
   if (left.scalar_type() == at::kBFloat16) return multiply_narrow(to, left, right, adds);
-  const bool takes = to.scalar_type() == at::kFloat && 2 * to.numel() * left.size(-1) >= multipliers().onednn_from && are_matrices(left, right) && lies_plainly(left) && lies_plainly(right);
+  const bool takes = to.scalar_type() == at::kFloat && goes_to_onednn(2 * to.numel() * left.size(-1), left, right);
   takes ? by_onednn(to, left, right, adds) : by_mkl(to, left, right, adds);
 }
 

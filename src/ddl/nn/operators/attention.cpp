@@ -15,7 +15,7 @@
 #include "ddl/nn/element_type.h"
 #include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/kernels/attention.h"
-#include "ddl/nn/multiplier.h"
+#include "ddl/nn/kernels/small_products.h"
 #include "ddl/nn/operators/product.h"
 
 namespace ddl {
@@ -24,41 +24,47 @@ namespace {
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-/// How it is cut: scores of so many heads and places at once.
+/// How it is cut: scores of a head and of so many places at once.
 struct Blocks {
   std::int64_t samples, places, seen, heads, width;  ///< width: features of a head
   bool causal;
-  std::int64_t places_at_once, heads_at_once;
+  std::int64_t places_at_once;
   float scale;
 };
 
 Blocks blocks_of(const Attended& of) {
-  constexpr std::int64_t kScores = std::int64_t{1} << 17, kPlaces = 64;
-  Blocks b{of.queries.size(0), of.queries.size(1), of.keys_values.size(1), of.heads, of.features / of.heads, of.causal, 0, 0, 0};
-  b.places_at_once = std::min(b.places, kPlaces);
-  b.heads_at_once = std::clamp<std::int64_t>(kScores / (b.places_at_once * b.seen), 1, b.heads);
+  // Scores of a block, and backward their gradients, stay in a core's cache.
+  constexpr std::int64_t kScores = std::int64_t{1} << 16, kFewest = 16, kMost = 64;
+  Blocks b{of.queries.size(0), of.queries.size(1), of.keys_values.size(1), of.heads, of.features / of.heads, of.causal, 0, 0};
+  b.places_at_once = std::min(b.places, std::clamp(kScores / b.seen, kFewest, kMost));
   b.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(b.width)));
   return b;
 }
 
-/// Of a sample's place `first` on and head `head` on, from feature `offset` of each place: [heads, places, width], wherever they lie.
-at::Tensor heads_of(const at::Tensor& projected, std::int64_t offset, const Blocks& b, std::int64_t head, std::int64_t heads, std::int64_t first, std::int64_t places) {
-  const auto apart = projected.stride(0);
-  return projected.as_strided({heads, places, b.width}, {b.width, apart, 1}, projected.storage_offset() + first * apart + offset + head * b.width);
-}
+/// Features of one head: of place p `width` of them at `at` + p * `apart`.
+struct Head {
+  float* at;
+  std::int64_t apart;
 
-/// A block: of one sample, some heads and some places, which see the first `keys`.
+  float* from(std::int64_t place) const { return at + place * apart; }
+  SmallFactor factor(std::int64_t place) const { return {from(place), apart, 1}; }
+};
+
+Head head_of(const at::Tensor& sample, std::int64_t offset) { return {sample.mutable_data_ptr<float>() + offset, sample.stride(0)}; }
+
+/// Some places of one head, which see the first `keys`; before them `before` were seen.
 struct Block {
-  std::int64_t sample, head, heads, first, places, keys;
+  std::int64_t first, places, keys, before;
 };
 
 template <typename F>
-void for_blocks(const Blocks& b, std::int64_t sample, F&& f) {
-  for (std::int64_t head = 0; head < b.heads; head += b.heads_at_once)
-    for (std::int64_t first = 0; first < b.places; first += b.places_at_once) {
-      const auto places = std::min(b.places_at_once, b.places - first);
-      f(Block{sample, head, std::min(b.heads_at_once, b.heads - head), first, places, b.causal ? std::min(b.seen, first + places) : b.seen});
-    }
+void for_blocks(const Blocks& b, F&& f) {
+  std::int64_t before = 0;
+  for (std::int64_t first = 0; first < b.places; first += b.places_at_once) {
+    const auto places = std::min(b.places_at_once, b.places - first), keys = b.causal ? std::min(b.seen, first + places) : b.seen;
+    f(Block{first, places, keys, before});
+    before = keys;
+  }
 }
 
 /// Each sample of a tensor by itself, [places, …] in fp32: where it lies or, of what is narrower, in memory of its own. Products of heads are small, and no faster in 16 bits.
@@ -78,18 +84,19 @@ class WideSample {
   at::Tensor of_, own_;
 };
 
-/// Memory of a block, which each takes the beginning of.
+/// Fp32 to work in.
 class Scratch {
  public:
-  Scratch(std::int64_t elements, const at::TensorOptions& options) : memory_(at::empty({elements}, options)) {}
-  at::Tensor of(at::IntArrayRef sizes) const { return memory_.narrow(0, 0, c10::multiply_integers(sizes)).view(sizes); }
+  explicit Scratch(std::int64_t elements) : memory_(at::empty({elements}, at::TensorOptions(at::kFloat))), at_(memory_.mutable_data_ptr<float>()) {}
+  operator float*() const { return at_; }
 
  private:
   at::Tensor memory_;
+  float* at_;
 };
 
-ScoreRows rows_of(const Blocks& b, const Block& block, const at::Tensor& hidden) {
-  return {block.heads, block.places, block.keys, block.first, b.causal, hidden.defined() ? hidden.const_data_ptr<float>() + block.sample * b.seen : nullptr, b.scale};
+ScoreRows rows_of(const Blocks& b, const Block& block, std::int64_t sample, const at::Tensor& hidden) {
+  return {1, block.places, block.keys, block.first, b.causal, hidden.defined() ? hidden.const_data_ptr<float>() + sample * b.seen : nullptr, b.scale};
 }
 
 /// 0 where it is seen, minus infinity where not.
@@ -124,38 +131,32 @@ struct AttentionNode final : torch::autograd::Node {
     of.keys_values = itself ? of.queries : keys_values.unpack();
     const auto gradient = gradients[0].contiguous();
     const auto b = blocks_of(of);
-    const auto options = plain_options(log_sums);
     const auto to_queries = at::empty(of.queries.sizes(), plain_options(of.queries)), to_keys = itself ? to_queries : at::empty(of.keys_values.sizes(), plain_options(of.queries));
-    const WideSample asking(of.queries), known_of(of.keys_values), given_to(gradient), to_asking(to_queries), to_known(to_keys);
-    const auto at_keys = offset_of_keys(of), at_values = at_keys + of.features;
-    const auto most = b.heads_at_once * b.places_at_once;
-    const Scratch scores(most * b.seen, options), slopes(most * b.seen, options), part(most * b.width, options), keys(b.heads_at_once * b.seen * b.width, options), values(b.heads_at_once * b.seen * b.width, options);
-    const auto backward = [&](const Block& block, const at::Tensor& queries_of, const at::Tensor& keys_of, const at::Tensor& gradient_of, const at::Tensor& to_queries_of, const at::Tensor& to_keys_of) {
-      const auto& [sample, head, heads, first, places, count] = block;
-      const auto seen_of = [&](std::int64_t offset) { return heads_of(keys_of, offset, b, head, heads, 0, count); };
-      const auto asked = heads_of(queries_of, 0, b, head, heads, first, places), known = seen_of(at_keys), given = heads_of(gradient_of, 0, b, head, heads, first, places);
-      auto shares = scores.of({heads, places, count}), slope = slopes.of({heads, places, count});
-      multiply_into(shares, asked, known.transpose(1, 2));
-      multiply_into(slope, given, seen_of(at_values).transpose(1, 2));
-      soften_backward(rows_of(b, block, hidden), log_sums.const_data_ptr<float>() + (sample * b.heads + head) * b.places + first, b.places, shares.data_ptr<float>(), slope.data_ptr<float>());
-      auto some = part.of({heads, places, b.width});
-      multiply_into(some, slope, known);
-      heads_of(to_queries_of, 0, b, head, heads, first, places).copy_(some);
-      auto of_keys = keys.of({heads, b.seen, b.width}), of_values = values.of({heads, b.seen, b.width});
-      if (first == 0 && count < b.seen) of_keys.zero_(), of_values.zero_();
-      for (std::int64_t h = 0; h < heads; ++h) {
-        auto k = of_keys[h].narrow(0, 0, count), v = of_values[h].narrow(0, 0, count);
-        multiply_into(k, slope[h].t(), asked[h], first > 0);
-        multiply_into(v, shares[h].t(), given[h], first > 0);
-      }
-      if (first + places < b.places) return;
-      heads_of(to_keys_of, at_keys, b, head, heads, 0, b.seen).copy_(of_keys);
-      heads_of(to_keys_of, at_values, b, head, heads, 0, b.seen).copy_(of_values);
-    };
+    const WideSample asking(of.queries), known(of.keys_values), given_to(gradient), to_asking(to_queries), to_known(to_keys);
+    const auto at_keys = offset_of_keys(of), at_values = at_keys + of.features, w = b.width;
+    const Scratch shares(b.places_at_once * b.seen), slopes(b.places_at_once * b.seen), keys_across(b.seen * w), values_across(b.seen * w);
     for (std::int64_t sample = 0; sample < b.samples; ++sample) {
-      const auto queries_of = asking.read(sample), keys_of = itself ? queries_of : known_of.read(sample), gradient_of = given_to.read(sample);
+      const auto queries_of = asking.read(sample), keys_of = itself ? queries_of : known.read(sample), gradient_of = given_to.read(sample);
       const auto to_queries_of = to_asking.place(sample), to_keys_of = itself ? to_queries_of : to_known.place(sample);
-      for_blocks(b, sample, [&](const Block& block) { backward(block, queries_of, keys_of, gradient_of, to_queries_of, to_keys_of); });
+      for (std::int64_t h = 0; h < b.heads; ++h) {
+        const auto query = head_of(queries_of, h * w), key = head_of(keys_of, at_keys + h * w), value = head_of(keys_of, at_values + h * w), given = head_of(gradient_of, h * w);
+        const auto to_query = head_of(to_queries_of, h * w), to_key = head_of(to_keys_of, at_keys + h * w), to_value = head_of(to_keys_of, at_values + h * w);
+        transpose_small(b.seen, w, key.at, key.apart, keys_across);
+        transpose_small(b.seen, w, value.at, value.apart, values_across);
+        const float* const sums = log_sums.const_data_ptr<float>() + (sample * b.heads + h) * b.places;
+        for_blocks(b, [&](const Block& block) {
+          const auto& [first, places, count, before] = block;
+          multiply_small(places, count, w, query.factor(first), keys_across, b.seen, shares, count, false);
+          multiply_small(places, count, w, given.factor(first), values_across, b.seen, slopes, count, false);
+          soften_backward(rows_of(b, block, sample, hidden), sums + first, b.places, shares, slopes);
+          multiply_small(places, w, count, {slopes, count, 1}, key.at, key.apart, to_query.from(first), to_query.apart, false);
+          // Keys that blocks before saw have a sum already.
+          for (const auto& [begin, end] : {std::pair<std::int64_t, std::int64_t>(0, before), {before, count}}) {
+            multiply_small(end - begin, w, places, {slopes + begin, 1, count}, query.from(first), query.apart, to_key.from(begin), to_key.apart, begin < before);
+            multiply_small(end - begin, w, places, {shares + begin, 1, count}, given.from(first), given.apart, to_value.from(begin), to_value.apart, begin < before);
+          }
+        });
+      }
       to_asking.put(sample);
       if (!itself) to_known.put(sample);
     }
@@ -185,21 +186,24 @@ at::Tensor attend_by_blocks(const Attended& of) {
     out = at::empty({b.samples, b.places, of.features}, plain_options(of.queries));
     log_sums = at::empty({b.samples, b.heads, b.places}, options);
     hidden = hidden_of(of.visible, b.seen);
-    const auto at_keys = offset_of_keys(of), at_values = at_keys + of.features, most = b.heads_at_once * b.places_at_once;
-    const Scratch scores(most * b.seen, options), means(most * b.width, options), divisors(most, options);
+    const auto at_keys = offset_of_keys(of), at_values = at_keys + of.features, w = b.width;
+    const Scratch shares(b.places_at_once * b.seen), inverse(b.places_at_once), keys_across(b.seen * w);
     const WideSample asking(of.queries), known(of.keys_values), answers(out);
-    const auto forward = [&](const Block& block, const at::Tensor& queries_of, const at::Tensor& keys_of, const at::Tensor& out_of) {
-      const auto& [sample, head, heads, first, places, count] = block;
-      auto shares = scores.of({heads, places, count}), mean = means.of({heads, places, b.width}), inverse = divisors.of({heads, places, 1});
-      multiply_into(shares, heads_of(queries_of, 0, b, head, heads, first, places), heads_of(keys_of, at_keys, b, head, heads, 0, count).transpose(1, 2));
-      soften_scores(rows_of(b, block, hidden), shares.data_ptr<float>(), log_sums.data_ptr<float>() + (sample * b.heads + head) * b.places + first, b.places, inverse.data_ptr<float>());
-      multiply_into(mean, shares, heads_of(keys_of, at_values, b, head, heads, 0, count));
-      auto to = heads_of(out_of, 0, b, head, heads, first, places);
-      at::mul_out(to, mean, inverse);
-    };
     for (std::int64_t sample = 0; sample < b.samples; ++sample) {
       const auto queries_of = asking.read(sample), keys_of = itself ? queries_of : known.read(sample), out_of = answers.place(sample);
-      for_blocks(b, sample, [&](const Block& block) { forward(block, queries_of, keys_of, out_of); });
+      for (std::int64_t h = 0; h < b.heads; ++h) {
+        const auto query = head_of(queries_of, h * w), key = head_of(keys_of, at_keys + h * w), value = head_of(keys_of, at_values + h * w), to = head_of(out_of, h * w);
+        transpose_small(b.seen, w, key.at, key.apart, keys_across);
+        float* const sums = log_sums.mutable_data_ptr<float>() + (sample * b.heads + h) * b.places;
+        for_blocks(b, [&](const Block& block) {
+          const auto& [first, places, count, before] = block;
+          multiply_small(places, count, w, query.factor(first), keys_across, b.seen, shares, count, false);
+          soften_scores(rows_of(b, block, sample, hidden), shares, sums + first, b.places, inverse);
+          multiply_small(places, w, count, {shares, count, 1}, value.at, value.apart, to.from(first), to.apart, false);
+          for (std::int64_t place = 0; place < places; ++place)
+            for (std::int64_t i = 0; i < w; ++i) to.from(first + place)[i] *= inverse[place];
+        });
+      }
       answers.put(sample);
     }
   }

@@ -103,11 +103,15 @@ at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at:
     auto sizes = input.sizes().vec();
     sizes.back() = width;
     if (windows) sizes = {windows->samples, width, windows->places_high, windows->places_wide};
-    out = at::empty(sizes, input.options().requires_grad(false).memory_format(windows ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
-    auto rows = windows ? out.permute({0, 2, 3, 1}).view({-1, width}) : out.view({-1, width});
-    const auto read = rows_of_input(input, windows), by = rows_of(narrow.defined() ? narrow : weight).t();
-    if (bias.defined()) rows.copy_(bias.expand_as(rows));
-    multiply_into(rows, read, by, bias.defined());
+    const auto read = rows_of_input(input, windows), by = rows_of(narrow.defined() ? narrow : weight);
+    if (bias.defined()) {
+      const auto rows = multiply_with_bias(read, by, bias);
+      out = windows ? rows.view({windows->samples, windows->places_high, windows->places_wide, width}).permute({0, 3, 1, 2}) : rows.view(sizes);
+    } else {
+      out = at::empty(sizes, input.options().requires_grad(false).memory_format(windows ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
+      auto rows = windows ? out.permute({0, 2, 3, 1}).view({-1, width}) : out.view({-1, width});
+      multiply_into(rows, read, by.t());
+    }
   }
   return with_node<ProductNode>(std::move(out), input, weight, bias, alone, [&](ProductNode& node) {
     node.windows = windows;

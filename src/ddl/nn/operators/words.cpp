@@ -8,6 +8,7 @@
 #include "ddl/nn/operators/attention.h"
 #include "ddl/nn/operators/operator.h"
 #include "ddl/nn/operators/product.h"
+#include "ddl/nn/operators/projections.h"
 
 namespace ddl {
 namespace {
@@ -84,12 +85,18 @@ at::Tensor attend(const OperatorContext& c) {
     queries = by_heads(parts[0], heads), keys = by_heads(parts[1], heads), values = by_heads(parts[2], heads);
     if (c.past) std::tie(keys, values) = c.past->extend(c.number, keys, values);
   } else {
-    const auto asking = project(c.inputs[0], 0, 1);
+    at::Tensor asking, known;
+    const auto from = narrowed(c.inputs[0], c.options), others = narrowed(c.inputs[1], c.options);
+    const bool together = !c.past && takes_product(from, weight, c.options) && takes_product(others, weight, c.options) && from.scalar_type() == others.scalar_type();
+    if (together)
+      std::tie(asking, known) = project_parts(from, others, weight, bias, !c.own.tied);
+    else
+      asking = project(c.inputs[0], 0, 1);
     queries = by_heads(asking, heads);
     if (c.past && c.past->of(c.number).first.defined()) {
       keys = c.past->of(c.number).first, values = c.past->of(c.number).second;
     } else {
-      const auto known = project(c.inputs[1], 1, 2);
+      if (!together) known = project(c.inputs[1], 1, 2);
       const Attended attended{asking, known, heads, features, c.layer.attributes.causal && !mask.defined(), mask};
       if (!c.past && attends_by_blocks(attended, c.options)) return out(attend_by_blocks(attended));
       const auto parts = known.chunk(2, -1);
