@@ -70,6 +70,13 @@ bool rectifies_for_pool(const ModelGraph& graph, const std::vector<std::size_t>&
   return graph.layers[at].kind == LayerKind::relu && next < graph.layers.size() && graph.layers[next].kind == LayerKind::max_pool2d && last_use[at] == next;
 }
 
+bool rectifies_at_once(const ModelGraph& graph, const std::vector<std::size_t>& last_use, std::size_t at) {
+  const auto& layers = graph.layers;
+  const auto kind = layers[at].kind;
+  const auto next = at + 1;
+  return (kind == LayerKind::conv2d || kind == LayerKind::linear) && next < layers.size() && layers[next].kind == LayerKind::relu && last_use[at] == next && !rectifies_for_pool(graph, last_use, next);
+}
+
 std::vector<Keeps> kept_by_own_kernels(const ModelGraph& graph) {
   const auto& layers = graph.layers;
   const auto last_use = last_uses(graph);

@@ -241,16 +241,16 @@ const c10::TypedOperatorHandle<LinearPointwise>* linear_pointwise() {
 
 }  // namespace
 
-at::Tensor multiply_with_bias(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor multiply_with_bias(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias, bool rectifies) {
   const auto type = rows.scalar_type();
   const auto by = weight.t();
   const bool fused = linear_pointwise() != nullptr && rows.is_contiguous() && weight.is_contiguous() && are_matrices(rows, by) &&
                      (type == at::kBFloat16 ? multiplies_bf16() : type == at::kFloat && goes_to_onednn(2 * rows.size(0) * weight.numel(), rows, by));
-  if (fused) return linear_pointwise()->call(rows, weight, bias.to(type), "none", c10::List<std::optional<at::Scalar>>(), "");
+  if (fused) return linear_pointwise()->call(rows, weight, bias.to(type), rectifies ? "relu" : "none", c10::List<std::optional<at::Scalar>>(), "");
   auto out = at::empty({rows.size(0), weight.size(0)}, plain_options(rows));
   out.copy_(bias.expand_as(out));
   multiply_into(out, rows, by, true);
-  return out;
+  return rectifies ? out.relu_() : out;
 }
 
 void multiply_into(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {

@@ -170,6 +170,9 @@ std::size_t Network::forward_next(std::size_t layer, std::size_t last, std::vect
     const auto& a = layers[next].attributes;
     values[next] = most_of_windows(a, first_input(), a.padding, true);
     ++next;
+  } else if (replay_ == nullptr && options_.kernels == Kernels::fast && next < last && rectifies_at_once(graph_, last_use_, layer)) {
+    values[next] = run_operator(layer, values, input, training, nullptr, true);
+    ++next;
   } else {
     values[layer] = forward_layer(layer, values, input, training);
   }
@@ -181,12 +184,16 @@ std::size_t Network::forward_next(std::size_t layer, std::size_t last, std::vect
 
 at::Tensor Network::forward_layer(std::size_t number, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training,
                                   Past* past) {
-  const auto& layer = graph_.layers[number];
   if (replay_ != nullptr) return replay_->forward(number, values, input);
+  return run_operator(number, values, input, training, past, false);
+}
+
+at::Tensor Network::run_operator(std::size_t number, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training, Past* past, bool rectifies) {
+  const auto& layer = graph_.layers[number];
   if (layer.kind == LayerKind::input) return part(input, layer, graph_.name);
   c10::SmallVector<at::Tensor, 4> inputs;
   for (const int from : layer.inputs) inputs.push_back(values[static_cast<std::size_t>(from)]);
-  return operator_of(layer.kind)({layer, static_cast<int>(number), tensors_[number], inputs, input, training, options_, script_.get(), past});
+  return operator_of(layer.kind)({layer, static_cast<int>(number), tensors_[number], inputs, input, training, options_, script_.get(), past, rectifies});
 }
 
 }  // namespace ddl

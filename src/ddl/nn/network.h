@@ -101,6 +101,9 @@ class Network {
   at::MemoryFormat memory_format() const { return format_; }
 
  private:
+  /// What its kind computes. `rectifies`: with the ReLU after it.
+  at::Tensor run_operator(std::size_t number, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training, Past* past, bool rectifies);
+
   at::Tensor make(const ParameterSpec& spec, std::uint64_t index) const;
   bool has(std::size_t layer) const { return options_.layers.empty() || options_.layers[layer]; }
   void adopt();

@@ -99,6 +99,18 @@ int count_nodes(const at::Tensor& from, const std::string& name) {
   return count;
 }
 
+// A convolution or a linear layer computes the ReLU that alone reads it, unless a max pool does: of ReLU's own nodes of autograd none is left.
+TEST(Network, ReLUsAreComputedAsTheirInputsAreWritten) {
+  const OneThread one;
+  const SampleShape pictures{3, 32, 32, 10};
+  for (const std::string name : {"vgg11[dropout=0]", "alexnet[dropout=0]", "mlp", "lenet", "smallcnn"}) {
+    auto net = make(name, pictures);
+    NetworkInput input;
+    input.images = made_up_images(3, pictures, at::kFloat).contiguous(net.memory_format());
+    EXPECT_EQ(count_nodes(net.forward(input, true).logits, "ReluBackward0"), 0) << name;
+  }
+}
+
 TEST(Network, ProductsAreThoseThatPlansAndPredictionsTakeForSuch) {
   const OneThread one;
   const SampleShape pictures{3, 32, 32, 10}, words{.classes = 50, .objective = Objective::translation, .source_length = 8, .target_length = 8};

@@ -1,6 +1,7 @@
 #include "ddl/nn/kernels/winograd.h"
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "ddl/core/clones.h"
@@ -141,10 +142,11 @@ DDL_INLINE void spread_tiles(const WinogradTiles& given, std::int64_t first, std
 }
 
 template <typename T>
-DDL_INLINE void gather_tiles(const WinogradTiles& given, std::int64_t first, std::int64_t last, std::int64_t channels, const T* products, const Wide<T>* bias, T* result) {
+DDL_INLINE void gather_tiles(const WinogradTiles& given, std::int64_t first, std::int64_t last, std::int64_t channels, const T* products, const Wide<T>* bias, bool rectifies, T* result) {
   using W = Wide<T>;
   const WinogradTiles tiles = given;
   const W zeros[kChannels] = {};
+  const W least = rectifies ? W{0} : -std::numeric_limits<W>::infinity();
   T nowhere[kChannels];
   const auto apart = (last - first) * channels, height = tiles.out_height(), width = tiles.out_width();
   auto place = place_of(tiles, first);
@@ -172,8 +174,9 @@ DDL_INLINE void gather_tiles(const WinogradTiles& given, std::int64_t first, std
         for (std::int64_t i = 0; i < 2; ++i) {
           const auto& half = i == 0 ? upper : lower;
           T *const __restrict left = out[2 * i], *const __restrict right = out[2 * i + 1];
-          for (std::int64_t c = 0; c < n; ++c) left[c] = half[0][c] + half[1][c] + half[2][c] + added[c];
-          for (std::int64_t c = 0; c < n; ++c) right[c] = half[1][c] - half[2][c] - half[3][c] + added[c];
+          const auto above = [&](W value) __attribute__((always_inline)) { return value < least ? least : value; };
+          for (std::int64_t c = 0; c < n; ++c) left[c] = above(half[0][c] + half[1][c] + half[2][c] + added[c]);
+          for (std::int64_t c = 0; c < n; ++c) right[c] = above(half[1][c] - half[2][c] - half[3][c] + added[c]);
         }
       };
       with_count(channels - begin, transform);
@@ -277,14 +280,14 @@ DDL_CLONES void winograd_spread(const WinogradTiles& tiles, std::int64_t first, 
 DDL_CLONES void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* gradient, Bf16* to) {
   spread_tiles(tiles, first, last, channels, gradient, to);
 }
-DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* products, const float* bias, float* out) {
-  gather_tiles(tiles, first, last, channels, products, bias, out);
+DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* products, const float* bias, bool rectifies, float* out) {
+  gather_tiles(tiles, first, last, channels, products, bias, rectifies, out);
 }
-DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* products, const double* bias, double* out) {
-  gather_tiles(tiles, first, last, channels, products, bias, out);
+DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* products, const double* bias, bool rectifies, double* out) {
+  gather_tiles(tiles, first, last, channels, products, bias, rectifies, out);
 }
-DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* products, const float* bias, Bf16* out) {
-  gather_tiles(tiles, first, last, channels, products, bias, out);
+DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* products, const float* bias, bool rectifies, Bf16* out) {
+  gather_tiles(tiles, first, last, channels, products, bias, rectifies, out);
 }
 DDL_CLONES void winograd_weights(std::int64_t out, std::int64_t in, const float* weights, bool turned, float* to) { weigh_all(out, in, weights, turned, to); }
 DDL_CLONES void winograd_weights(std::int64_t out, std::int64_t in, const double* weights, bool turned, double* to) { weigh_all(out, in, weights, turned, to); }

@@ -34,10 +34,10 @@ void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t l
 void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* gradient, float* to);
 void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* gradient, double* to);
 void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* gradient, Bf16* to);
-/// The output, A' m A of products [16, last - first, channels]; plus bias [channels] where given.
-void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* products, const float* bias, float* out);
-void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* products, const double* bias, double* out);
-void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* products, const float* bias, Bf16* out);
+/// The output, A' m A of products [16, last - first, channels]; plus bias [channels] where given; `rectifies`: 0 where that is less.
+void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* products, const float* bias, bool rectifies, float* out);
+void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* products, const double* bias, bool rectifies, double* out);
+void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* products, const float* bias, bool rectifies, Bf16* out);
 
 /// G g G' of weights [out, 3, 3, in]; `to`: [16, out, in]. `turned`: of windows turned by half a turn.
 void winograd_weights(std::int64_t out, std::int64_t in, const float* weights, bool turned, float* to);

@@ -50,10 +50,11 @@ at::Tensor convolve(const OperatorContext& c) {
   const auto bias = c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor();
   const auto [maps, padding] = pad(c, narrowed(c.inputs[0], c.options), 0);
   if (const auto windows = own_windows(c, maps, padding)) {
-    if (goes_by_tiles(a, *windows, weight.size(0))) return convolve_by_tiles(maps, weight, bias, !c.own.tied, *windows);
-    if (is_product(a, *windows, weight.size(0))) return multiply(maps, weight, bias, !c.own.tied, windows);
+    if (goes_by_tiles(a, *windows, weight.size(0))) return convolve_by_tiles(maps, weight, bias, !c.own.tied, *windows, c.rectifies);
+    if (is_product(a, *windows, weight.size(0))) return multiply(maps, weight, bias, !c.own.tied, windows, c.rectifies);
   }
-  return at::conv2d(maps, weight, bias, both(a.stride), padding, 1, a.groups);
+  auto made = at::conv2d(maps, weight, bias, both(a.stride), padding, 1, a.groups);
+  return c.rectifies ? at::relu_(made) : made;
 }
 
 at::Tensor normalise_batch(const OperatorContext& c) {

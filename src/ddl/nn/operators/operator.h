@@ -30,6 +30,7 @@ struct OperatorContext {
   const NetworkOptions& options;
   ScriptModule* script;                     ///< of a TorchScript file; else nothing
   Past* past;                               ///< where the target comes word by word; else nothing
+  bool rectifies = false;                   ///< of conv2d and linear: what it makes goes through a ReLU, which is its own affair
 };
 
 /// [n, …] of inputs -> [n, …] of layer.shape. May write over its first input where layer.in_place.

@@ -71,7 +71,8 @@ struct ProductNode final : WeightedNode {
     variable_list found(3);
     if (!gradients[0].defined()) return found;
     const auto factor = weight.unpack(), from = input.unpack();
-    auto gradient = windows ? gradients[0].contiguous(at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1}) : gradients[0];
+    auto gradient = gradient_before(gradients[0]);
+    if (windows) gradient = gradient.contiguous(at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1});
     gradient = gradient.reshape({-1, factor.size(0)});
     gradients.clear();
     if (task_should_compute_output(0)) found[0] = input_of_rows(product_of(gradient, rows_of(narrowed.defined() ? narrowed : factor)), from.sizes().vec(), windows);
@@ -94,7 +95,7 @@ at::Tensor narrowed(const at::Tensor& input, const NetworkOptions& options) {
   return narrows ? input.to(at::kBFloat16) : input;
 }
 
-at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const std::optional<Windows>& windows) {
+at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const std::optional<Windows>& windows, bool rectifies) {
   at::Tensor out, narrow;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -105,15 +106,16 @@ at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at:
     if (windows) sizes = {windows->samples, width, windows->places_high, windows->places_wide};
     const auto read = rows_of_input(input, windows), by = rows_of(narrow.defined() ? narrow : weight);
     if (bias.defined()) {
-      const auto rows = multiply_with_bias(read, by, bias);
+      const auto rows = multiply_with_bias(read, by, bias, rectifies);
       out = windows ? rows.view({windows->samples, windows->places_high, windows->places_wide, width}).permute({0, 3, 1, 2}) : rows.view(sizes);
     } else {
       out = at::empty(sizes, input.options().requires_grad(false).memory_format(windows ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
       auto rows = windows ? out.permute({0, 2, 3, 1}).view({-1, width}) : out.view({-1, width});
       multiply_into(rows, read, by.t());
+      if (rectifies) rows.relu_();
     }
   }
-  return with_node<ProductNode>(std::move(out), input, weight, bias, alone, [&](ProductNode& node) {
+  return with_node<ProductNode>(std::move(out), input, weight, bias, alone, rectifies, [&](ProductNode& node) {
     node.windows = windows;
     node.narrowed = narrow;
   });

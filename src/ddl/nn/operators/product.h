@@ -15,7 +15,8 @@ namespace ddl {
 /// `input`: [..., features], or [n, channels, height, width] with `windows`. `weight`: [out, features], or [out, channels, kernel height, kernel width] channels last. `alone`: nobody else uses the weight.
 /// An input of bf16 is multiplied by the weight in bf16, and gradients of the weight and the bias come in the weight's type.
 /// Numbers: of one pass ATen's of the same product; where it adds, a gradient is rounded once less.
-at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const std::optional<Windows>& windows = {});
+/// `rectifies`: and a ReLU of it, in the same pass over what is made.
+at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const std::optional<Windows>& windows = {}, bool rectifies = false);
 
 /// Whether tensors are for multiply(): on the processor, of one type or, under autocast, an input of bf16. Others are ATen's.
 bool takes_product(const at::Tensor& input, const at::Tensor& weight, const NetworkOptions& options);

@@ -15,18 +15,24 @@ namespace ddl {
 /// What goes back through an operator that has an input, a weight and a bias. Edges: these three.
 struct WeightedNode : torch::autograd::Node {
   torch::autograd::SavedVariable input, weight;
-  bool alone = false;  ///< put_gradient()'s
+  torch::autograd::SavedVariable rectified;  ///< its own output, where that went through a ReLU
+  bool alone = false;                        ///< put_gradient()'s
+  bool rectifies = false;
 
   void release_variables() override {
     const std::lock_guard lock(mutex_);
     input.reset_data();
     weight.reset_data();
+    rectified.reset_data();
   }
+
+  /// Of what is under the ReLU. Without the node's lock.
+  at::Tensor gradient_before(const at::Tensor& gradient) { return rectifies ? at::threshold_backward(gradient, rectified.unpack(getptr()), 0) : gradient; }
 };
 
-/// `out`, made of these, with such a node behind it where one of them wants a gradient; `fill(node)` adds what it keeps besides.
+/// `out`, made of these, with such a node behind it where one of them wants a gradient; `fill(node)` adds what it keeps besides. `rectifies`: `out` went through a ReLU.
 template <typename Own, typename Fill>
-at::Tensor with_node(at::Tensor out, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, Fill&& fill) {
+at::Tensor with_node(at::Tensor out, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, bool rectifies, Fill&& fill) {
   if (!torch::autograd::compute_requires_grad(input, weight, bias)) return out;
   auto node = c10::make_intrusive<Own>();
   for (const auto& from : {input, weight, bias}) node->add_next_edge(edge_of(from));
@@ -35,6 +41,8 @@ at::Tensor with_node(at::Tensor out, const at::Tensor& input, const at::Tensor& 
   node->alone = alone;
   fill(*node);
   torch::autograd::set_history(out, node);
+  node->rectifies = rectifies;
+  if (rectifies) node->rectified = torch::autograd::SavedVariable(out, true);
   return out;
 }
 

@@ -31,7 +31,7 @@ at::Tensor part_of(const at::Tensor& block, std::int64_t tiles, std::int64_t cha
 
 /// Maps of `from` channels to maps of `to`, by weights [out, 3, 3, in] or, turned, from out to in.
 template <typename T>
-void convolve(const WinogradTiles& tiles, std::int64_t out, std::int64_t in, bool turned, const at::Tensor& maps, const at::Tensor& weight, const Wide<T>* bias, at::Tensor& result) {
+void convolve(const WinogradTiles& tiles, std::int64_t out, std::int64_t in, bool turned, const at::Tensor& maps, const at::Tensor& weight, const Wide<T>* bias, bool rectifies, at::Tensor& result) {
   const auto options = plain_options(maps);
   const auto by = at::empty({kTilePoints, out, in}, options);
   winograd_weights(out, in, elements<Wide<T>>(weight), turned, places<T>(by));
@@ -42,7 +42,7 @@ void convolve(const WinogradTiles& tiles, std::int64_t out, std::int64_t in, boo
     auto product = part_of(products, last - first, to);
     winograd_see(tiles, first, last, from, elements<T>(maps), places<T>(seen));
     multiply_into(product, part_of(seen, last - first, from), factor);
-    winograd_gather(tiles, first, last, to, elements<T>(product), bias, places<T>(result));
+    winograd_gather(tiles, first, last, to, elements<T>(product), bias, rectifies, places<T>(result));
   });
 }
 
@@ -72,13 +72,13 @@ struct WinogradNode final : WeightedNode {
     variable_list found(3);
     if (!gradients[0].defined()) return found;
     const auto factor = weight.unpack(), from = input.unpack();
-    const auto gradient = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
+    const auto gradient = gradient_before(gradients[0]).contiguous(at::MemoryFormat::ChannelsLast);
     gradients.clear();
     with_value_type(from, [&](auto zero) {
       using T = decltype(zero);
       if (task_should_compute_output(0)) {
         found[0] = at::empty(from.sizes(), from.options().requires_grad(false).memory_format(at::MemoryFormat::ChannelsLast));
-        convolve<T>(tiles_back(windows), factor.size(0), factor.size(1), true, gradient, factor, nullptr, found[0]);
+        convolve<T>(tiles_back(windows), factor.size(0), factor.size(1), true, gradient, factor, nullptr, false, found[0]);
       }
       if (task_should_compute_output(2)) found[2] = bias_gradient(gradient.permute({0, 2, 3, 1}).view({-1, factor.size(0)}), factor.scalar_type());
       if (task_should_compute_output(1)) found[1] = put_gradient(factor, alone, [&](at::Tensor& to, bool adds) { make_weight_gradient<T>(tiles_of(windows), from, gradient, adds, to); });
@@ -89,17 +89,17 @@ struct WinogradNode final : WeightedNode {
 
 }  // namespace
 
-at::Tensor convolve_by_tiles(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const Windows& windows) {
+at::Tensor convolve_by_tiles(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const Windows& windows, bool rectifies) {
   at::Tensor out;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     out = at::empty({windows.samples, weight.size(0), windows.places_high, windows.places_wide}, input.options().requires_grad(false).memory_format(at::MemoryFormat::ChannelsLast));
     with_value_type(input, [&](auto zero) {
       using T = decltype(zero);
-      convolve<T>(tiles_of(windows), weight.size(0), weight.size(1), false, input, weight, bias.defined() ? elements<Wide<T>>(bias) : nullptr, out);
+      convolve<T>(tiles_of(windows), weight.size(0), weight.size(1), false, input, weight, bias.defined() ? elements<Wide<T>>(bias) : nullptr, rectifies, out);
     });
   }
-  return with_node<WinogradNode>(std::move(out), input, weight, bias, alone, [&](WinogradNode& node) { node.windows = windows; });
+  return with_node<WinogradNode>(std::move(out), input, weight, bias, alone, rectifies, [&](WinogradNode& node) { node.windows = windows; });
 }
 
 }  // namespace ddl

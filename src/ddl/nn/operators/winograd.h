@@ -13,6 +13,6 @@ namespace ddl {
 /// Memory:  besides its result 16/9 of the weight, and a few MiB at most; in backward, where the gradient of the weight is made, as much again. It keeps what a convolution keeps.
 /// Numbers: sums of transformed values are rounded more than those of the values: in fp32 within 2e-6 of the largest element, or four times as far off as ATen's own (winograd_test.cpp). What is not a finite number spreads to the pixels of its tiles
 ///          that do not see it.
-at::Tensor convolve_by_tiles(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const Windows& windows);
+at::Tensor convolve_by_tiles(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const Windows& windows, bool rectifies = false);
 
 }  // namespace ddl
