@@ -99,7 +99,8 @@ class Device {
 
 /// What a device reads of a job.
 struct DeviceOptions {
-  bool tf32 = false;  ///< fp32 is multiplied in TF32, on tensor cores: 10 bits of mantissa
+  bool tf32 = false;   ///< fp32 is multiplied in TF32, on tensor cores: 10 bits of mantissa
+  bool tunes = false;  ///< cuDNN times its ways of a convolution when it first meets it, and takes the fastest; else by its own guess
 };
 
 /// One kind: of `cuda:1` the maker is given 1. It makes the device the calling thread's own. Errors: unsupported.

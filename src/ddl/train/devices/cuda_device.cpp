@@ -59,6 +59,7 @@ class CudaDevice final : public Device {
     // fp32 is fp32 unless asked otherwise: cuDNN's convolutions would take TF32 by themselves.
     at::globalContext().setAllowTF32CuBLAS(tf32_);
     at::globalContext().setAllowTF32CuDNN(tf32_);
+    at::globalContext().setBenchmarkCuDNN(options.tunes);
     copies_ = guard_.getStreamFromGlobalPool(where_, true);
     set_anchor();
   }

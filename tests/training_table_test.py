@@ -1,0 +1,84 @@
+"""Holds the tables of bench/training.py to what was measured: on runs that are made up, whose ratios, shares and verdicts are known.
+
+usage: training_table_test.py PATH-OF-DDLBENCH [unittest arguments]
+"""
+import os
+import pathlib
+import sys
+import unittest
+
+BINARY = pathlib.Path(sys.argv[1]).resolve()
+os.environ["DDLBENCH"] = str(BINARY)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+
+import training_cases  # noqa: E402
+import training_table as table  # noqa: E402
+
+
+def run(number, ms, memory=100, **more):
+    return {"round": number, "step_ms": [ms] * 5, "cpu_ms": [ms] * 5, "peak_memory_bytes": [memory], "exposed": 0.01, "waited": 0.02, "pace_s": 1.0, "slowed": 0.0, "stolen": 0.0, "load": 1.0, "version": "1", **more}
+
+
+def row(network, workers, arms, precision="fp32", failed=None, missing=None):
+    return {"network": network, "precision": precision, "workers": workers, "runs": arms, "failed": failed or {}, "missing": missing or {}, "forms": {}, "date": "2026-01-01", "machine": {"cpu": {"model": "x"}}}
+
+
+def rounds(*times, **more):
+    return [run(number, ms, **more) for number, ms in enumerate(times)]
+
+
+class Verdicts(unittest.TestCase):
+    def test_theirs_over_ours_round_by_round(self):
+        rows = table.Rows([row("resnet18", 1, {"ddlbench": rounds(100, 200), "PyTorch": rounds(130, 260)})])
+        self.assertRegex(table.against(rows, "resnet18", "fp32", 1, "PyTorch", 1.15), r"^1\.30 \[1\.30 to 1\.30\], CPU 1\.30; goal ≥ 1\.15: \*\*met\*\*$")
+        self.assertIn("**missed**", table.against(rows, "resnet18", "fp32", 1, "PyTorch", 1.31))
+        self.assertEqual(table.against(rows, "resnet18", "fp32", 1, "TensorFlow", 1), "not measured: not asked for")
+
+    def test_a_round_that_one_of_them_lacks_has_no_ratio(self):
+        rows = table.Rows([row("resnet18", 1, {"ddlbench": rounds(100, 100), "PyTorch": [run(1, 150)]})])
+        self.assertTrue(table.against(rows, "resnet18", "fp32", 1, "PyTorch", 1).startswith("1.50 "))
+
+    def test_a_goal_within_the_interval_is_told_to_be_so(self):
+        rows = table.Rows([row("gpt", 1, {"ddlbench": rounds(100, 100, 100), "TensorFlow": rounds(90, 99, 110)})])
+        self.assertIn("**missed**, not told apart from it", table.against(rows, "gpt", "fp32", 1, "TensorFlow", 1.0))
+
+    def test_why_an_arm_is_not_there(self):
+        rows = table.Rows([row("gpt", 2, {"ddlbench": rounds(1)}, failed={"DDP": "killed"}, missing={"MirroredStrategy": "no TensorFlow"})])
+        self.assertEqual(table.against(rows, "gpt", "fp32", 2, "DDP", 1.2), "not measured: failed: killed")
+        self.assertEqual(table.against_strategies(rows, "gpt", "fp32"), "not measured: no TensorFlow")
+
+    def test_the_better_strategy_counts(self):
+        rows = table.Rows([row("gpt", 2, {"ddlbench": rounds(100), "MirroredStrategy": rounds(150), "MultiWorkerMirrored": rounds(130)})])
+        self.assertTrue(table.against_strategies(rows, "gpt", "fp32").startswith("MultiWorkerMirrored: 1.30 "))
+
+    def test_efficiency_exposed_communication_and_memory(self):
+        rows = table.Rows([row("resnet18", 2, {"ddlbench": rounds(100, memory=90), "ddlbench, one worker": rounds(96), "DDP": rounds(150, memory=100)})])
+        self.assertRegex(table.efficiency(rows, "resnet18", "fp32"), r"^0\.960 .*goal ≥ 0\.95: \*\*met\*\*$")
+        self.assertEqual(table.exposed(rows, "resnet18", "fp32"), "1.0%, waiting for the other 2.0%; goal ≤ 3%: **met**")
+        self.assertEqual(table.memory(rows, "resnet18", "fp32", 2, "DDP"), "0.90; goal ≤ 1: **met**")
+        self.assertTrue(table.efficiency(table.Rows([row("vgg11", 2, {"ddlbench": rounds(100), "ddlbench, one worker": rounds(90)})]), "vgg11", "fp32").endswith("no goal"))
+
+    def test_what_waits_for_bytes_has_the_higher_goal(self):
+        def rows(ddp):
+            return table.Rows([row("resnet50", 1, {"PyTorch": rounds(100)}), row("resnet50", 2, {"ddlbench": rounds(100), "DDP": rounds(ddp)})])
+
+        self.assertAlmostEqual(table.communication_share(rows(125), "resnet50", "fp32"), 0.2)
+        self.assertTrue(training_cases.communicates("resnet50", 0.2))
+        self.assertFalse(training_cases.communicates("resnet50", 0.15))
+        self.assertFalse(training_cases.communicates("resnet50", None))
+        self.assertTrue(training_cases.communicates("alexnet", None), "whatever its share is here")
+        self.assertEqual([training_cases.goal_against_pytorch(training_cases.CASES[name]) for name in ("smallcnn", "resnet50")], [1.8, 1.15])
+
+    def test_the_newest_of_several_counts(self):
+        rows = table.Rows([row("gpt", 1, {"ddlbench": rounds(100), "PyTorch": rounds(200)}), row("gpt", 1, {"ddlbench": rounds(100), "PyTorch": rounds(110)}), row("gpt", 1, {"ddlbench": rounds(100)})])
+        self.assertTrue(table.against(rows, "gpt", "fp32", 1, "PyTorch", 1).startswith("1.10 "))
+
+    def test_disturbed_runs_are_told(self):
+        calm = table.Rows([row("gpt", 1, {"ddlbench": rounds(100)})])
+        loud = table.Rows([row("gpt", 1, {"ddlbench": rounds(100, slowed=0.2)})])
+        self.assertEqual(table.disturbed(calm, "gpt", "fp32", 1), "0%, stolen 0.0%, load 1.0")
+        self.assertEqual(table.disturbed(loud, "gpt", "fp32", 1), "**20%, stolen 0.0%, load 1.0**")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
