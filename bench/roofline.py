@@ -8,7 +8,7 @@ Times are of `ddlbench probe compute`, one thread, in the core's seconds. Before
 marked * if it never did.
 
 usage: roofline.py [--networks A,B…] [--precision fp32,bf16] [--budget 3s] [--over 2]
-prints tables in Markdown; build/bench/roofline.json has all that was measured
+The networks and samples are those of bench/training.py. Prints tables in Markdown; build/bench/roofline.json has all that was measured
 """
 import argparse
 import json
@@ -22,11 +22,10 @@ import time
 import torch
 
 from common import BINARY, save
-from networks import CASES
 from pulse import CALM, Pulse, apart
+from training_cases import CASES, dataset_of, model_of
 
 torch.set_num_threads(1)
-SAMPLES = {"smallcnn": 32, "resnet18": 32, "resnet50": 4, "mobilenetv2": 8, "vgg11": 32, "alexnet": 16, "transformer": 16, "gpt": 4}
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 PRODUCTS = [(n, n, n) for n in (192, 256, 384, 512, 768, 1024)] + [(1024, 256, 1024), (1024, 1024, 256), (3136, 576, 64), (784, 1152, 128)]
 SIZES = [1 << n for n in range(18, 28)]  # bytes of three arrays, from what a second cache holds to what none does
@@ -144,12 +143,9 @@ def judge(entry, peak, rates, element):
 
 
 def probe(name, precision, budget):
-    case = next(case for case in CASES if case[0] == name)
-    options = dict(case[1])
-    model = name + (f"[{','.join(f'{key}={value}' for key, value in options.items())}]" if options else "")
-    shape = case[3]
-    wanted = {"imagenet": f"[size={shape['height']}]", "translation": f"[vocabulary={shape['classes']},length={shape['target']}]", "language": f"[vocabulary={shape['classes']},length={shape['target']}]"}
-    done = subprocess.run([BINARY, "probe", "compute", "--model", model, "--dataset", case[2] + wanted.get(case[2], ""), "--batch", str(SAMPLES[name]), "--precision", precision, "--optimizer", "sgd[momentum=0.9]",
+    case = CASES[name]
+    model = model_of(case)
+    done = subprocess.run([BINARY, "probe", "compute", "--model", model, "--dataset", dataset_of(case), "--synthetic", "--batch", str(case["batch"]), "--precision", precision, "--optimizer", "sgd[momentum=0.9]",
                            "--compression", "fp16", "--budget", budget, "--machine", "none", "--json", "--quiet"], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"probe of {model} ended with {done.returncode}: {done.stderr}")
@@ -206,14 +202,14 @@ def table(entry, layers, peak, rates, over, calm):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--networks", default=",".join(SAMPLES), help="with commas between; those")
+    parser.add_argument("--networks", default=",".join(CASES), help="with commas between; those")
     parser.add_argument("--precision", default="fp32", help="with commas between: fp32, bf16")
     parser.add_argument("--budget", default="3s", help="for each measurement")
     parser.add_argument("--over", type=float, default=2, help="percent of a step from which on a layer has a line of its own")
     chosen = parser.parse_args()
     names, precisions = chosen.networks.split(","), chosen.precision.split(",")
-    if unknown := [name for name in names if name not in SAMPLES]:
-        parser.error(f"no network {', '.join(unknown)}; there are {', '.join(SAMPLES)}")
+    if unknown := [name for name in names if name not in CASES]:
+        parser.error(f"no network {', '.join(unknown)}; there are {', '.join(CASES)}")
     if unknown := [each for each in precisions if each not in TYPES]:
         parser.error(f"no precision {', '.join(unknown)}; there are {', '.join(TYPES)}")
     pulse = Pulse()
