@@ -246,6 +246,9 @@ def check_import(binary, python, folder):
     for name, (forward, _, weights) in WORKLOAD.items():
         assert any(abs(layer["forward_us"] - forward) < 1e-3 and abs(layer["backward_weight_us"] - weights) < 1e-3 for layer in layers.values()), (name, layers)
     assert document["left_out"] == 0 and len(document["untold"]) > 0, document
+    # Layers that take nothing of their own there are no measurement of such layers.
+    assert {layer.get("within_others", False) for layer in layers.values() if layer["forward_us"] == 0} == {True}, layers
+    assert not any(layer.get("within_others") for layer in layers.values() if layer["forward_us"] > 0), layers
     moved = {(each["collective"], each["bytes"]): each["count"] for each in document["collectives"]}
     assert moved == {("all-reduce", 1000 * number): 2 * 3 for number in range(1, 6)}, moved
 

@@ -346,6 +346,7 @@ class Importing {
       layers.push_back({{"sort", sort}, {"family", own.family}, {"count", own.count}, {"forward_us", micros(own.sum.forward)},
                         {"backward_input_us", own.work.learning_input ? micros(own.sum.backward_input) : Json()}, {"backward_weight_us", own.work.trains ? micros(own.sum.backward_weight) : Json()},
                         {"spread", rounded(std::sqrt(own.squares / own.count))}, {"flops", own.work.flops}, {"elements", own.work.elements}, {"parameters", own.work.parameters}});
+      if (own.sum.forward + own.sum.backward() <= 0) layers.back()["within_others"] = true;
     }
     auto out = where();
     const auto millis = [](double seconds) { return rounded(seconds * 1e3); };

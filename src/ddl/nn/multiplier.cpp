@@ -246,7 +246,11 @@ at::Tensor multiply_with_bias(const at::Tensor& rows, const at::Tensor& weight, 
   const auto by = weight.t();
   const bool fused = linear_pointwise() != nullptr && rows.is_contiguous() && weight.is_contiguous() && are_matrices(rows, by) &&
                      (type == at::kBFloat16 ? multiplies_bf16() : type == at::kFloat && goes_to_onednn(2 * rows.size(0) * weight.numel(), rows, by));
-  if (fused) return linear_pointwise()->call(rows, weight, bias.to(type), rectifies ? "relu" : "none", c10::List<std::optional<at::Scalar>>(), "");
+  if (fused) {
+    // Not with oneDNN's ReLU, which makes 0 of what is no number: a loss that was lost would never be seen.
+    auto made = linear_pointwise()->call(rows, weight, bias.to(type), "none", c10::List<std::optional<at::Scalar>>(), "");
+    return rectifies ? made.relu_() : made;
+  }
   auto out = at::empty({rows.size(0), weight.size(0)}, plain_options(rows));
   out.copy_(bias.expand_as(out));
   multiply_into(out, rows, by, true);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -199,6 +200,29 @@ TEST(MultiplyInto, TheSameBitsWhereverMemoryLies) {
       EXPECT_TRUE(at::equal(to, first)) << offset << " " << chosen.onednn_from;
     }
   }
+}
+
+// A row that has a NaN has one in all that is made of it, whatever follows: a loss that is none is to be seen.
+TEST(MultiplyWithBias, KeepsWhatIsNoNumber) {
+  at::manual_seed(3);
+  for (const auto type : {at::kFloat, at::kBFloat16})
+    for (const bool rectifies : {false, true}) {
+      auto rows = at::randn({64, 48}).to(type);
+      rows[3][5] = std::numeric_limits<float>::quiet_NaN();
+      const auto weight = at::randn({40, 48}).to(type), bias = at::randn({40});
+      for (const std::int64_t from : {std::int64_t{0}, Multipliers::kNever}) {
+        const auto before = multipliers();
+        use_multipliers({from});
+        const auto made = multiply_with_bias(rows, weight, bias);
+        const auto got = multiply_with_bias(rows, weight, bias, rectifies);
+        use_multipliers(before);
+        EXPECT_TRUE(got[3].isnan().all().item<bool>());
+        EXPECT_EQ(got.isnan().sum().item<std::int64_t>(), 40);
+        EXPECT_TRUE(at::equal(got[0], rectifies ? made[0].relu() : made[0]));
+      }
+      const auto expected = at::linear(rows.to(at::kDouble)[0], weight.to(at::kDouble), bias.to(at::kDouble));
+      EXPECT_LE((multiply_with_bias(rows, weight, bias)[0].to(at::kDouble) - expected).abs().max().item<double>(), type == at::kFloat ? 1e-4 : 0.2);
+    }
 }
 
 }  // namespace

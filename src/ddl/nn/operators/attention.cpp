@@ -172,7 +172,7 @@ bool attends_by_blocks(const Attended& of, const NetworkOptions& options) {
   const auto& x = of.queries;
   const auto type = x.scalar_type();
   return options.kernels == Kernels::fast && at::get_num_threads() == 1 && x.is_cpu() && x.numel() > 0 && of.keys_values.scalar_type() == type &&
-         (type == at::kBFloat16 || (type == at::kFloat && !at::autocast::is_autocast_enabled(at::kCPU))) && x.stride(2) == 1 && of.keys_values.stride(2) == 1 && of.keys_values.numel() > 0 &&
+         (type == at::kBFloat16 || (type == at::kFloat && !at::autocast::is_autocast_enabled(at::kCPU))) && x.stride(2) == 1 && of.keys_values.stride(2) == 1 && of.keys_values.numel() > 0 && (!of.causal || of.keys_values.size(1) == x.size(1)) &&
          (!of.visible.defined() || (!of.causal && of.visible.sizes() == at::IntArrayRef({x.size(0), 1, 1, of.keys_values.size(1)})));
 }
 

@@ -151,7 +151,8 @@ CollectiveLibrary CollectiveLibrary::read(const Json& document, std::string form
   if (form.empty()) form = document.value("used", "");
   if (!document.contains(form)) throw Error(Code::not_found, fmt::format("[machine] library '{}' has no description '{}'; expected fitted, tuning, decisions or horovod there", out.name_, form));
   const bool staged = form == "horovod";
-  auto part = document[staged ? "decisions" : form];
+  if (staged && !document.contains("decisions")) throw Error(Code::not_found, fmt::format("[machine] library '{}' has no decisions; expected those for messages, beside horovod", out.name_));
+  auto part = document.at(staged ? "decisions" : form);
   part["name"] = out.name_;
   out.network_bandwidth_ = term(part, "network_bandwidth");
   try {

@@ -36,9 +36,8 @@ int count(const Spec& spec, const char* key) {
 bool other(double told, double own) { return std::abs(told / own - 1) > 0.01; }
 
 /// Puts wires where the profile's were, and says so.
-void replace(Json& machine, const Wires& wires, int devices) {
+void replace(Json& machine, const Wires& wires, int devices, std::vector<std::string>& words) {
   auto& node = machine["node"];
-  auto& words = node["replaced"];
   const auto name = machine.value("name", "?");
   const auto take = [&](const char* term, double told, const char* what) {
     if (told <= 0) return;
@@ -68,13 +67,14 @@ Json machine_laid_out(const std::string& asked) {
     throw Error(Code::unsupported, fmt::format("[machine] '{}' was measured, and how its workers are joined with it; got {}, expected a datasheet's profile (ddlbench list machines), or the measured one alone", spec.name, asked.substr(open)));
   auto& node = machine["node"];
   const int own = static_cast<int>(term(machine, "node.devices")), told = count(spec, "devices_per_node"), devices = told > 0 ? told : own;
-  node["replaced"] = Json::array();
-  replace(machine, wires_of(machine, option(spec, "link_intra"), option(spec, "link_inter")), devices);
+  std::vector<std::string> words;
+  replace(machine, wires_of(machine, option(spec, "link_intra"), option(spec, "link_inter")), devices, words);
   if (const auto library = option(spec, "library"); !library.empty()) {
     find_library(library);  // or says which there are
-    if (const auto before = library_of(machine).name(); before != library) node["replaced"].push_back(fmt::format("collectives by {}, not the {} of the profile of {}", library, before, machine.value("name", "?")));
+    if (const auto before = library_of(machine).name(); before != library) words.push_back(fmt::format("collectives by {}, not the {} of the profile of {}", library, before, machine.value("name", "?")));
     node["library"] = library;
   }
+  node["replaced"] = words;
   node["devices"] = devices;
   if (const int nodes = count(spec, "nodes"); nodes > 0) node["count"] = nodes;
   machine["name"] = machine.value("name", spec.name) + asked.substr(open);

@@ -77,7 +77,8 @@ class DatasheetMachine final : public CostSource {
     if (!learnt) return {cost.forward, 0, 0};
     // Nobody wants that of an image.
     const bool wanted = std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](int input) { return learns[static_cast<std::size_t>(input)]; });
-    if (!wanted) cost.backward_input = 0;
+    // Attention's own is, of its projections' weights.
+    if (!wanted && layer.kind != LayerKind::attention) cost.backward_input = 0;
     if (weights == 0) cost.backward_weight = 0;
     return cost;
   }
@@ -172,7 +173,9 @@ class DatasheetMachine final : public CostSource {
     };
     if (!itself) add(linear(samples * seen, 2 * each, features));
     add(linear(samples * length, features, each));
-    const double core = 4 * samples * length * seen * each * (layer.attributes.causal ? 0.5 : 1) / (gpu_.peak * kernels_.flash_efficiency * kernels_.derate(gpu_));
+    // With a mask of its own, or of a piece of the places, nothing is skipped.
+    const bool skips = layer.attributes.causal && itself && layer.inputs.size() < 3;
+    const double core = 4 * samples * length * seen * each * (skips ? 0.5 : 1) / (gpu_.peak * kernels_.flash_efficiency * kernels_.derate(gpu_));
     add({core + 2 * launch(), 2.5 * core + 2 * launch(), 2 * launch()});
     return sum;
   }

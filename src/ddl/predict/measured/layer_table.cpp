@@ -26,7 +26,7 @@ double number(const Json& row, const char* field) {
 
 }  // namespace
 
-void LayerTable::add(const Json& entry, double factor) {
+void LayerTable::add(const Json& entry, double factor, bool own) {
   const double second = factor * 1e-6;
   try {
     const auto samples = entry.at("batch").get<std::int64_t>();
@@ -38,6 +38,7 @@ void LayerTable::add(const Json& entry, double factor) {
         for (const auto& row : part.at("layers")) rows.push_back(&row);
     for (const auto* each : rows) {
       const auto& row = *each;
+      if (!own && row.value("within_others", false)) continue;
       auto& sort = sorts_[row.at("sort").get<std::string>()];
       sort.family = row.at("family").get<std::string>();
       sort.work = {number(row, "flops"), number(row, "elements"), number(row, "parameters"), !row.at("backward_input_us").is_null(), !row.at("backward_weight_us").is_null()};

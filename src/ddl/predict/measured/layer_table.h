@@ -24,8 +24,8 @@ struct LayerEstimate {
 /// What sorts of layers took, for one kind of worker: entries of "compute" of a machine profile.
 class LayerTable {
  public:
-  /// All its times `factor` times as long. Errors: corrupt, naming the field.
-  void add(const Json& entry, double factor = 1);
+  /// All its times `factor` times as long. `own`: of the network that is asked for; else layers whose time is within others' (`within_others`) are left out. Errors: corrupt, naming the field.
+  void add(const Json& entry, double factor = 1, bool own = true);
   bool empty() const { return sorts_.empty(); }
 
   /// A sort that was measured. Of one that occurs in several places, the mean. Of numbers of samples that are computed another way than so many (`alike` says which are not) it tells nothing, unless all are.

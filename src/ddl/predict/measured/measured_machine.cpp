@@ -85,7 +85,7 @@ MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
       // As usual rather than as last.
       const double passes = entry.value("pass_ms", 0.0), factor = passes > 0 ? usual(entry, "pass_ms") / passes : 1;
       if (passes > 0) drift.add(entry, "pass_ms");
-      made.all.add(entry, factor);
+      made.all.add(entry, factor, same);
       if (same) made.own.add(entry, factor);
       all.push_back(entry.at("correction"));
       if (same) own.push_back(all.back());
