@@ -265,11 +265,7 @@ class Importing {
       auto layers = stages_[at(s)];
       if (layers.last == static_cast<int>(graph_.layers.size())) ++layers.last;  // the loss
       LayerCost sum;
-      for (int l = layers.first; l < layers.last; ++l) {
-        sum.forward += weights_[at(l)].forward;
-        sum.backward_input += weights_[at(l)].backward_input;
-        sum.backward_weight += weights_[at(l)].backward_weight;
-      }
+      for (int l = layers.first; l < layers.last; ++l) sum += weights_[at(l)];
       const double both = backward.empty() ? 0 : mean(backward) / std::max(sum.backward(), 1e-30);
       const double of_input = backward.empty() ? mean(input) / std::max(sum.backward_input, 1e-30) : both, of_weight = backward.empty() ? mean(weight) / std::max(sum.backward_weight, 1e-30) : both;
       const double of_forward = mean(forward) / std::max(sum.forward, 1e-30), spread = std::max(spread_of(forward), spread_of(backward.empty() ? input : backward));
@@ -331,9 +327,7 @@ class Importing {
       auto [place, fresh] = sorts.try_emplace(sort, Sort{loss ? "loss" : layer_family(graph_, l), loss ? loss_work(graph_) : layer_work(graph_, l, learns_)});
       if (fresh) order.push_back(sort);
       auto& own = place->second;
-      own.sum.forward += times_[l].forward;
-      own.sum.backward_input += times_[l].backward_input;
-      own.sum.backward_weight += times_[l].backward_weight;
+      own.sum += times_[l];
       own.squares += spreads_[l] * spreads_[l];
       ++own.count;
       forward += times_[l].forward;

@@ -34,8 +34,7 @@ double crowding(const Json& machine, std::size_t workers) {
   return std::log2(std::max(1.0, static_cast<double>(workers) / std::max(1.0, cores)));
 }
 
-}  // namespace
-
+/// How far off the parts of a plan's step may be that are computed: of the logarithm of measured over predicted.
 double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
   if (costs.measured == nullptr) return kDatasheetSigma;
   const auto real = first_real_worker(job, plan);
@@ -43,9 +42,11 @@ double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const 
   return real ? costs.measured->uncertainty(real->number, part, real->samples) : kWireSigma;
 }
 
+}  // namespace
+
 std::pair<double, double> job_interval(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const Beyond& beyond, const StepPrediction& step) {
-  if (step.mean.wall <= 0) return {step.low, step.high};
   const double sigma = job_sigma(costs, job, plan, part);
+  if (step.mean.wall <= 0) return interval_of(step.seconds, sigma);
   const double exposed = (step.mean[Cause::communication] + step.mean[Cause::wait]) / step.mean.wall;
   if (costs.measured == nullptr)
     return job.emulates() ? interval_of(step.seconds, sigma) : interval_of(step.seconds, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices), beyond.wires ? kDatasheetWires : 0, kDatasheetExposed * exposed));

@@ -122,8 +122,7 @@ JobPrediction predict_as_said(const Job& job, const ModelGraph& graph, const Jso
   const auto costs = job_costs(job, machine, per_node);
   out.plan = planned_job(job, graph, *costs.source);
   const auto part = graph_of(out.plan, graph, 0);
-  const double sigma = job_sigma(costs, job, out.plan, part);
-  out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, sigma, engine, costs.by_worker, loading_of(job, machine, stored, per_node)});
+  out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, 0, engine, costs.by_worker, loading_of(job, machine, stored, per_node)});
   const auto beyond = beyond_known(job, out.plan, part, costs, machine);
   out.beyond = beyond.words;
   if (const auto words = memory_words(machine); !words.empty()) out.beyond.push_back(words);

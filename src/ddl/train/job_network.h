@@ -13,9 +13,11 @@
 
 namespace ddl {
 
-// What a job says of its workers' networks.
+// What a job says of its workers' networks, and of the devices that they are on.
 
 inline Kernels kernels(const Job& job) { return job.kernels == "torch" ? Kernels::torch : Kernels::fast; }
+
+inline DeviceOptions device_options(const Job& job) { return {.tf32 = job.precision == "tf32", .tunes = kernels(job) == Kernels::fast}; }
 
 inline NetworkOptions network_options(const Job& job, Device& device, std::vector<bool> layers = {}) {
   return {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, device.where(), kernels(job), job.seed, std::move(layers)};

@@ -232,7 +232,7 @@ std::vector<double> shares_of_job(const Job& job, const SampleShape& shape, Seco
   at::set_num_threads(job.workers.front().threads);
   install_allocator(kernels(job) == Kernels::fast);
   const auto graph = make_model(job.model, shape);
-  const auto device = make_device(job.workers.front().device, {.tf32 = job.precision == "tf32", .tunes = job.kernels == "fast"});
+  const auto device = make_device(job.workers.front().device, device_options(job));
   return backward_input_shares(graph, network_options(job, *device), *device, job.precision, job.batch, budget);
 }
 
@@ -241,7 +241,7 @@ LayerSeconds measure_job(const Job& job, const SampleShape& shape) {
   at::set_num_threads(job.workers.front().threads);
   install_allocator(kernels(job) == Kernels::fast);
   const auto graph = make_model(job.model, shape);
-  const auto device = make_device(job.workers.front().device, {.tf32 = job.precision == "tf32", .tunes = job.kernels == "fast"});
+  const auto device = make_device(job.workers.front().device, device_options(job));
   return measure_layers(graph, network_options(job, *device), *device, job.precision, largest_pass(job, plan_job(job, graph)), kBudget);
 }
 
@@ -253,7 +253,7 @@ PartSeconds measure_part(const Job& job, const SampleShape& shape, const std::ve
   if (plan.split.empty() || plan.shares() > 1)
     throw Error(Code::invalid_argument, fmt::format("[measure] what it leaves to a worker is no part of the network for the whole batch; got {} of {} workers, expected a strategy that splits layers alone, as tensor", to_string(job.strategy), job.workers.size()));
   PartSeconds found{graph_of(plan, graph, 0), {}, {}, {}};
-  const auto device = make_device(job.workers.front().device, {.tf32 = job.precision == "tf32", .tunes = job.kernels == "fast"});
+  const auto device = make_device(job.workers.front().device, device_options(job));
   const auto options = network_options(job, *device);
   const auto samples = largest_pass(job, plan);
   const auto whole = measure_layers(graph, options, *device, job.precision, samples, {budget.value / 3});

@@ -124,7 +124,7 @@ struct TrainingPasses::State {
   static std::unique_ptr<Device> made_device(const Job& job) {
     at::set_num_threads(job.workers.front().threads);
     install_allocator(kernels(job) == Kernels::fast);
-    return make_device(job.workers.front().device, {.tf32 = job.precision == "tf32", .tunes = job.kernels == "fast"});
+    return make_device(job.workers.front().device, device_options(job));
   }
 
   Nanoseconds moment() const { return clock.read(); }

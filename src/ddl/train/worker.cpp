@@ -175,7 +175,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       pinning_(pinning),
       death_(rank),
       ranks_(static_cast<int>(job.workers.size())),
-      device_(make_device(job.workers.at(static_cast<std::size_t>(rank)).device, {.tf32 = job.precision == "tf32", .tunes = job.kernels == "fast"})),
+      device_(make_device(job.workers.at(static_cast<std::size_t>(rank)).device, device_options(job))),
       graph_(make_model(job.model, data.train->shape())),
       plan_(plan_job(job, graph_)),
       network_(StageRunner::prepare(graph_of(plan_, graph_, rank), plan_.stages), network_options(job, *device_, layers_of(plan_, rank))),

@@ -166,17 +166,12 @@ class DatasheetMachine final : public CostSource {
     const double seen = static_cast<double>(graph.layers[static_cast<std::size_t>(layer.inputs[1])].shape[0]);
     const bool itself = layer.inputs[0] == layer.inputs[1];
     auto sum = linear(samples * length, each * (itself ? 3 : 1), features);
-    const auto add = [&](const LayerCost& more) {
-      sum.forward += more.forward;
-      sum.backward_input += more.backward_input;
-      sum.backward_weight += more.backward_weight;
-    };
-    if (!itself) add(linear(samples * seen, 2 * each, features));
-    add(linear(samples * length, features, each));
+    if (!itself) sum += linear(samples * seen, 2 * each, features);
+    sum += linear(samples * length, features, each);
     // With a mask of its own, or of a piece of the places, nothing is skipped.
     const bool skips = layer.attributes.causal && itself && layer.inputs.size() < 3;
     const double core = 4 * samples * length * seen * each * (skips ? 0.5 : 1) / (gpu_.peak * kernels_.flash_efficiency * kernels_.derate(gpu_));
-    add({core + 2 * launch(), 2.5 * core + 2 * launch(), 2 * launch()});
+    sum += {core + 2 * launch(), 2.5 * core + 2 * launch(), 2 * launch()};
     return sum;
   }
 

@@ -27,9 +27,7 @@ int main(int count, char** words) {
     double fitted = 0, extrapolated = 0;
     Json layers = Json::array();
     const auto add = [&](const std::string& name, const LayerEstimate& each) {
-      sum.forward += each.cost.forward;
-      sum.backward_input += each.cost.backward_input;
-      sum.backward_weight += each.cost.backward_weight;
+      sum += each.cost;
       const double seconds = each.cost.forward + each.cost.backward();
       if (each.fitted) fitted += seconds;
       if (each.extrapolated) extrapolated += seconds;

@@ -88,12 +88,7 @@ class Writer {
   LayerCost stage(int worker, int number) {
     LayerCost sum;
     const auto& stage = plan_.stages[at(number)];
-    for (int l = stage.first; l < stage.last; ++l) {
-      const auto& each = layer(worker, l);
-      sum.forward += each.forward;
-      sum.backward_input += each.backward_input;
-      sum.backward_weight += each.backward_weight;
-    }
+    for (int l = stage.first; l < stage.last; ++l) sum += layer(worker, l);
     if (stage.last == static_cast<int>(graph_.layers.size())) {
       const auto loss = source_.loss(worker, graph_, micro_);
       sum.forward += loss.forward;

@@ -16,6 +16,13 @@ struct LayerCost {
   double backward_input = 0;   ///< the gradient of what it was given
   double backward_weight = 0;  ///< of its parameters
   double backward() const { return backward_input + backward_weight; }
+
+  LayerCost& operator+=(const LayerCost& other) {
+    forward += other.forward;
+    backward_input += other.backward_input;
+    backward_weight += other.backward_weight;
+    return *this;
+  }
 };
 
 /// What a machine takes for the parts of a step: measured, from a datasheet, or made up. Errors: not_found for what it does not know, naming the term and the probe that
