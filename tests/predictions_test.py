@@ -280,6 +280,18 @@ class Datasheets(Case):
         self.assertIn("collectives as nccl does them there: collective=ring is of transports here, and left out", point["beyond"])
         self.assertTrue(any("fabric" in words and "link_inter" in words for words in point["beyond"]), point["beyond"])
 
+    def test_a_datasheet_is_of_whole_devices_of_one_kind(self):
+        for workers, machine in (("cpu[threads=2]:2", "cpu-avx512"), ("2", "cpu-avx2")):
+            beyond = self.point(*self.RESNET[:-2], "--batch", 256, "--workers", workers, "--machine", machine)["beyond"]
+            self.assertTrue(any(f"each worker is taken for a whole {machine}" in words for words in beyond), beyond)
+        for workers, machine, words in (("cuda:1,cpu:1", "a100-80gb", "workers of cpu and cuda, expected one kind, or emulated:PROFILE for each"), ("cuda:1", "cpu-avx512", "cpu-avx512 is a processor; got workers of cuda")):
+            found = self.run_it(*self.RESNET, "--batch", 256, "--workers", workers, "--machine", machine, code=None)
+            self.assertIn(words, found.stderr + found.stdout)
+
+    def test_the_engine_that_was_used_is_told(self):
+        document = self.document(*self.RESNET, "--batch", 256, "--workers", 4, "--machine", "v100-32gb")
+        self.assertEqual((document["engine"], document["asked_engine"]), (document["points"][0]["engine"], "auto"))
+
     def test_a_device_s_driver_takes_memory_of_its_own(self):
         base = self.point(*self.RESNET, "--batch", 64, "--machine", "v100-32gb")
         path = self.folder / "small.json"
@@ -325,6 +337,24 @@ class Storage(Case):
         self.assertIn("--data", self.run_it("probe", "storage", code=2).stderr)
 
 
+class Whole(Case):
+    def test_a_probe_of_no_part_measures_what_predictions_need(self):
+        document = self.document("probe", "--model", "mlp[hidden=64]", "--batch", 8, "--budget", "5ms", "--transport", "shm", "--collective", "all-reduce", "--sizes", "64B,4KiB,256KiB")
+        self.assertEqual((document["schema"], document["kind"], document["state"]), ("ddlbench.probe/1", "all", "ok"))
+        self.assertEqual([(part["kind"], part["machine"]) for part in document["parts"]], [("compute", str(self.machine)), ("comm", str(self.machine))])
+        point = self.document("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 16, "--workers", 2)["points"][0]
+        self.assertEqual(point["beyond"], [])
+        # In words: both tables, and what no part of it is of.
+        told = self.run_it("probe", "--model", "mlp[hidden=64]", "--batch", 8, "--budget", "2ms", "--transport", "shm", "--collective", "all-reduce", "--sizes", "4KiB")
+        self.assertIn("layers forward", told.stdout)
+        self.assertIn("bus GB/s", told.stdout)
+        self.assertIn("ddlbench probe storage --data FOLDER", told.stdout + told.stderr)
+        # What is wrong with the second part is said before the first is measured.
+        self.machine.unlink()
+        self.assertIn("--sizes", self.run_it("probe", "--model", "mlp[hidden=64]", "--budget", "2ms", "--sizes", "1B", code=2).stderr)
+        self.assertFalse(self.machine.exists())
+
+
 class Beyond(Case):
     def test_what_was_not_measured_widens_the_interval_and_is_told(self):
         self.calibrate()
@@ -359,6 +389,43 @@ class Beyond(Case):
         self.assertGreater(width(wider), width(measured))
         # Two that compute at once were measured; of sixteen on a host that is carried on, until so many were.
         self.assertIn("16 workers that compute on one host were not measured", " ".join(wider["beyond"]))
+
+    def test_company_that_was_not_measured_is_told(self):
+        self.calibrate()
+        asked = ("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 32, "--workers", 2)
+
+        def point(*words):
+            found = self.document(*asked, *words)["points"][0]
+            return " ".join(found["beyond"]), found["step_ms"]
+
+        none, inside = point()
+        self.assertEqual(none, "")
+        profile = json.loads(self.machine.read_text())
+        measured = {part: profile.pop(part) for part in ("contention", "jitter")}
+        self.machine.write_text(json.dumps(profile))
+        words, alone = point()
+        self.assertIn("what those that compute on one host take from each other, and how their steps vary, was not measured of workers with 1 thread in fp32", words)
+        self.assertIn("ddlbench probe compute --threads 1 --precision fp32", words)
+        self.assertGreater(alone["high"] / alone["value"], inside["high"] / inside["value"])
+        # What is known of one precision, or of one number of threads, says nothing of others.
+        self.machine.write_text(json.dumps(profile | {"contention": measured["contention"], "jitter": [entry | {"kernels": "torch"} for entry in measured["jitter"]]}))
+        words, _ = point()
+        self.assertTrue(words.startswith("how their steps vary, was not measured"), words)
+        # Where two have no cores of their own no probe is named.
+        self.machine.write_text(json.dumps(profile | {"cpu": profile["cpu"] | {"usable_cores": 1}}))
+        self.assertIn("two of them have no cores of their own here", point()[0])
+
+    def test_a_worker_that_is_slower_than_its_processor(self):
+        self.calibrate()
+        job = ("--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 32)
+
+        def computing(workers):
+            ledger = self.document("predict", *job, "--workers", workers)["points"][0]["ledger_ms"]
+            return ledger["forward"] + ledger["backward"]
+
+        self.assertAlmostEqual(computing("cpu[slow=4]:1") / computing("cpu:1"), 4, delta=0.01)
+        equal, uneven = (self.document("predict", *job, "--workers", workers)["points"][0]["step_ms"]["value"] for workers in ("cpu:2", "cpu:1,cpu[slow=4]:1"))
+        self.assertGreater(uneven, 2 * equal)
 
     def test_larger_messages_and_buckets_than_were_measured(self):
         self.calibrate()

@@ -21,7 +21,7 @@ import tables  # noqa: E402
 SHIPPED = {"megatron-sc21", "megatron-2020", "megatron-core-h100", "megatron-core-h100-strong", "sailor-memory", "nemo-h100", "azure-horovod", "tensorflow-cnn", "torchgpipe", "torchgpipe-memory"}
 #: networks of the tables that are ours at 224 pixels; not so Inception V3 (299), and MobileNetV2, whose printed rates are beyond what a K80's and a V100's memory carry of the whole network
 OURS = ("resnet", "vgg16", "alexnet")
-COLUMNS = "rows mape max bias tau regret coverage baseline_mape baseline_max baseline_bias baseline_tau baseline_regret".split()
+COLUMNS = "rows mape max bias tau regret coverage baseline_mape baseline_max baseline_bias baseline_tau baseline_regret baseline_coverage".split()
 
 #: as docs/validation.md names them: the table, which of its rows, more words of the command
 HELD = {
@@ -111,6 +111,8 @@ class Published(probe_case.Case):
             self.assertIsNone(base["regret"])
         else:
             self.assertAlmostEqual(base["regret"], told["baseline_regret"], delta=0.01 * told["baseline_regret"] + 0.06)
+        self.assertAlmostEqual(100 * base["coverage"], told["baseline_coverage"], delta=0.6)
+        self.assertGreater(base["interval_factor"], 1)
         # The model is worth its lines.
         self.assertLess(found["mape"], base["mape"])
 

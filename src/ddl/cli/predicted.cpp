@@ -1,6 +1,8 @@
 #include "ddl/cli/predicted.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "ddl/cli/prediction_json.h"
@@ -61,9 +63,13 @@ PredictedPoint predict_point(Experiment experiment, const Json& machine, Engine 
 
 Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machine, const std::string& asked, const std::string& engine, double seconds, std::optional<double> alone) {
   Json all = Json::array();
-  for (const auto& point : points) all.push_back(point_json(point, alone));
+  std::set<std::string> used;
+  for (const auto& point : points) {
+    all.push_back(point_json(point, alone));
+    if (point.found) used.emplace(name(point.found->step.engine));
+  }
   return {{"schema", "ddlbench.predict/1"}, {"machine", machine.value("name", machine.value("host", asked))}, {"source", is_measured(machine) ? "measured" : "datasheet"},
-          {"engine", engine}, {"one_worker_ms", alone ? Json(*alone * 1e3) : Json()}, {"points", std::move(all)}, {"seconds", seconds}};
+          {"engine", used.empty() ? engine : used.size() == 1 ? *used.begin() : "mixed"}, {"asked_engine", engine}, {"one_worker_ms", alone ? Json(*alone * 1e3) : Json()}, {"points", std::move(all)}, {"seconds", seconds}};
 }
 
 std::optional<double> seconds_alone(const PredictedPoint& first, const Json& machine, Engine engine, const StoredSamples& stored) {

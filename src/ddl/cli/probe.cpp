@@ -26,7 +26,7 @@ namespace {
 
 struct Options {
   Output output;
-  std::string what = "comm";
+  std::string what = "all";
   std::string transports, collectives, algorithms, ranks = "2", sizes = "1KiB,8KiB,64KiB,512KiB,4MiB,32MiB", memory = "own", machine, report, fabric;
   std::string budget, timeout = "60s";
   std::string data, file = "256MiB";
@@ -258,29 +258,20 @@ Settings told_of_trace(const Options& options, const CLI::App& app) {
   return told;
 }
 
-Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
-  if (options.what != "comm" && options.what != "compute" && options.what != "memory" && options.what != "storage" && options.what != "loader" && options.what != "import" && options.what != "merge")
-    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected comm, compute, memory, storage, loader, import or merge", options.what));
-  if (options.what == "import") return import_traces(options.files, told_of_trace(options, app), options.machine, options.output);
-  if (options.what == "merge") return merge_profiles(options.files, options.machine, options.output);
-  if (!options.files.empty()) throw Error(Code::invalid_argument, fmt::format("probe {}: it reads no file; got '{}', expected probe import or merge", options.what, options.files.front()));
+/// A path where a profile is written; empty or "none": none is.
+std::string profile_path(const Options& options) { return options.machine.empty() ? default_machine_path() : options.machine; }
+
+/// What `options.what` says, measured, and put into the profile.
+Json measure(const Options& options, AgentHub* launched) {
   const bool of_memory = options.what == "memory", computes = options.what == "compute" || of_memory, of_data = options.what == "storage" || options.what == "loader";
-  const auto& output = options.output;
-  if (computes && launched != nullptr) throw Error(Code::unsupported, fmt::format("probe: unsupported: {} is measured by processes of its own; got ranks of a launcher, expected ddlbench started plainly", options.what));
-  if (computes && !options.report.empty()) throw Error(Code::unsupported, fmt::format("--report: unsupported: a page is of comm; got {}", options.what));
-  for (const auto* flag : {"--model", "--parts", "--dataset", "--batch", "--precision", "--optimizer", "--compression", "--kernels"})
-    if (of_memory && app.count(flag) > 0) throw Error(Code::invalid_argument, fmt::format("{}: is of networks; got memory, expected probe compute", flag));
-  if (of_data && launched != nullptr) throw Error(Code::unsupported, fmt::format("probe: unsupported: {} is measured by one process; got ranks of a launcher, expected ddlbench started plainly", options.what));
-  if (of_data && !options.report.empty()) throw Error(Code::unsupported, fmt::format("--report: unsupported: a page is of comm; got {}", options.what));
   const auto to_compute = computes ? asked_to_compute(options) : ComputeProbe{};
   const auto probe = computes || of_data ? CommunicationProbe{} : asked(options);
   const auto to_read = options.what == "storage" ? asked_of_storage(options) : StorageProbe{};
   const auto to_load = options.what == "loader" ? asked_of_loaders(options) : LoaderProbe{};
-  const auto path = options.machine.empty() ? default_machine_path() : options.machine;
-  const SignalsHeld held;
+  const auto path = profile_path(options);
   Json document;
   {
-    ProgressLine progress(output);
+    ProgressLine progress(options.output);
     progress.begin("", 1, 1);
     document = options.what == "storage"  ? probe_storage(to_read)
                : options.what == "loader" ? probe_loader(to_load)
@@ -291,29 +282,73 @@ Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
   // What only the profile needs.
   const bool whole = document["state"] == "ok" || document["state"] == "partial";
   // A test network is no property of this machine, unless a file of its own was asked for.
-  if (options.keep && whole && !path.empty() && path != "none" && (options.fabric.empty() || !options.machine.empty())) {
+  if (options.keep && whole && !path.empty() && path != "none" && (options.fabric.empty() || computes || !options.machine.empty())) {
     keep(path, document);
     document["machine"] = path;
   }
   document.erase("machine_parts");
-  if (!options.report.empty()) write_file(options.report, render_probe(document));
-  if (output.json)
-    output.document(document);
-  else if (of_data)
-    print_data(document, output);
-  else if (of_memory)
-    print_memory(document, output);
-  else if (computes)
-    print_compute(document, output);
-  else
-    print_table(document, output);
-  if (!output.json && !computes && !of_data) print_choices(document, output);
-  if (document.contains("machine")) output.say(fmt::format("written: {}{}", path, computes || of_data ? "" : " (runs here with --collective auto follow it)"));
-  if (!options.report.empty()) output.say("written: " + options.report);
+  return document;
+}
+
+void print(const Options& options, const Json& document) {
+  const auto& output = options.output;
+  const auto kind = document["kind"].get<std::string>();
+  const bool of_comm = kind != "storage" && kind != "loader" && kind != "memory" && kind != "compute";
+  if (!output.json) {
+    kind == "storage" || kind == "loader" ? print_data(document, output) : kind == "memory" ? print_memory(document, output) : kind == "compute" ? print_compute(document, output) : print_table(document, output);
+    if (of_comm) print_choices(document, output);
+  }
+  if (document.contains("machine")) output.say(fmt::format("written: {}{}", document["machine"].get<std::string>(), of_comm ? " (runs here with --collective auto follow it)" : ""));
+  if (of_comm && !options.report.empty()) output.say("written: " + options.report);
   for (const auto& failed : document["failed"]) print_error(failed.contains("what") ? fmt::format("{}: {}", failed["what"].get<std::string>(), failed["reason"].get<std::string>()) : failed["reason"].get<std::string>());
-  const auto state = document["state"].get<std::string>();
-  if (state == "interrupted") return Exit::interrupted;
-  return state == "ok" ? Exit::ok : state == "partial" ? Exit::partial : Exit::failure;
+}
+
+Exit exit_of(const std::string& state) { return state == "interrupted" ? Exit::interrupted : state == "ok" ? Exit::ok : state == "partial" ? Exit::partial : Exit::failure; }
+
+/// What predictions need of a machine: computing, with memory, then communication. Each is in the profile as soon as it is measured.
+Exit act_on_all(Options options) {
+  // Whatever is wrong with the second's flags must not wait for the first.
+  asked_to_compute(options);
+  asked(options);
+  Json parts = Json::array();
+  std::string state = "ok";
+  for (const auto* what : {"compute", "comm"}) {
+    options.what = what;
+    parts.push_back(measure(options, nullptr));
+    const auto own = parts.back()["state"].get<std::string>();
+    if (own == "interrupted" || (own != "ok" && state != "failed")) state = own;
+    if (own == "interrupted") break;
+  }
+  const bool page = !options.report.empty() && parts.size() > 1;
+  if (page) write_file(options.report, render_probe(parts.back()));
+  if (options.output.json) options.output.document({{"schema", "ddlbench.probe/1"}, {"kind", "all"}, {"state", state}, {"parts", parts}});
+  for (const auto& part : parts) print(options, part);
+  options.output.say("not measured: storage and loaders, which are of folders and data sets (ddlbench probe storage --data FOLDER, probe loader --dataset NAME)");
+  return exit_of(state);
+}
+
+Exit act(Options options, AgentHub* launched, const CLI::App& app) {
+  // Ranks of a launcher can measure no more.
+  if (options.what == "all" && launched != nullptr) options.what = "comm";
+  if (options.what != "all" && options.what != "comm" && options.what != "compute" && options.what != "memory" && options.what != "storage" && options.what != "loader" && options.what != "import" && options.what != "merge")
+    throw Error(Code::unsupported, fmt::format("probe: unsupported: '{}' is not in this version; expected all, comm, compute, memory, storage, loader, import or merge", options.what));
+  if (options.what == "import") return import_traces(options.files, told_of_trace(options, app), options.machine, options.output);
+  if (options.what == "merge") return merge_profiles(options.files, options.machine, options.output);
+  if (!options.files.empty()) throw Error(Code::invalid_argument, fmt::format("probe {}: it reads no file; got '{}', expected probe import or merge", options.what, options.files.front()));
+  const bool of_memory = options.what == "memory", computes = options.what == "compute" || of_memory, of_data = options.what == "storage" || options.what == "loader";
+  if (computes && launched != nullptr) throw Error(Code::unsupported, fmt::format("probe: unsupported: {} is measured by processes of its own; got ranks of a launcher, expected ddlbench started plainly", options.what));
+  if (computes && !options.report.empty()) throw Error(Code::unsupported, fmt::format("--report: unsupported: a page is of comm; got {}", options.what));
+  for (const auto* flag : {"--model", "--parts", "--dataset", "--batch", "--precision", "--optimizer", "--compression", "--kernels"})
+    if (of_memory && app.count(flag) > 0) throw Error(Code::invalid_argument, fmt::format("{}: is of networks; got memory, expected probe compute", flag));
+  if (of_data && launched != nullptr) throw Error(Code::unsupported, fmt::format("probe: unsupported: {} is measured by one process; got ranks of a launcher, expected ddlbench started plainly", options.what));
+  if (of_data && !options.report.empty()) throw Error(Code::unsupported, fmt::format("--report: unsupported: a page is of comm; got {}", options.what));
+  const SignalsHeld held;
+  if (options.what == "all") return act_on_all(options);
+  const auto document = measure(options, launched);
+  if (!options.report.empty()) write_file(options.report, render_probe(document));
+  if (options.output.json) options.output.document(document);
+  print(options, document);
+  return exit_of(document["state"].get<std::string>());
 }
 
 }  // namespace
@@ -321,7 +356,7 @@ Exit act(const Options& options, AgentHub* launched, const CLI::App& app) {
 Command add_probe(CLI::App& root, AgentHub* launched) {
   auto options = std::make_shared<Options>();
   auto* app = add_command(root, "probe", "Measure this machine: what collectives cost, networks, layer by layer, memory, storage and loaders.", options->output,
-                          {"ddlbench probe comm --collective all-reduce", "ddlbench probe comm --transport tcp --collective all-reduce --sizes 64KiB,4MiB --machine none --json",
+                          {"ddlbench probe --model lenet --batch 8,32 --budget 20ms --transport shm", "ddlbench probe comm --collective all-reduce", "ddlbench probe comm --transport tcp --collective all-reduce --sizes 64KiB,4MiB --machine none --json",
                            "ddlbench probe comm --transport mpi[implementation=openmpi] --algorithm native,ring --machine none",
                            "ddlbench probe comm --ranks 2,4 --collective broadcast,reduce --report comm.html",
                            "ddlbench probe compute --model lenet --batch 8,32 --budget 200ms",
@@ -329,7 +364,7 @@ Command add_probe(CLI::App& root, AgentHub* launched) {
                            "ddlbench probe storage --data . --file 64MiB --budget 200ms",
                            "ddlbench probe loader --dataset fashion-mnist --synthetic --batch 64 --budget 200ms",
                            "ddlbench probe compute --model mlp,lenet --batch 16 --precision fp32,bf16 --optimizer adam --budget 100ms --machine none --json"});
-  app->add_option("what", options->what, "What to measure: comm, compute, memory, storage or loader; import: to read compute from execution traces; merge: to put other profiles of a machine into one.")->type_name("comm|compute|memory|storage|loader|import|merge")->capture_default_str();
+  app->add_option("what", options->what, "What to measure: comm, compute (memory too), memory, storage or loader; all: compute and comm, which predictions need; import: to read compute from execution traces; merge: to put other profiles of a machine into one.")->type_name("all|comm|compute|memory|storage|loader|import|merge")->capture_default_str();
   app->add_option("files", options->files, "import: execution traces in MLCommons' Chakra format, one a rank; merge: machine profiles.")->type_name("FILE");
   app->add_option("--transport", options->transports, "Transports, by commas, mpi too; all that need no library unless given.")->type_name("LIST");
   app->add_option("--collective", options->collectives, "Collectives, by commas; all unless given.")->type_name("LIST");

@@ -53,11 +53,17 @@ Exit act(const Options& options) {
   if (options.output.json) {
     options.output.document(to_json(found));
   } else {
-    if (options.worst > 0 && !found.rows.empty()) options.output.data(worst_rows(found, options.worst) + "\n");
+    if (options.worst > 0 && !found.rows.empty()) {
+      const auto all = found.rows.size();
+      if (static_cast<std::size_t>(options.worst) < all) options.output.data(fmt::format("{} of {} rows, furthest off first (--worst {} shows all):\n", options.worst, all, all));
+      options.output.data(worst_rows(found, options.worst) + "\n");
+    }
     if (!found.rows.empty()) {  // rows of memory alone have no time
       std::vector<std::vector<std::string>> lines{{"", "rows", "MAPE", "max", "bias", "tau", "regret", "in interval"}, line("predicted", found.summary)};
       if (found.without_shapes) lines.push_back(line("by formulae alone", *found.without_shapes));
       lines.push_back(line("FLOPs / constant", found.baseline));
+      // Of so many rows within it says little without how wide it is.
+      if (std::isfinite(found.baseline_wide)) lines.back().back() += fmt::format(", each {:.2g} times as much or as little", found.baseline_wide);
       options.output.data(columns(lines));
     }
     if (options.worst > 0 && !found.memory.empty()) options.output.data((found.rows.empty() ? "" : "\n") + memory_rows(found) + "\n");

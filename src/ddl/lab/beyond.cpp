@@ -65,21 +65,37 @@ void beyond_sizes(const Job& job, const Plan& plan, const Json& machine, Beyond&
   if (!compression.empty()) told(moved.bucket, compressed, "buckets under " + compression, "--bucket sets their size");
 }
 
-/// What those that compute on a host take from each other was measured of a few.
+/// What those that compute on a host take from each other was measured of a few; or of none, and then is taken to be nothing.
 void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, const RealWorker& real, Beyond& out) {
   const auto beside = static_cast<int>(costs.measured->computing_beside(real.number));
+  if (beside < 2) return;
+  const int threads = job.workers.at(static_cast<std::size_t>(real.number)).threads;
+  const auto of_these = [&](const Json& entry) { return entry.value("threads", 0) == threads && entry.value("precision", "") == job.precision; };
   int most = 0;
   for (const auto& entry : entries(machine, "contention"))
-    if (entry.value("what", "") == "steps" && entry.value("threads", 0) == job.workers.at(static_cast<std::size_t>(real.number)).threads) most = std::max(most, entry.at("workers").get<int>());
-  out.workers = doublings_over(beside, most);
-  if (out.workers > 0)
-    out.words.push_back(fmt::format("{} workers that compute on one host were not measured: what they take from each other, and how their steps vary, is carried on from {}, and the interval is wider for it", beside, most));
+    if (entry.value("what", "") == "steps" && of_these(entry)) most = std::max(most, entry.at("workers").get<int>());
+  if (most > 0 && costs.measured->jitter(beside).sigma > 0) {
+    out.workers = doublings_over(beside, most);
+    if (out.workers > 0)
+      out.words.push_back(fmt::format("{} workers that compute on one host were not measured: what they take from each other, and how their steps vary, is carried on from {}, and the interval is wider for it", beside, most));
+    return;
+  }
+  // The first doubling is the one that says whether they share anything.
+  out.workers = std::log2(beside) + (most == 0 ? 1 : 0);
+  const auto cores = machine.value("cpu", Json::object()).value("usable_cores", Json());
+  const bool can_be = !cores.is_number() || 2 * threads <= cores.get<int>();
+  out.words.push_back(fmt::format("{}how their steps vary, was not measured of workers with {} {} in {}: taken as nothing, and the interval is wider for it ({})", most == 0 ? "what those that compute on one host take from each other, and " : "", threads,
+                                  threads == 1 ? "thread" : "threads", job.precision, can_be ? fmt::format("ddlbench probe compute --threads {} --precision {}{}", threads, job.precision, job.kernels == "fast" ? "" : " --kernels " + job.kernels) : "two of them have no cores of their own here"));
 }
 
 /// Nothing of a datasheet is measured; but steps were, to so many devices, that it was held against. How workers here exchange says nothing of it.
 Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine) {
   Beyond out;
   const auto workers = static_cast<std::size_t>(plan.workers());
+  // Which kind of device, and how many threads, is of workers here; a datasheet is of whole devices. Of a GPU that is plain.
+  const auto device = machine.value("device", Json::object());
+  if (device.value("kind", "") == "cpu")
+    out.words.push_back(fmt::format("each worker is taken for a whole {}, all of its cores: threads of workers are left out", machine.value("name", std::string("device"))));
   const int most = convolves(part) ? kDatasheetDevicesOfConvolutions : kDatasheetDevices;
   out.devices = doublings_over(workers, most);
   if (out.devices > 0) out.words.push_back(fmt::format("{} devices are more than any whose measured steps this was held against, {}: the interval is wider for it", workers, most));

@@ -27,9 +27,12 @@ const std::vector<Key>& experiment_keys();
 
 /// `4` (workers on cpu), `cpu:2,cuda:1` (two on cpu, one on the first CUDA device), `cpu[threads=2]:2,cpu`, `cuda:2` (one on each of the first
 /// two), `cuda[index=1]:2` (two that share the second; those without an index are counted on their own),
+/// `cpu[slow=2]` (computes half as fast as its processor can),
 /// `emulated:v100[slow=2]:8` (eight that wait instead of computing, twice as long as a machine's profile says, by its name or file).
 /// Errors: invalid_argument. to_string gives the form that parses back to the same, runs of equal workers joined.
 std::vector<WorkerSpec> parse_workers(const std::string& text);
+/// A strategy's name and options. `heterogeneous[shares=3/1]`, workers that differ having unequal parts of the batch, is another name of `data[shares=3/1]`. Errors: invalid_argument, where it has no shares.
+Spec parse_strategy(const std::string& text);
 std::string to_string(const std::vector<WorkerSpec>& workers);
 
 /// A value as it was written, and where: "studies/first.yaml:12:5", "--batch", "--set", "default".

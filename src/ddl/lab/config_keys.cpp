@@ -107,8 +107,8 @@ std::vector<Binding> make() {
               [](E& e, std::int64_t v) { e.job.test_samples = v; }));
   add(boolean("shuffle", "true", "Draw a new order of the samples for each epoch.",
               [](E& e) -> bool& { return e.job.shuffle; }));
-  add(spec("strategy", "data", "How the work is divided among the workers.",
-           [](E& e) -> Spec& { return e.job.strategy; }));
+  add({{"strategy", KeyType::spec, "data", "How the work is divided among the workers. heterogeneous[shares=3/1]: data[shares=3/1].", {}},
+       [](E& e, const std::string& value) -> Json { return to_string(e.job.strategy = parse_strategy(parse_text(value))); }});
   add(workers());
   add(text("transport", "shm", "What carries bytes between workers. mpi starts them by mpirun, unless mpirun or srun started ddlbench.",
            [](E& e) -> std::string& { return e.job.transport; }));

@@ -193,6 +193,8 @@ TEST_F(Config, WorkersAreParsedAndPrinted) {
   // By the name that the profile has.
   EXPECT_EQ(to_string(parse_workers("emulated:H100")), "emulated:h100-80gb:1");
   EXPECT_EQ(parse_workers("emulated:v100[slow=2]:3,cpu:1")[2].slow, 2);
+  EXPECT_EQ(parse_workers("cpu[slow=2.5]:2,cpu:1")[1].slow, 2.5);
+  EXPECT_EQ(to_string(parse_workers("cpu[slow=2.5,threads=2]:2,cpu:1")), "cpu[slow=2.5,threads=2]:2,cpu:1");
   EXPECT_TRUE(parse_workers("emulated:v100[slow=2]:3,cpu:1")[2].emulated());
   EXPECT_FALSE(parse_workers("emulated:v100[slow=2]:3,cpu:1")[3].emulated());
   try {
@@ -203,7 +205,7 @@ TEST_F(Config, WorkersAreParsedAndPrinted) {
   }
   EXPECT_THROW(parse_workers("cpu[index=0]:2"), Error);
   EXPECT_THROW(parse_workers("cuda[index=-1]"), Error);
-  for (const auto* bad : {"", ",", "0", "-1", "cpu:", "cpu:0", "cpu:x", "cpu[threads=0]", "cpu[slow=2]", "gpu:2", "cpu[", "cpu:131073",
+  for (const auto* bad : {"", ",", "0", "-1", "cpu:", "cpu:0", "cpu:x", "cpu[threads=0]", "cpu[slow=0.5]", "cpu[slow=x]", "cuda[slow=2]", "gpu:2", "cpu[", "cpu:131073",
                           "131073", "cpu::2", "cpu:2:2", "emulated", "emulated:", "emulated:2", "emulated:v101:8", "emulated:v100:0", "emulated:v100[slow=0]:2", "emulated:v100[index=1]", "emulated:v100:x", "99999999999999999999", "cpu[threads=2]:2]"})
     EXPECT_THROW(parse_workers(bad), Error) << bad;
 }

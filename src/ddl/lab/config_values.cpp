@@ -128,8 +128,17 @@ WorkerSpec emulated_worker(const Spec& spec) {
 
 }  // namespace
 
+Spec parse_strategy(const std::string& text) {
+  auto spec = parse_spec(text);
+  if (spec.name != "heterogeneous") return spec;
+  if (!spec.options.contains("shares"))
+    throw Error(Code::invalid_argument, fmt::format("[heterogeneous] in what proportions workers share the batch; got no shares in '{}', expected a number for each worker, as heterogeneous[shares=3/1] (ddlbench advise finds the fastest)", text));
+  spec.name = "data";
+  return spec;
+}
+
 std::vector<WorkerSpec> parse_workers(const std::string& text) {
-  static constexpr std::string_view kForm = "a number, or devices as in cpu:2,cuda:1, cpu[threads=2]:2, cuda[index=0]:2 or emulated:v100:8";
+  static constexpr std::string_view kForm = "a number, or devices as in cpu:2,cuda:1, cpu[threads=2]:2, cpu[slow=2]:1, cuda[index=0]:2 or emulated:v100:8";
   std::vector<WorkerSpec> workers;
   std::map<std::string, int> next_of;
   for (const auto& part : split_outside_brackets(text)) {
@@ -156,8 +165,10 @@ std::vector<WorkerSpec> parse_workers(const std::string& text) {
       const std::vector<std::string> known{"cpu", "cuda", "emulated"};
       refuse(fmt::format("unknown device {}{}", in_quotes(spec.name), did_you_mean(spec.name, known)), text, kForm);
     }
-    if (!emulated) require_options(spec, spec.name == "cuda" ? std::vector<std::string>{"threads", "index"} : std::vector<std::string>{"threads"});
+    if (!emulated) require_options(spec, spec.name == "cuda" ? std::vector<std::string>{"threads", "index"} : std::vector<std::string>{"threads", "slow"});
     auto worker = emulated ? emulated_worker(spec) : WorkerSpec{spec.name};
+    // A processor can be made slower than it is.
+    if (const auto slow = spec.options.find("slow"); !emulated && slow != spec.options.end()) worker.slow = parse_number(slow->second, 1, 1e3);
     std::optional<std::int64_t> index;
     if (const auto given = spec.options.find("index"); given != spec.options.end()) index = parse_integer(given->second, 0, kMostWorkers - 1);
     if (const auto threads = spec.options.find("threads"); threads != spec.options.end())

@@ -241,6 +241,13 @@ const c10::TypedOperatorHandle<LinearPointwise>* linear_pointwise() {
 
 }  // namespace
 
+at::Tensor laid_out_for_products(const at::Tensor& rows) {
+  // A copy is a pass over memory; the two products of a layer's backward pass that read it are worth one from about so many operations on.
+  constexpr std::int64_t kDepth = 16;
+  const bool copies = rows.scalar_type() == at::kFloat && !lies_plainly(rows) && multipliers().onednn_from != Multipliers::kNever && 2 * rows.numel() * kDepth >= multipliers().onednn_from;
+  return copies ? rows.contiguous() : rows;
+}
+
 at::Tensor multiply_with_bias(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias, bool rectifies) {
   const auto type = rows.scalar_type();
   const auto by = weight.t();

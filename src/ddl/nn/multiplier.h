@@ -50,6 +50,9 @@ Json to_json(const Multipliers& chosen);
 /// `to` = left right, or plus that. Matrices [rows, depth] [depth, columns], or as many of each [n, …]. `to` is contiguous; on the processor. Numbers: ATen's but for the order of sums, where oneDNN multiplies.
 void multiply_into(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds = false);
 
+/// Rows [n, width] as they are multiplied fastest, twice at least: a part of wider rows (of a network whose last layer is split among workers) is copied where oneDNN multiplies, which takes none such, and left to MKL else, which does.
+at::Tensor laid_out_for_products(const at::Tensor& rows);
+
 /// rows [n, in] by a weight [out, in], plus a bias [out]: a new [n, out] of the rows' type. Where oneDNN multiplies it adds the bias as it writes; else what is there to be added to is a copy of the bias for each row. `rectifies`: and a ReLU of that, of which NaN stays NaN.
 at::Tensor multiply_with_bias(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias, bool rectifies = false);
 

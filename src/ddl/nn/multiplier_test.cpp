@@ -160,6 +160,32 @@ TEST(MultiplyInto, TakesPartsOfLargerMatrices) {
   EXPECT_LT(apart(to, left.to(at::kDouble).matmul(right.to(at::kDouble)), terms_of(left, right)), 2e-6);
 }
 
+/// The gradient of a layer that is split among workers is a part of each row of the whole's.
+TEST(LaidOutForProducts, CopiesPartsOfRowsWhereThatIsFaster) {
+  const OneThread one;
+  const auto part = at::randn({600, 512}).narrow(1, 128, 256), small = at::randn({8, 64}).narrow(1, 8, 16), whole = at::randn({600, 256});
+  const auto is_copied = [](const at::Tensor& rows) {
+    const auto laid_out = laid_out_for_products(rows);
+    EXPECT_TRUE(at::equal(laid_out, rows));
+    return laid_out.data_ptr() != rows.data_ptr();
+  };
+  {
+    const Multiplying multiplying(kOnednn);
+    if (multipliers() == kOnednn) {
+      EXPECT_TRUE(is_copied(part));
+      EXPECT_TRUE(laid_out_for_products(part).is_contiguous());
+    }
+    EXPECT_FALSE(is_copied(whole));
+    EXPECT_FALSE(is_copied(whole.t()));
+  }
+  {
+    const Multiplying multiplying({4'194'304});
+    EXPECT_FALSE(is_copied(small));
+  }
+  const Multiplying multiplying(kMkl);
+  EXPECT_FALSE(is_copied(part));
+}
+
 /// What lies behind is not touched: oneDNN has done so, for one row.
 TEST(MultiplyInto, WritesNothingBehind) {
   const OneThread one;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "ddl/core/error.h"
@@ -16,6 +17,7 @@
 #include "ddl/train/executor_asynchronous.h"
 #include "ddl/train/executor_serving.h"
 #include "ddl/train/precision.h"
+#include "ddl/train/slowing.h"
 
 namespace ddl {
 namespace {
@@ -307,6 +309,8 @@ void Executor::run(Step& step, int number) {
   const auto begin = device_.mark();
   const bool replays = replay_ != nullptr && task.kind != TaskKind::load;
   if (replays) replay_->waits().begin();
+  std::optional<Slowing::While> slowly;
+  if (slowing_ != nullptr && task.kind != TaskKind::load && task.kind != TaskKind::release) slowly.emplace(slowing_);
   switch (task.kind) {
     case TaskKind::load:
       step.batch = step.next_batch();
@@ -335,6 +339,7 @@ void Executor::run(Step& step, int number) {
     case TaskKind::average: average(step, number); break;
     default: throw Error(Code::unsupported, fmt::format("[executor] unsupported: task '{}' is a {}", task.label, name(task.kind)));
   }
+  slowly.reset();
   if (replays) replay_->waits().end();
   record(step, begin, device_.mark(), span(step.number, number, cause_of(task.kind)));
 }

@@ -32,6 +32,7 @@
 namespace ddl {
 
 class Replay;
+class Slowing;
 
 /// What a step yields on one worker.
 struct StepResult {
@@ -89,6 +90,9 @@ class Executor {
 
   /// Of an emulated worker, whose network it replays; before adopt(). The optimizer is then not asked for anything.
   void replay_with(Replay& replay) { replay_ = &replay; }
+
+  /// Of a worker that is slower than its processor: passes and updates take so many times as long; before adopt().
+  void slow_with(Slowing& slowing) { slowing_ = &slowing; }
 
   /// Takes a plan, and lays the gradient buckets out as it says. A later one may differ in its buckets alone.
   /// Errors: invalid_argument where verify() finds fault.
@@ -228,6 +232,7 @@ class Executor {
   Optimizer& optimizer_;
   Device& device_;
   Replay* replay_ = nullptr;            ///< of an emulated worker
+  Slowing* slowing_ = nullptr;          ///< of one that is slower than its processor
   Communicator* communicator_;
   int worker_;
   TestDeath death_;

@@ -15,7 +15,7 @@ namespace ddl {
 struct WorkerSpec {
   std::string device = "cpu";  ///< cpu; cuda:N where there is a GPU and a LibTorch with CUDA; several workers may share one; emulated:PROFILE, by name or file
   int threads = 1;             ///< compute threads of this worker; of an emulated one, those that its profile was measured with
-  double slow = 1;             ///< how many times as long as its profile says an emulated one computes
+  double slow = 1;             ///< how many times as long as its profile says an emulated one computes; cpu: as the processor does, 1 or more (slowing.h)
 
   /// Whether it waits for as long as its profile says instead of computing.
   bool emulated() const { return device.starts_with("emulated:"); }

@@ -40,6 +40,7 @@
 #include "ddl/train/pinning.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
+#include "ddl/train/slowing.h"
 
 namespace ddl {
 namespace {
@@ -112,6 +113,7 @@ class Worker {
   Nanoseconds margin_;                       ///< of an emulated worker's waits
   std::shared_ptr<const CostSource> costs_;  ///< of an emulated worker; else null
   std::unique_ptr<Replay> replay_;           ///< the same
+  std::optional<Slowing> slowing_;           ///< of one that is slower than its processor
   Executor executor_;
   Sampler sampler_;
   std::int64_t last_step_;
@@ -195,6 +197,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       memory_(*device_, !plan_.in_process || rank == 0),
       held_(last_step_) {
   if (replay_) executor_.replay_with(*replay_);
+  if (const auto& own = worker_of(job, rank); !own.emulated() && own.slow > 1) executor_.slow_with(slowing_.emplace(own.slow));
   executor_.serve_with([this](std::vector<at::Tensor> parameters) -> std::unique_ptr<Optimizer> {
     if (!costs_) return make_optimizer(job_.optimizer, std::move(parameters), {job_.momentum, job_.weight_decay});
     const auto bytes = std::max<std::int64_t>(1, bytes_of(parameters));

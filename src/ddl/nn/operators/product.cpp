@@ -73,7 +73,7 @@ struct ProductNode final : WeightedNode {
     const auto factor = weight.unpack(), from = input.unpack();
     auto gradient = gradient_before(gradients[0]);
     if (windows) gradient = gradient.contiguous(at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1});
-    gradient = gradient.reshape({-1, factor.size(0)});
+    gradient = laid_out_for_products(gradient.reshape({-1, factor.size(0)}));
     gradients.clear();
     if (task_should_compute_output(0)) found[0] = input_of_rows(product_of(gradient, rows_of(narrowed.defined() ? narrowed : factor)), from.sizes().vec(), windows);
     if (task_should_compute_output(2)) found[2] = bias_gradient(gradient, factor.scalar_type());

@@ -27,22 +27,22 @@ const EmulatedDevice* EmulatedCosts::device(int worker) const {
 
 LayerCost EmulatedCosts::layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const {
   const auto* const own = device(worker);
-  return own != nullptr ? times(own->slow, own->profile->layer(worker, graph, number, samples)) : machine_->layer(worker, graph, number, samples);
+  return times(slow(worker), (own != nullptr ? *own->profile : *machine_).layer(worker, graph, number, samples));
 }
 
 LayerCost EmulatedCosts::loss(int worker, const ModelGraph& graph, std::int64_t samples) const {
   const auto* const own = device(worker);
-  return own != nullptr ? times(own->slow, own->profile->loss(worker, graph, samples)) : machine_->loss(worker, graph, samples);
+  return times(slow(worker), (own != nullptr ? *own->profile : *machine_).loss(worker, graph, samples));
 }
 
 double EmulatedCosts::update(int worker, std::int64_t bytes) const {
   const auto* const own = device(worker);
-  return own != nullptr ? own->slow * own->profile->update(worker, bytes) : machine_->update(worker, bytes);
+  return slow(worker) * (own != nullptr ? *own->profile : *machine_).update(worker, bytes);
 }
 
 double EmulatedCosts::copy(int worker, std::int64_t bytes) const {
   const auto* const own = device(worker);
-  return own != nullptr ? own->slow * own->profile->copy(worker, bytes) : machine_->copy(worker, bytes);
+  return slow(worker) * (own != nullptr ? *own->profile : *machine_).copy(worker, bytes);
 }
 
 std::vector<Demand> EmulatedCosts::computing(int worker, StepCosts& resources) const {

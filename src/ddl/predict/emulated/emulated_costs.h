@@ -7,10 +7,10 @@
 
 namespace ddl {
 
-/// What a worker computes with that waits instead of computing.
+/// What a worker computes with that waits instead of computing, or one that is slower than its processor.
 struct EmulatedDevice {
   std::shared_ptr<const CostSource> profile;  ///< null: the worker is not emulated
-  double slow = 1;                            ///< how many times as long as that says it takes
+  double slow = 1;                            ///< how many times as long as that says it takes; or as the machine's profile does
 };
 
 /// Workers of which some are emulated, on a machine that all of them are real processes of: what such a worker computes, updates and copies takes what its own profile says, and none of the
@@ -45,6 +45,7 @@ class EmulatedCosts final : public CostSource {
  private:
   /// Null of a worker that is not emulated.
   const EmulatedDevice* device(int worker) const;
+  double slow(int worker) const { return workers_.at(static_cast<std::size_t>(worker)).slow; }
 
   std::unique_ptr<const CostSource> machine_;
   std::vector<EmulatedDevice> workers_;

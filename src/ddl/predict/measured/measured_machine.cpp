@@ -348,7 +348,7 @@ std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources)
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
   auto share = memory_share(worker, [&](const Json& entry) { return steps(entry) && !named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named; });
   if (!share) share = memory_share(worker, steps);
-  if (share) demands.push_back({memory_of(worker, resources), *share});
+  if (share) demands.push_back({memory_of(worker, resources), *share / own.slow});
   return demands;
 }
 
@@ -363,8 +363,9 @@ std::vector<Demand> MeasuredMachine::updating(int worker, std::int64_t held, Ste
   if (!share) return demands;
   const int memory = memory_of(worker, resources);
   const auto place = std::find_if(demands.begin(), demands.end(), [&](const Demand& demand) { return demand.resource == memory; });
-  if (place == demands.end()) demands.push_back({memory, *share});
-  else place->share = std::max(place->share, *share);
+  const double taken = *share / setup_.workers.at(at(worker)).slow;
+  if (place == demands.end()) demands.push_back({memory, taken});
+  else place->share = std::max(place->share, taken);
   return demands;
 }
 

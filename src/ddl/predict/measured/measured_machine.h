@@ -19,6 +19,7 @@ struct MeasuredWorker {
   int threads = 1;
   int host = 0;
   bool computes = true;  ///< false: elsewhere it is said what it computes; of this machine it takes what moves and loads data
+  double slow = 1;       ///< how many times as long as measured it computes, by standing still: of the memory bus it takes so much less
 };
 
 /// How it is trained.

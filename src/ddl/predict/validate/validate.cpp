@@ -7,6 +7,7 @@
 #include "ddl/core/error.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_layout.h"
+#include "ddl/predict/interval.h"
 
 namespace ddl {
 namespace {
@@ -68,15 +69,25 @@ void judge_baseline(Validation& out) {
     }
   const double best = least_error_factor(values), factor = rates ? 1 / best : best;
   out.constant = 1 / factor;
+  // How far off it may be is told by the other rows: of its own a row would be within by construction.
+  double squares = 0;
+  const auto error_of = [&](std::size_t i) { return std::log(times[i].second / (factor * times[i].first)); };
+  for (std::size_t i = 0; i < times.size(); ++i) squares += error_of(i) * error_of(i);
+  const auto sigma_of = [&](double sum, std::size_t rows) { return std::sqrt(std::max(0.0, sum) / static_cast<double>(rows)); };
   std::vector<Predicted> all;
   for (std::size_t i = 0; i < known.size(); ++i) {
     auto predicted = known[i]->predicted;
-    predicted.value = predicted.low = predicted.high = known[i]->baseline = in_unit(known[i]->row, factor * times[i].first);
+    const double seconds = factor * times[i].first;
+    // One row alone has no others: no interval.
+    const auto [low, high] = interval_of(seconds, times.size() > 1 ? sigma_of(squares - error_of(i) * error_of(i), times.size() - 1) : 0);
+    predicted.value = known[i]->baseline = in_unit(known[i]->row, seconds);
+    predicted.low = in_unit(known[i]->row, predicted.rate ? high : low);
+    predicted.high = in_unit(known[i]->row, predicted.rate ? low : high);
     all.push_back(predicted);
   }
   out.baseline = accuracy(all);
-  // It has no interval.
-  out.baseline.coverage = kUnknown;
+  out.baseline_wide = interval_of(1, sigma_of(squares, times.size())).second;
+  if (times.size() < 2) out.baseline.coverage = out.baseline_wide = kUnknown;
 }
 
 /// torchgpipe's benchmarks print what all devices together had (benchmarks/*-memory/main.py); and a peak that no one device of its kind has room for is of all of them, too.
@@ -167,6 +178,7 @@ Json to_json(const Validation& validation) {
   summary["memory"] = {{"rows", validation.memory_rows}, {"mape", validation.memory_rows > 0 ? Json(validation.memory_mape) : Json()}, {"oom_rows", validation.oom_rows}, {"oom_right", validation.oom_right}};
   summary["without_shapes"] = validation.without_shapes ? to_json(*validation.without_shapes) : Json();
   baseline["flops_per_device"] = number(validation.constant);
+  baseline["interval_factor"] = number(validation.baseline_wide);
   return {{"schema", "ddlbench.validate/1"}, {"rows", rows}, {"memory", memory}, {"skipped", skipped}, {"skipped_rows", skipped.size()}, {"unknown_columns", validation.unknown}, {"summary", summary}, {"baseline", baseline}};
 }
 

@@ -1,9 +1,12 @@
 #include "ddl/train/emulation/machine_costs.h"
 
+#include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "ddl/core/error.h"
+#include "ddl/core/text.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_source.h"
 #include "ddl/predict/machine.h"
@@ -36,6 +39,17 @@ MeasuredSetup setup_of(const Job& job) {
   return setup;
 }
 
+/// A datasheet is of one kind of device, whatever computes here; of several kinds it cannot speak.
+void check_kinds(const Json& machine, const Job& job) {
+  std::set<std::string> kinds;
+  for (const auto& worker : job.workers)
+    if (!worker.emulated()) kinds.insert(worker.device.substr(0, worker.device.find(':')));
+  if (kinds.size() > 1)
+    throw Error(Code::invalid_argument, fmt::format("[predict] {} is one kind of device; got workers of {}, expected one kind, or emulated:PROFILE for each", machine.value("name", "?"), join(std::vector(kinds.begin(), kinds.end()), " and ")));
+  if (kinds.contains("cuda") && machine.at("device").value("kind", "") == "cpu")
+    throw Error(Code::invalid_argument, fmt::format("[predict] {} is a processor; got workers of cuda, expected cpu", machine.value("name", "?")));
+}
+
 std::unique_ptr<CostSource> by_datasheet(const Json& machine, const Job& job, int per_node) {
   if (const auto nodes = static_cast<std::size_t>(term_or(machine, "node.count", 0)); nodes > 0) {
     const auto room = nodes * (per_node > 0 ? static_cast<std::size_t>(per_node) : static_cast<std::size_t>(term(machine, "node.devices")));
@@ -61,13 +75,16 @@ Json emulated_profile(const std::string& device) {
 }
 
 std::unique_ptr<CostSource> costs_on(const Json& machine, const Job& job, int per_node) {
-  if (is_datasheet(machine)) return by_datasheet(machine, job, per_node);
+  if (is_datasheet(machine)) {
+    check_kinds(machine, job);
+    return by_datasheet(machine, job, per_node);
+  }
   auto setup = setup_of(job);
   for (std::size_t w = 0; w < job.workers.size(); ++w) {
     const auto& worker = job.workers[w];
     if (worker.device != "cpu" && !worker.emulated())
-      throw Error(Code::not_found, fmt::format("[predict] what {} takes was not measured: ddlbench probe compute measures processors; got worker {} on {}, expected cpu", worker.device, w, worker.device));
-    setup.workers.push_back({worker.threads, per_node > 0 ? static_cast<int>(w) / per_node : 0, !worker.emulated()});
+      throw Error(Code::not_found, fmt::format("[predict] what {} takes was not measured: ddlbench probe compute measures processors; got worker {} on {}, expected cpu, or a datasheet's profile: --machine h100-80gb (ddlbench list machines)", worker.device, w, worker.device));
+    setup.workers.push_back({worker.threads, per_node > 0 ? static_cast<int>(w) / per_node : 0, !worker.emulated(), worker.emulated() ? 1 : worker.slow});
   }
   return std::make_unique<MeasuredMachine>(machine, std::move(setup));
 }
