@@ -267,6 +267,17 @@ class Fabric(Case):
         self.assertEqual(document["loss"]["causes"][0]["cause"], "latency", document["loss"]["causes"])
         self.assertIn("the latency of messages", document["words"])
 
+    def test_wires_that_are_narrow(self):
+        # 247 KB of gradients at 100 Mb/s, 20 ms, beside passes of a millisecond or two.
+        self.train("--workers", 2, "--transport", "tcp", "--fabric", "hosts=2,bandwidth=100Mbps", steps=20)
+        document = self.explained()
+        self.check_sums(document)
+        fabric = self.cause(document, "fabric")
+        self.assertGreater(fabric["without"]["gain_ms"], 15)
+        self.assertEqual(document["loss"]["causes"][0]["cause"], "fabric", document["loss"]["causes"])
+        # Causes that cost nothing are left out.
+        self.assertGreater(fabric["lost"], 5 * max((cause["lost"] for cause in document["loss"]["causes"] if cause["cause"] != "fabric"), default=0))
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

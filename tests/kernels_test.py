@@ -17,10 +17,15 @@ TRAININGS = {
     "smallcnn": (["--model", "smallcnn", *IMAGES, *STEADY], (1e-6, 1e-4, 1e-5)),
     "resnet18": (["--model", "resnet18", *IMAGES, *STEADY], (1e-6, 0.15, 0.03)),
     "mobilenetv2": (["--model", "mobilenetv2", *IMAGES, *STEADY], (1e-6, 0.15, 0.03)),
+    "resnet50": (["--model", "resnet50", *IMAGES, "--optimizer", "adam", "--learning-rate", 0.0003], (2e-6, 0.5, 0.2)),
+    "vgg11": (["--model", "vgg11[dropout=0]", *IMAGES, *STEADY], (1e-6, 1e-4, 1e-5)),
+    "alexnet": (["--model", "alexnet[dropout=0]", *IMAGES, *STEADY], (1e-6, 1e-4, 1e-5)),
     "gpt": (["--model", "gpt[hidden=64,layers=3,heads=4]", "--dataset", "language[vocabulary=500,length=33]", *WORDS], (1e-6, 1e-4, 1e-5)),
     "transformer": (["--model", "transformer[hidden=64,heads=4,layers=2]", "--dataset", "translation[vocabulary=300,length=16]", *WORDS], (1e-6, 1e-4, 1e-5)),
 }
 STEPS = 32
+# The same in bf16, whose numbers have 8 bits: each kernel rounds where it hands a value on, and ours hand on fewer.
+NARROW = {"smallcnn": (5e-4, 0.03, 5e-3), "mobilenetv2": (5e-3, 0.1, 0.01), "gpt": (2e-4, 2e-3, 5e-4), "transformer": (1e-3, 5e-3, 2e-3)}
 
 
 class Kernels(Case):
@@ -44,6 +49,19 @@ class Kernels(Case):
                 self.assertLessEqual(max(apart), furthest)
                 self.assertLessEqual(end, last)
 
+    def test_reach_the_same_loss_in_bf16(self):
+        for name, (first, furthest, last) in NARROW.items():
+            with self.subTest(name):
+                fast, torch, wide = (self.losses(TRAININGS[name][0], kernels, precision) for kernels, precision in (("fast", "bf16"), ("torch", "bf16"), ("torch", "fp32")))
+                apart = [abs(a - b) / b for a, b in zip(fast, torch)]
+                ends = [statistics.fmean(losses[-10:]) for losses in (fast, torch, wide)]
+                end = abs(ends[0] - ends[1]) / ends[1]
+                print(f"{name} bf16: {torch[0]:.4f} to {ends[1]:.4f}, in fp32 to {ends[2]:.4f}; apart by {apart[0]:.1e} in the first step, {max(apart):.1e} at most, {end:.1e} at the end", file=sys.stderr)
+                self.assertLess(ends[1], torch[0], "it trains")
+                self.assertLessEqual(apart[0], first)
+                self.assertLessEqual(max(apart), furthest)
+                self.assertLessEqual(end, last)
+
     def test_are_apart_by_rounding_alone(self):
         """In twice the precision as many times nearer: what is apart is no other computation. Few steps: where a value passes a corner of an activation, what follows is apart by much more."""
         for name, (arguments, bounds) in TRAININGS.items():
@@ -51,7 +69,8 @@ class Kernels(Case):
                 fast, torch = (self.losses(arguments, kernels, "fp64", 4) for kernels in ("fast", "torch"))
                 furthest = max(abs(a - b) / b for a, b in zip(fast, torch))
                 print(f"{name}: fp64, apart by {furthest:.1e} at most", file=sys.stderr)
-                self.assertLessEqual(furthest, 1e-11)
+                # ResNet-50 ends in maps of one place, whose 16 values batch norm divides by a deviation that may be small.
+                self.assertLessEqual(furthest, 1e-8 if name == "resnet50" else 1e-11)
 
     def test_fast_is_the_default(self):
         arguments = [*TRAININGS["smallcnn"][0], "--synthetic", "--train-samples", 64, "--test-samples", 16, "--no-evaluate", "--steps", 2, "--store", "none"]
@@ -66,6 +85,10 @@ class Kernels(Case):
                 plain, faster = self.losses(arguments, "torch"), self.losses(other, "torch")
                 with self.subTest(name):
                     self.assertGreater(max(abs(a - b) / b for a, b in zip(faster, plain)), bounds[1])
+        rate = TRAININGS["gpt"][0].index("--learning-rate") + 1
+        other = [*TRAININGS["gpt"][0][:rate], TRAININGS["gpt"][0][rate] * 1.2, *TRAININGS["gpt"][0][rate + 1:]]
+        plain, faster = self.losses(TRAININGS["gpt"][0], "torch", "bf16"), self.losses(other, "torch", "bf16")
+        self.assertGreater(max(abs(a - b) / b for a, b in zip(faster, plain)), NARROW["gpt"][1])
 
 
 if __name__ == "__main__":

@@ -124,6 +124,8 @@ class Executor {
 
   /// The order in which the last step's gradients became complete; empty without buckets.
   std::vector<int> observed_order() const;
+  /// Null where gradients go into no buckets, or are replayed.
+  const GradientBuckets* buckets() const { return replay_ == nullptr ? buckets_.get() : nullptr; }
 
   const Plan& plan() const { return plan_; }
   const Role& role() const { return plan_.role_of(worker_); }

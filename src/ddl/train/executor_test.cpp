@@ -409,6 +409,47 @@ TEST(Executor, LeavesASpanForEveryTaskAndALedgerThatAddsUp) {
   }
 }
 
+/// Tells what it is given; moves nothing.
+class Watching final : public Optimizer {
+ public:
+  explicit Watching(std::vector<at::Tensor> parameters) : Optimizer("watching", std::move(parameters), 0) {}
+  std::vector<std::pair<const std::byte*, std::size_t>> given;
+
+ private:
+  void apply(const Update& u) override { given.emplace_back(static_cast<const std::byte*>(u.gradient.const_data_ptr()), u.gradient.nbytes()); }
+  void apply_aten(Updates&) override { FAIL(); }
+};
+
+TEST(Executor, WhatIsReducedIsWhatTheOptimizerReads) {
+  on_ranks(2, [](Communicator& communicator) {
+    const int rank = communicator.rank();
+    const Waves data;
+    Network network(builtin_models().at("lenet").make({"lenet", {}}, data.shape()), {});
+    Watching optimizer(network.parameters());
+    const auto device = make_device("cpu");
+    Executor executor(network, optimizer, *device, &communicator, rank, {data.shape()}, {});
+    executor.adopt(builtin_strategies().at("data").make({network.graph(), 2, 3, 4, parse_spec("data[bucket=64KiB,first-bucket=16KiB]"), {}}));
+    const Sampler sampler(data.size(), 6, 2, true, 3);
+    Loader loader(data, [&](std::int64_t step) { return sampler.share(step, rank); }, 0, 1, {0, 1});
+    executor.step(0, [&] { return loader.next(); }, kRate, false);
+    communicator.barrier().wait();
+    const auto& buckets = *executor.buckets();
+    EXPECT_GT(executor.role().buckets.size(), 2U);
+    EXPECT_EQ(optimizer.given.size(), network.parameters().size());
+    for (const auto& [begin, bytes] : optimizer.given) {
+      bool inside = false;
+      for (std::size_t b = 0; b < executor.role().buckets.size(); ++b) {
+        const auto buffer = buckets.buffer(static_cast<int>(b));
+        inside = inside || (begin >= buffer.data && begin + bytes <= buffer.data + buffer.elements * sizeof(float));
+      }
+      EXPECT_TRUE(inside) << bytes << " bytes of a gradient are read from elsewhere";
+    }
+    // At most one pass over gradients before that.
+    EXPECT_LE(buckets.copied_bytes(), buckets.gradient_bytes());
+    return 0;
+  });
+}
+
 TEST(Executor, OneVoteStopsAllWorkers) {
   const auto last = on_ranks(2, [](Communicator& communicator) {
     const int rank = communicator.rank();

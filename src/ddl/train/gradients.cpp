@@ -96,6 +96,7 @@ void GradientBuckets::begin_step(Ready ready, std::function<void(Nanoseconds, Na
   ready_ = std::move(ready);
   copied_ = std::move(copied);
   last_pass_ = false;
+  copied_bytes_ = 0;
   filled_.assign(parameters_.size(), false);
   came_.assign(parameters_.size(), false);
   observed_.clear();
@@ -112,6 +113,7 @@ void GradientBuckets::take(int number, at::Tensor& gradient) {
   const auto begin = now();
   const c10::NoGradGuard guard;
   auto& view = views_[i];
+  if (replay_ == nullptr) copied_bytes_ += static_cast<std::int64_t>(view.nbytes());
   if (replay_ != nullptr) {
     replay_->copy(static_cast<std::int64_t>(view.nbytes()));
   } else if (filled_[i]) {
@@ -164,6 +166,12 @@ void GradientBuckets::complete_step() {
       settle(static_cast<int>(i));
     }
   ready_ = nullptr;
+}
+
+std::int64_t GradientBuckets::gradient_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& view : views_) bytes += static_cast<std::int64_t>(view.nbytes());
+  return bytes;
 }
 
 Buffer GradientBuckets::buffer(int bucket) const { return buffers_.at(static_cast<std::size_t>(bucket)); }

@@ -73,6 +73,9 @@ class GradientBuckets {
   /// Parameters in the order in which their gradients became complete in the last step.
   const std::vector<int>& observed_order() const { return observed_; }
   std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.size()); }
+  /// Of the gradients of the last step: how many bytes there are, and how many were written to, or added at, their places after autograd had made them elsewhere; what products made in place is not among these.
+  std::int64_t gradient_bytes() const;
+  std::int64_t copied_bytes() const { return copied_bytes_; }
 
  private:
   struct Hook;
@@ -107,6 +110,7 @@ class GradientBuckets {
   std::vector<bool> came_;     ///< by parameter: what is in its place is complete
   std::vector<int> missing_;  ///< gradients still to come, by bucket
   std::vector<int> observed_;
+  std::int64_t copied_bytes_ = 0;
 };
 
 }  // namespace ddl

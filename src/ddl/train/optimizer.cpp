@@ -78,10 +78,10 @@ double sum_of_squares(const std::vector<at::Tensor>& dense, Device& device) {
   return sum;
 }
 
-at::Tensor ratio_of_norms(const at::Tensor& a, const at::Tensor& b, double trust, double decay) {
-  const auto over = at::linalg_vector_norm(a, 2, {}, false, at::kDouble), under = at::linalg_vector_norm(b, 2, {}, false, at::kDouble);
+std::vector<at::Tensor> ratios_of_norms(at::TensorList a, at::TensorList b, double trust, double decay) {
+  const auto over = at::stack(at::_foreach_norm(a, 2, at::kDouble)), under = at::stack(at::_foreach_norm(b, 2, at::kDouble));
   const auto some = over.gt(0).logical_and(under.gt(0));
-  return at::where(some, over.mul(trust).div(under.add(over, decay)), at::ones_like(over));
+  return at::where(some, over.mul(trust).div(under.add(over, decay)), at::ones_like(over)).unbind();
 }
 
 Registry<OptimizerFactory> builtin_optimizers() {

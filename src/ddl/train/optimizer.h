@@ -106,9 +106,9 @@ double sum_of_squares(const at::Tensor& dense);
 /// Of all of them together; waits once for the device that they are on.
 double sum_of_squares(const std::vector<at::Tensor>& dense, Device& device);
 
-/// |a| / |b| in fp64 where neither norm is 0, else 1, as a tensor where those are: nothing is waited for.
-/// Of LARS: trust |a| / (|b| + decay |a|).
-at::Tensor ratio_of_norms(const at::Tensor& a, const at::Tensor& b, double trust = 1, double decay = 0);
+/// Of each pair |a| / |b| in fp64 where neither norm is 0, else 1, as tensors of one element where those are: nothing is waited for, and of many tensors on a GPU a few kernels are started.
+/// Of LARS: trust |a| / (|b| + decay |a|). Not of none.
+std::vector<at::Tensor> ratios_of_norms(at::TensorList a, at::TensorList b, double trust = 1, double decay = 0);
 
 /// What an optimizer's own options win over.
 struct OptimizerDefaults {

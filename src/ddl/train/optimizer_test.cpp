@@ -179,6 +179,10 @@ TEST(OptimizerConformance, AtensOperatorsDoWhatTheKernelsDo) {
             numbers.pop_back();
             gradients.pop_back();
           }
+          if (step == 2) {  // a vector alone
+            numbers = {1};
+            gradients = {gradient.neg()};
+          }
           kernels->update(numbers, gradients, kRate, scale);
           aten->update(numbers, gradients, kRate, scale);
           for (std::size_t i = 0; i < ours.size(); ++i)

@@ -83,6 +83,8 @@ class Worker {
   Json buckets_json() const;
   /// What is computed and kept in which format, and what became of the gradients.
   Json precision_json() const;
+  /// How many bytes of gradients were copied in the last step; null where they go into no buckets.
+  Json gradients_json() const;
   /// How well computing was emulated; null where it is not.
   Json emulation_json() const;
   /// What of its machine's cores it had.
@@ -496,6 +498,11 @@ Json Worker::memory_json(std::int64_t held) {
   return json;
 }
 
+Json Worker::gradients_json() const {
+  const auto* const buckets = executor_.buckets();
+  return buckets == nullptr ? Json(nullptr) : Json{{"bytes", buckets->gradient_bytes()}, {"copied_bytes", buckets->copied_bytes()}};
+}
+
 Json Worker::emulation_json() const {
   if (!replay_) return nullptr;
   const auto report = replay_->waits().report();
@@ -527,6 +534,7 @@ void Worker::finish(bool stopped) {
   control_.send(MessageType::done, Json{{"stopped", stopped},
                                         {"parameters_digest", job_.emulates() ? Json(nullptr) : Json(parameters_digest(plan_, rank_, graph_, network_, *device_, communicator_.get()))},
                                         {"memory_bytes", memory_json(held)},
+                                        {"gradients", gradients_json()},
                                         {"emulation", emulation_json()},
                                         {"cores", cores_json()},
                                         {"accelerator", device_->describe()},

@@ -55,16 +55,25 @@ class Lamb final : public Optimizer, public NormsOfParts {
   }
 
   void apply_aten(Updates& u) override {
-    for (std::size_t i = 0; i < u.numbers.size(); ++i) {
-      const auto t = static_cast<double>(++steps_[u.numbers[i]]);
-      const double correction = 1 / (1 - std::pow(options_.beta1, t)), root = 1 / std::sqrt(1 - std::pow(options_.beta2, t));
-      const auto& d = u.gradients[i];
-      auto& p = u.parameters[i];
-      auto& m = u.states[0][i].mul_(options_.beta1).add_(d, 1 - options_.beta1);
-      auto& v = u.states[1][i].mul_(options_.beta2).addcmul_(d, d, 1 - options_.beta2);
-      auto direction = m.mul(correction).div_(v.sqrt().mul_(root).add_(options_.epsilon)).add_(p, options_.weight_decay);
-      p.sub_(direction.mul_(ratio_of_norms(p, direction)), u.learning_rate);
+    std::vector<at::Scalar> corrections, roots;
+    for (const auto number : u.numbers) {
+      const auto t = static_cast<double>(++steps_[number]);
+      corrections.emplace_back(1 / (1 - std::pow(options_.beta1, t)));
+      roots.emplace_back(1 / std::sqrt(1 - std::pow(options_.beta2, t)));
     }
+    at::_foreach_mul_(u.states[0], options_.beta1);
+    at::_foreach_add_(u.states[0], u.gradients, 1 - options_.beta1);
+    at::_foreach_mul_(u.states[1], options_.beta2);
+    at::_foreach_addcmul_(u.states[1], u.gradients, u.gradients, 1 - options_.beta2);
+    auto under = at::_foreach_sqrt(u.states[1]);
+    at::_foreach_mul_(under, roots);
+    at::_foreach_add_(under, options_.epsilon);
+    auto directions = at::_foreach_mul(u.states[0], corrections);
+    at::_foreach_div_(directions, under);
+    under.clear();
+    at::_foreach_add_(directions, u.parameters, options_.weight_decay);
+    at::_foreach_mul_(directions, ratios_of_norms(u.parameters, directions));
+    at::_foreach_sub_(u.parameters, directions, u.learning_rate);
   }
 
   Options options_;

@@ -46,14 +46,24 @@ class Lars final : public Optimizer, public NormsOfParts {
   }
 
   void apply_aten(Updates& u) override {
-    for (std::size_t i = 0; i < u.numbers.size(); ++i) {
-      auto& p = u.parameters[i];
-      const bool adapted = options_.vectors || p.dim() > 1;
-      const double decay = adapted ? options_.weight_decay : 0;
-      auto step = u.gradients[i].add(p, decay);
-      if (adapted) step.mul_(ratio_of_norms(p, u.gradients[i], options_.trust, decay));
-      p.sub_(u.states[0][i].mul_(options_.momentum).add_(step, u.learning_rate));
+    // What is not adapted steps by its gradient as it is.
+    auto steps = u.gradients;
+    std::vector<std::size_t> places;
+    std::vector<at::Tensor> parameters, gradients;
+    for (std::size_t i = 0; i < u.parameters.size(); ++i) {
+      if (!options_.vectors && u.parameters[i].dim() <= 1) continue;
+      places.push_back(i);
+      parameters.push_back(u.parameters[i]);
+      gradients.push_back(u.gradients[i]);
     }
+    if (!places.empty()) {
+      auto adapted = at::_foreach_add(gradients, parameters, options_.weight_decay);
+      at::_foreach_mul_(adapted, ratios_of_norms(parameters, gradients, options_.trust, options_.weight_decay));
+      for (std::size_t i = 0; i < places.size(); ++i) steps[places[i]] = adapted[i];
+    }
+    at::_foreach_mul_(u.states[0], options_.momentum);
+    at::_foreach_add_(u.states[0], steps, u.learning_rate);
+    at::_foreach_sub_(u.parameters, u.states[0]);
   }
 
   Options options_;

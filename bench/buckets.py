@@ -1,0 +1,68 @@
+"""Steps with `bucket=auto` against each fixed size of gradients' buckets, two workers: what the run's own choice comes to once it is made, how long it took to make, and what choosing the best size by hand would have given.
+
+All arms by turns. A step counts from after the trials of auto on (or as many steps of the others): the median of those. `auto over best` is against the fixed size that was fastest over all rounds, which somebody who had tried all of them would take; `over standard` against 25 MiB.
+
+usage: buckets.py [--rounds 3] [--only WORD,…]      a fabric takes root
+prints a table in Markdown; build/bench/buckets.json has every run
+"""
+import argparse
+import os
+import statistics
+
+from common import interleaved, machine, ratio, record, save
+
+MLP, GPT = "mlp[hidden=1024,layers=4]", "gpt[hidden=128,layers=4,heads=4,dropout=0]"
+FABRIC = "hosts=2,bandwidth=10Gbps,latency=50us"
+CASES = [(MLP, "fashion-mnist", 64, "shm", ""), (MLP, "fashion-mnist", 64, "tcp", ""), (MLP, "fashion-mnist", 64, "tcp", FABRIC), (GPT, "language", 12, "shm", ""), (GPT, "language", 12, "tcp", ""),
+         ("resnet18", "cifar10", 8, "shm", ""), ("resnet18", "cifar10", 8, "tcp", ""), ("resnet18", "cifar10", 8, "tcp", FABRIC)]
+FIXED = ("1MiB", "6MiB", "25MiB", "1GiB")  # the last: all in one
+STEPS = 120
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--only", default="")
+    options = options.parse_args()
+    wanted = [word for word in options.only.split(",") if word]
+    kept, lines = [], []
+    for model, dataset, batch, transport, fabric in CASES:
+        name = f"{model}, {batch}, {transport}{', fabric ' + fabric if fabric else ''}"
+        if wanted and not any(word in name for word in wanted):
+            continue
+        base = ["--model", model, "--dataset", dataset, "--synthetic", "--train-samples", 2048, "--test-samples", 16, "--batch", batch, "--workers", 2, "--transport", transport, "--no-evaluate", "--trace", "off", "--steps", STEPS]
+        if fabric:
+            base += ["--fabric", fabric]
+        tunings = []
+
+        def measure(bucket):
+            got = record(*base, "--bucket", bucket)
+            tuning = got["bucket_tuning"]
+            if (tuning is not None) != (bucket == "auto"):
+                raise SystemExit(f"{name}: bucket={bucket}, but bucket_tuning is {tuning}")
+            if tuning:
+                tunings.append(tuning)
+            spent = 1 + (tuning["steps"] if tuning else 30)
+            steps = got["step_ms"]["samples"][spent:]
+            if len(steps) < 40:
+                raise SystemExit(f"{name}: {len(steps)} steps are left after {spent}")
+            return statistics.median(steps)
+
+        results = interleaved({bucket: bucket for bucket in ("auto", *FIXED)}, options.rounds, measure)
+        best = min(FIXED, key=lambda bucket: statistics.median(results[bucket]))
+        over_best, over_standard = ratio(results["auto"], results[best]), ratio(results["auto"], results["25MiB"])
+        taken = [tuning["taken"] / 2**20 for tuning in tunings]
+        kept.append({"case": name, "results": results, "tunings": tunings})
+        said = lambda r: f"{r[0]:.3f} [{r[1]:.3f} to {r[2]:.3f}]"
+        lines.append(f"| {name} | {statistics.median(results['auto']):.4g} ms | " + " | ".join(f"{statistics.median(results[bucket]):.4g}" for bucket in FIXED) +
+                     f" | {said(over_best)} ({best}) | {said(over_standard)} | {', '.join(f'{size:.3g}' for size in taken)} MiB | {statistics.median(tuning['steps'] for tuning in tunings):.0f} |")
+    environment = machine()["environment"]
+    save("buckets", {"machine": machine(), "cases": kept})
+    print(f"{environment['cpu']['model']}, {environment['cpu']['usable_cores']} cores; load average {os.getloadavg()[0]:.1f} at the end\n")
+    print("| two workers | auto | " + " | ".join("all in one" if bucket == "1GiB" else bucket for bucket in FIXED) + " | auto over best | over standard | taken | steps of trials |")
+    print("|---|---|" + "---|" * (len(FIXED) + 4))
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
