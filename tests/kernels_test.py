@@ -15,7 +15,7 @@ WORDS = ["--batch", 8, "--optimizer", "adam", "--learning-rate", 0.001]
 # What trains, and by how much the losses of a step may be apart, relatively: in the first, before any update; in the furthest of all; and in the mean of the last ten.
 TRAININGS = {
     "smallcnn": (["--model", "smallcnn", *IMAGES, *STEADY], (1e-6, 1e-4, 1e-5)),
-    "resnet18": (["--model", "resnet18", *IMAGES, *STEADY], (1e-6, 0.15, 0.03)),
+    "resnet18": (["--model", "resnet18", *IMAGES, *STEADY], (1e-6, 0.3, 0.1)),
     "mobilenetv2": (["--model", "mobilenetv2", *IMAGES, *STEADY], (1e-6, 0.15, 0.03)),
     "resnet50": (["--model", "resnet50", *IMAGES, "--optimizer", "adam", "--learning-rate", 0.0003], (2e-6, 0.5, 0.2)),
     "vgg11": (["--model", "vgg11[dropout=0]", *IMAGES, *STEADY], (1e-6, 1e-4, 1e-5)),
