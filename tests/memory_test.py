@@ -104,12 +104,19 @@ class Steady(Case):
         for job, strategy, workers in STEADY:
             with self.subTest(f"{job[1]} {strategy}"):
                 common = [*job, "--synthetic", "--train-samples", 4000, "--test-samples", 16, "--no-evaluate", "--steps", STEPS, "--store", "none"]
-                record = self.record(*common, "--strategy", strategy, "--workers", workers, *(["--transport", "inproc"] if "in-process" in strategy else []))
-                for rank in record["ranks"]:
-                    memory = rank["memory_bytes"]
-                    print(f"{job[1]} {strategy} rank {rank['rank']}: {memory['held'] / 1e6:.1f} MB since step {memory['held_since_step']}, {memory['held_steps']} asked, {(memory['held'] - memory['held_middle']) / 1024:+.1f} KiB, heap {(memory['heap_end'] - memory['heap_middle']) / 1024:+.1f} KiB", file=sys.stderr)
-                # How many micro-batches are under way at once, or how much threads of one process hold together, is settled anew in every step: the most may come late.
-                self.check(record, "pipeline" in strategy or "in-process" in strategy)
+                # Spans wait to be told while others have the cores, and then malloc holds more of them: once more, twice at most. What goes on asking does so each time.
+                for tries_left in (2, 1, 0):
+                    record = self.record(*common, "--strategy", strategy, "--workers", workers, *(["--transport", "inproc"] if "in-process" in strategy else []))
+                    for rank in record["ranks"]:
+                        memory = rank["memory_bytes"]
+                        print(f"{job[1]} {strategy} rank {rank['rank']}: {memory['held'] / 1e6:.1f} MB since step {memory['held_since_step']}, {memory['held_steps']} asked, {(memory['held'] - memory['held_middle']) / 1024:+.1f} KiB, heap {(memory['heap_end'] - memory['heap_middle']) / 1024:+.1f} KiB", file=sys.stderr)
+                    try:
+                        # How many micro-batches are under way at once, or how much threads of one process hold together, is settled anew in every step: the most may come late.
+                        self.check(record, "pipeline" in strategy or "in-process" in strategy)
+                        break
+                    except AssertionError:
+                        if tries_left == 0:
+                            raise
 
 
 class Gradients(Case):

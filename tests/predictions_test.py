@@ -410,7 +410,7 @@ class Beyond(Case):
         # What is known of one precision, or of one number of threads, says nothing of others.
         self.machine.write_text(json.dumps(profile | {"contention": measured["contention"], "jitter": [entry | {"kernels": "torch"} for entry in measured["jitter"]]}))
         words, _ = point()
-        self.assertTrue(words.startswith("how their steps vary, was not measured"), words)
+        self.assertTrue(words.startswith("how their steps vary was not measured"), words)
         # Where two have no cores of their own no probe is named.
         self.machine.write_text(json.dumps(profile | {"cpu": profile["cpu"] | {"usable_cores": 1}}))
         self.assertIn("two of them have no cores of their own here", point()[0])
@@ -425,7 +425,7 @@ class Beyond(Case):
 
         self.assertAlmostEqual(computing("cpu[slow=4]:1") / computing("cpu:1"), 4, delta=0.01)
         equal, uneven = (self.document("predict", *job, "--workers", workers)["points"][0]["step_ms"]["value"] for workers in ("cpu:2", "cpu:1,cpu[slow=4]:1"))
-        self.assertGreater(uneven, 2 * equal)
+        self.assertGreater(uneven, 1.3 * equal)
 
     def test_larger_messages_and_buckets_than_were_measured(self):
         self.calibrate()

@@ -307,7 +307,7 @@ Exit exit_of(const std::string& state) { return state == "interrupted" ? Exit::i
 
 /// What predictions need of a machine: computing, with memory, then communication. Each is in the profile as soon as it is measured.
 Exit act_on_all(Options options) {
-  // Whatever is wrong with the second's flags must not wait for the first.
+  // A flag of the second that cannot be read must not wait for the first.
   asked_to_compute(options);
   asked(options);
   Json parts = Json::array();

@@ -74,7 +74,8 @@ void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, 
   int most = 0;
   for (const auto& entry : entries(machine, "contention"))
     if (entry.value("what", "") == "steps" && of_these(entry)) most = std::max(most, entry.at("workers").get<int>());
-  if (most > 0 && costs.measured->jitter(beside).sigma > 0) {
+  const bool varied = costs.measured->jitter(beside).sigma > 0;
+  if (most > 0 && varied) {
     out.workers = doublings_over(beside, most);
     if (out.workers > 0)
       out.words.push_back(fmt::format("{} workers that compute on one host were not measured: what they take from each other, and how their steps vary, is carried on from {}, and the interval is wider for it", beside, most));
@@ -84,7 +85,7 @@ void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, 
   out.workers = std::log2(beside) + (most == 0 ? 1 : 0);
   const auto cores = machine.value("cpu", Json::object()).value("usable_cores", Json());
   const bool can_be = !cores.is_number() || 2 * threads <= cores.get<int>();
-  out.words.push_back(fmt::format("{}how their steps vary, was not measured of workers with {} {} in {}: taken as nothing, and the interval is wider for it ({})", most == 0 ? "what those that compute on one host take from each other, and " : "", threads,
+  out.words.push_back(fmt::format("{} was not measured of workers with {} {} in {}: taken as nothing, and the interval is wider for it ({})", most > 0 ? "how their steps vary" : varied ? "what those that compute on one host take from each other" : "what those that compute on one host take from each other, and how their steps vary,", threads,
                                   threads == 1 ? "thread" : "threads", job.precision, can_be ? fmt::format("ddlbench probe compute --threads {} --precision {}{}", threads, job.precision, job.kernels == "fast" ? "" : " --kernels " + job.kernels) : "two of them have no cores of their own here"));
 }
 

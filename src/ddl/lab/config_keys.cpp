@@ -79,7 +79,7 @@ Binding spec(std::string name, std::string standard, std::string help, Spec& (*f
 
 Binding workers() {
   return {{"workers", KeyType::workers, "1",
-           "Workers: a number, or devices as in cpu:2,cuda:1, cpu[threads=2]:2, cuda[index=0]:2 (two that share a GPU) or emulated:v100:8 (timed waits).", {}},
+           "Workers: a number, or devices as in cpu:2,cuda:1, cpu[threads=2]:2, cpu[slow=2]:1 (half as fast), cuda[index=0]:2 (two that share a GPU) or emulated:v100:8 (timed waits).", {}},
           [](Experiment& e, const std::string& value) -> Json {
             return to_string(e.job.workers = parse_workers(parse_text(value)));
           }};

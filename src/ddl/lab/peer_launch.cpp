@@ -44,6 +44,8 @@ PeerJob peer_job(const Experiment& experiment, const DatasetPair& data) {
   for (const auto& worker : job.workers)
     if (worker.device != "cpu") throw refuse(fmt::format("on cpu; got {}", worker.device));
   for (const auto& worker : job.workers)
+    if (worker.slow != 1) throw refuse(fmt::format("as fast as processors are; got workers with slow={}", worker.slow));
+  for (const auto& worker : job.workers)
     if (worker.threads != job.workers.front().threads)
       throw refuse(fmt::format("with as many threads in every worker; got {} and {}", job.workers.front().threads, worker.threads));
   PeerJob peer;

@@ -25,8 +25,9 @@ Slowing::~Slowing() {
 // Only what may be called of a signal's handler: clock_gettime, timer_settime and lock-free atomics.
 void Slowing::interrupted(int, siginfo_t* info, void*) {
   const int before = errno;
+  // Of a signal that somebody else sent that value is not ours.
   auto* const self = static_cast<Slowing*>(info->si_value.sival_ptr);
-  if (self != nullptr && self->active_.load(std::memory_order_relaxed)) {
+  if (info->si_code == SI_TIMER && self != nullptr && self->active_.load(std::memory_order_relaxed)) {
     self->pay();
     self->arm(kQuantum);
   }

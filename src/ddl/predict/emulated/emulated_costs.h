@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -41,6 +42,10 @@ class EmulatedCosts final : public CostSource {
   double load(int worker, std::int64_t samples) const override;
   TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const override;
   TaskCost harness(int worker, StepCosts& resources) const override;
+  /// Waits do not vary; where all compute themselves, only slower, their steps do as they did.
+  Jitter jitter(int workers) const override {
+    return std::any_of(workers_.begin(), workers_.end(), [](const EmulatedDevice& each) { return each.profile != nullptr; }) ? Jitter{} : machine_->jitter(workers);
+  }
 
  private:
   /// Null of a worker that is not emulated.

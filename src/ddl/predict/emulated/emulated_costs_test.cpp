@@ -26,6 +26,7 @@ class Flat final : public CostSource {
   double load(int, std::int64_t) const override { return known(2e-4); }
   TaskCost loader(int, std::int64_t, StepCosts&) const override { return {known(1e-4)}; }
   TaskCost harness(int, StepCosts&) const override { return {known(1e-5)}; }
+  Jitter jitter(int) const override { return {0.1}; }
   std::vector<Demand> computing(int, StepCosts& resources) const override { return {{resources.resource("cores"), 0.5}}; }
 
  private:
@@ -42,8 +43,21 @@ ModelGraph lenet() { return builtin_models().at("lenet").make({"lenet", {}}, {1,
 std::unique_ptr<EmulatedCosts> costs(std::vector<double> slow, bool loads = true) {
   const auto profile = std::make_shared<Flat>(1e-3, false);
   std::vector<EmulatedDevice> devices;
-  for (const double each : slow) devices.push_back({each > 0 ? profile : nullptr, each});
+  for (const double each : slow) devices.push_back({each > 0 ? profile : nullptr, each > 0 ? each : 1});
   return std::make_unique<EmulatedCosts>(std::make_unique<Flat>(7e-3, loads), std::move(devices));
+}
+
+TEST(EmulatedCosts, ASlowerProcessorTakesSoManyTimesWhatTheMachineDoes) {
+  const auto graph = lenet();
+  std::vector<EmulatedDevice> devices{{nullptr, 1}, {nullptr, 4}};
+  const EmulatedCosts source(std::make_unique<Flat>(7e-3, true), std::move(devices));
+  EXPECT_DOUBLE_EQ(source.layer(1, graph, 1, 8).forward, 4 * source.layer(0, graph, 1, 8).forward);
+  EXPECT_DOUBLE_EQ(source.update(1, 100), 4 * source.update(0, 100));
+  // Its steps vary as they did; it is there with all of its cores.
+  EXPECT_DOUBLE_EQ(source.jitter(2).sigma, Flat(7e-3, true).jitter(2).sigma);
+  StepCosts resources;
+  EXPECT_EQ(source.computing(1, resources).size(), 1U);
+  EXPECT_DOUBLE_EQ(source.load(1, 8), source.load(0, 8));
 }
 
 TEST(EmulatedCosts, ComputeIsOfTheWorkersOwnProfileAndAllElseOfTheMachine) {
