@@ -6,10 +6,9 @@ usage: buckets.py [--rounds 3] [--only WORD,…]      a fabric takes root
 prints a table in Markdown; build/bench/buckets.json has every run
 """
 import argparse
-import os
 import statistics
 
-from common import interleaved, machine, ratio, record, save
+from common import interleaved, machine, machine_line, ratio, record, said, save
 
 MLP, GPT = "mlp[hidden=1024,layers=4]", "gpt[hidden=128,layers=4,heads=4,dropout=0]"
 FABRIC = "hosts=2,bandwidth=10Gbps,latency=50us"
@@ -53,12 +52,11 @@ def main():
         over_best, over_standard = ratio(results["auto"], results[best]), ratio(results["auto"], results["25MiB"])
         taken = [tuning["taken"] / 2**20 for tuning in tunings]
         kept.append({"case": name, "results": results, "tunings": tunings})
-        said = lambda r: f"{r[0]:.3f} [{r[1]:.3f} to {r[2]:.3f}]"
         lines.append(f"| {name} | {statistics.median(results['auto']):.4g} ms | " + " | ".join(f"{statistics.median(results[bucket]):.4g}" for bucket in FIXED) +
                      f" | {said(over_best)} ({best}) | {said(over_standard)} | {', '.join(f'{size:.3g}' for size in taken)} MiB | {statistics.median(tuning['steps'] for tuning in tunings):.0f} |")
-    environment = machine()["environment"]
-    save("buckets", {"machine": machine(), "cases": kept})
-    print(f"{environment['cpu']['model']}, {environment['cpu']['usable_cores']} cores; load average {os.getloadavg()[0]:.1f} at the end\n")
+    here = machine()
+    save("buckets", {"machine": here, "cases": kept})
+    print(machine_line(here))
     print("| two workers | auto | " + " | ".join("all in one" if bucket == "1GiB" else bucket for bucket in FIXED) + " | auto over best | over standard | taken | steps of trials |")
     print("|---|---|" + "---|" * (len(FIXED) + 4))
     print("\n".join(lines))

@@ -42,12 +42,23 @@ def ratio(ours, theirs, seed=1):
     return statistics.median(pairs), medians[50], medians[1949]
 
 
+def said(found):
+    """Of ratio()."""
+    middle, low, high = found
+    return f"{middle:.3f} [{low:.3f} to {high:.3f}]"
+
+
+def machine_line(here):
+    """Of machine(): what a table was made on, above it."""
+    cpu = here["environment"]["cpu"]
+    return f"{cpu['model']}, {cpu['usable_cores']} cores; load average {os.getloadavg()[0]:.1f} at the end\n"
+
+
 def table(title, unit, results, reference, higher_is_better=True):
     print(f"\n{title}")
     print(f"  {'':44} {unit:>12}   against {reference}")
     for name, values in results.items():
-        middle, low, high = ratio(values, results[reference])
-        print(f"  {name:44} {statistics.median(values):12.4g}   {middle:.3f} [{low:.3f} to {high:.3f}]")
+        print(f"  {name:44} {statistics.median(values):12.4g}   {said(ratio(values, results[reference]))}")
     print(f"  ({'more' if higher_is_better else 'less'} is better; medians of {len(next(iter(results.values())))} interleaved runs)")
 
 

@@ -6,11 +6,10 @@ usage: company.py [--rounds 3] [--networks WORD,…]
 prints a table in Markdown; build/bench/company.json has every step's median
 """
 import argparse
-import os
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 
-from common import interleaved, machine, ratio, record, save
+from common import interleaved, machine, machine_line, ratio, record, said, save
 
 CASES = {"smallcnn": ("cifar10", 32, 300), "resnet18": ("cifar10", 32, 16), "resnet50": ("imagenet", 4, 12), "mobilenetv2": ("imagenet", 8, 24), "vgg11": ("cifar10", 32, 40), "alexnet": ("imagenet", 16, 16)}
 
@@ -37,12 +36,11 @@ def main():
 
         results = interleaved({"alone": (1, "auto"), "two strangers": "strangers", "two together": (2, "auto")}, options.rounds, measure)
         kept[network] = results
-        said = lambda r: f"{r[0]:.3f} [{r[1]:.3f} to {r[2]:.3f}]"
         lines.append(f"| {network}, {batch} | " + " | ".join(f"{statistics.median(results[arm]):.4g}" for arm in results) +
                      f" | {said(ratio(results['alone'], results['two strangers']))} | {said(ratio(results['alone'], results['two together']))} | {said(ratio(results['two strangers'], results['two together']))} |")
-    save("company", {"machine": machine(), "steps_ms": kept})
-    environment = machine()["environment"]
-    print(f"{environment['cpu']['model']}, {environment['cpu']['usable_cores']} cores; load average {os.getloadavg()[0]:.1f} at the end\n")
+    here = machine()
+    save("company", {"machine": here, "steps_ms": kept})
+    print(machine_line(here))
     print("| network, samples a worker | alone, ms | two strangers | two together | efficiency of strangers | of two together | strangers over together |\n|---|---|---|---|---|---|---|")
     print("\n".join(lines))
 

@@ -6,10 +6,9 @@ usage: emulated.py [--rounds 3]
 prints a table in Markdown; build/bench/emulated.json has every rank of every run
 """
 import argparse
-import os
 import statistics
 
-from common import interleaved, machine, record, save
+from common import interleaved, machine, machine_line, record, save
 
 CASES = [("lenet", "fashion-mnist", "v100[slow=40]", (2, 8, 32), 20), ("lenet", "fashion-mnist", "k80[slow=40]", (16, 32), 20), ("lenet", "fashion-mnist", "k80[slow=400]", (16, 32), 10),
          ("resnet18", "cifar10", "v100", (2, 8, 32), 10)]
@@ -30,10 +29,11 @@ def main():
         return 100 * max(rank["late_share"] for rank in kept[arm][-1])
 
     interleaved(arms, rounds, measure)
-    save("emulated", {"machine": machine(), "runs": [{"model": model, "profile": profile, "workers": workers, "ranks": runs} for (model, profile, workers), runs in kept.items()]})
+    here = machine()
+    save("emulated", {"machine": here, "runs": [{"model": model, "profile": profile, "workers": workers, "ranks": runs} for (model, profile, workers), runs in kept.items()]})
     over_runs = lambda runs, figure: statistics.median(figure(ranks) for ranks in runs)
-    environment = machine()["environment"]
-    print(f"{environment['cpu']['model']}, {environment['cpu']['usable_cores']} cores; load average {os.getloadavg()[0]:.1f} at the end\n\n| | workers | profile, a step | taken longer | late, median | p95 | waits a step |\n|---|---|---|---|---|---|---|")
+    print(machine_line(here))
+    print("| | workers | profile, a step | taken longer | late, median | p95 | waits a step |\n|---|---|---|---|---|---|---|")
     for (model, profile, workers), runs in kept.items():
         asked = over_runs(runs, lambda ranks: ranks[0]["compute_ms"])
         longer = over_runs(runs, lambda ranks: 100 * max(rank["late_share"] for rank in ranks))

@@ -36,31 +36,29 @@ class Kernels(Case):
         self.assertEqual(record["loss"]["steps"]["at"], list(range(steps)))
         return record["loss"]["steps"]["value"]
 
+    def expect_alike(self, what, fast, torch, bounds, also=""):
+        """Losses of all steps, of both kernels; `bounds`: of the first step, of the furthest, and of the mean of the last ten."""
+        first, furthest, last = bounds
+        apart = [abs(a - b) / b for a, b in zip(fast, torch)]
+        ends = [statistics.fmean(losses[-10:]) for losses in (fast, torch)]
+        end = abs(ends[0] - ends[1]) / ends[1]
+        print(f"{what}: {torch[0]:.4f} to {ends[1]:.4f}{also}; apart by {apart[0]:.1e} in the first step, {max(apart):.1e} at most, {end:.1e} at the end", file=sys.stderr)
+        self.assertLess(ends[1], torch[0], "it trains")
+        self.assertLessEqual(apart[0], first)
+        self.assertLessEqual(max(apart), furthest)
+        self.assertLessEqual(end, last)
+
     def test_reach_the_same_loss(self):
-        for name, (arguments, (first, furthest, last)) in TRAININGS.items():
+        for name, (arguments, bounds) in TRAININGS.items():
             with self.subTest(name):
                 fast, torch = (self.losses(arguments, kernels) for kernels in ("fast", "torch"))
-                apart = [abs(a - b) / b for a, b in zip(fast, torch)]
-                ends = [statistics.fmean(losses[-10:]) for losses in (fast, torch)]
-                end = abs(ends[0] - ends[1]) / ends[1]
-                print(f"{name}: {torch[0]:.4f} to {ends[1]:.4f}; apart by {apart[0]:.1e} in the first step, {max(apart):.1e} at most, {end:.1e} at the end", file=sys.stderr)
-                self.assertLess(ends[1], torch[0], "it trains")
-                self.assertLessEqual(apart[0], first)
-                self.assertLessEqual(max(apart), furthest)
-                self.assertLessEqual(end, last)
+                self.expect_alike(name, fast, torch, bounds)
 
     def test_reach_the_same_loss_in_bf16(self):
-        for name, (first, furthest, last) in NARROW.items():
+        for name, bounds in NARROW.items():
             with self.subTest(name):
                 fast, torch, wide = (self.losses(TRAININGS[name][0], kernels, precision) for kernels, precision in (("fast", "bf16"), ("torch", "bf16"), ("torch", "fp32")))
-                apart = [abs(a - b) / b for a, b in zip(fast, torch)]
-                ends = [statistics.fmean(losses[-10:]) for losses in (fast, torch, wide)]
-                end = abs(ends[0] - ends[1]) / ends[1]
-                print(f"{name} bf16: {torch[0]:.4f} to {ends[1]:.4f}, in fp32 to {ends[2]:.4f}; apart by {apart[0]:.1e} in the first step, {max(apart):.1e} at most, {end:.1e} at the end", file=sys.stderr)
-                self.assertLess(ends[1], torch[0], "it trains")
-                self.assertLessEqual(apart[0], first)
-                self.assertLessEqual(max(apart), furthest)
-                self.assertLessEqual(end, last)
+                self.expect_alike(f"{name} bf16", fast, torch, bounds, f", in fp32 to {statistics.fmean(wide[-10:]):.4f}")
 
     def test_are_apart_by_rounding_alone(self):
         """In twice the precision as many times nearer: what is apart is no other computation. Few steps: where a value passes a corner of an activation, what follows is apart by much more."""

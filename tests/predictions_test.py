@@ -356,6 +356,11 @@ class Whole(Case):
 
 
 class Beyond(Case):
+    def two_workers(self, *words):
+        """What a prediction of two says lies beyond what was measured, and its step."""
+        found = self.document("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 32, "--workers", 2, *words)["points"][0]
+        return " ".join(found["beyond"]), found["step_ms"]
+
     def test_what_was_not_measured_widens_the_interval_and_is_told(self):
         self.calibrate()
 
@@ -392,12 +397,7 @@ class Beyond(Case):
 
     def test_company_that_was_not_measured_is_told(self):
         self.calibrate()
-        asked = ("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 32, "--workers", 2)
-
-        def point(*words):
-            found = self.document(*asked, *words)["points"][0]
-            return " ".join(found["beyond"]), found["step_ms"]
-
+        point = self.two_workers
         none, inside = point()
         self.assertEqual(none, "")
         profile = json.loads(self.machine.read_text())
@@ -429,12 +429,7 @@ class Beyond(Case):
 
     def test_larger_messages_and_buckets_than_were_measured(self):
         self.calibrate()
-        asked = ("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 32, "--workers", 2)
-
-        def point(*words):
-            found = self.document(*asked, *words)["points"][0]
-            return " ".join(found["beyond"]), found["step_ms"]
-
+        point = self.two_workers
         none, inside = point()
         self.assertEqual(none, "")
         profile = json.loads(self.machine.read_text())

@@ -73,7 +73,8 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
   JobCosts costs;
   costs.source = costs_on(machine, job, per_node);
   costs.measured = dynamic_cast<const MeasuredMachine*>(costs.source.get());
-  costs.by_worker = costs.measured != nullptr || job.emulates() || std::any_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.slow != 1; });
+  const bool own_pace = job.emulates() || std::any_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.slow != 1; });
+  costs.by_worker = costs.measured != nullptr || own_pace;
   const bool all_emulated = std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); });
   // Workers of a host share its memory.
   const auto workers = static_cast<int>(job.workers.size());
@@ -81,7 +82,7 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
                      : costs.measured != nullptr ? term_or(machine, "device.memory_bytes", static_cast<double>(total_memory())) / std::max(1, per_node > 0 ? std::min(per_node, workers) : workers)
                                                  : term(machine, "device.memory_bytes") - context_bytes(machine);
   costs.memory_of.assign(job.workers.size(), own);
-  if (job.emulates() || std::any_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.slow != 1; })) {
+  if (own_pace) {
     auto devices = emulated_devices(job, costs.memory_of);
     costs.source = std::make_unique<EmulatedCosts>(std::move(costs.source), std::move(devices));
   }
