@@ -355,6 +355,53 @@ class Whole(Case):
         self.assertFalse(self.machine.exists())
 
 
+class Gpus(Case):
+    """A profile in which a GPU was measured, made up: no test may need one."""
+    MLP = ("--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic")
+
+    def setUp(self):
+        super().setUp()
+        self.calibrate()
+        profile = json.loads(self.machine.read_text())
+        profile["contention"], profile["jitter"] = [], []
+        gpu = []
+        for entry in profile["compute"]:
+            # Four times as fast.
+            gpu.append({**entry, "device": "cuda", "clock": "device", "history": [], "layers": [{**row, **{key: row[key] / 4 for key in ("forward_us", "backward_input_us", "backward_weight_us") if row[key] is not None}} for row in entry["layers"]],
+                        "update_us": entry["update_us"] / 4})
+        profile["compute"] += gpu
+        profile["memory"] += [{"device": "cuda", "what": what, "threads": 1, "bytes": 1 << 20, "bytes_per_s": 1e10} for what in ("copy", "download", "upload")]
+        profile["launch"].append({"device": "cuda", "harness_us": 1, "memory_bytes": 16_000_000_000})
+        self.machine.write_text(json.dumps(profile))
+
+    def step(self, *words, batch=16):
+        return self.document("predict", *self.MLP, "--batch", batch, *words)["points"][0]
+
+    def test_a_gpu_that_was_measured_is_predicted_for(self):
+        here, gpu = self.step("--workers", 1), self.step("--workers", "cuda:1")
+        self.assertLess(gpu["step_ms"]["value"], 0.6 * here["step_ms"]["value"])
+        self.assertTrue(gpu["fits"])
+        two, shared = self.step("--workers", "cuda:2", batch=32), self.step("--workers", "cuda[index=0]:2", batch=32)
+        self.assertGreater(shared["step_ms"]["value"], two["step_ms"]["value"])
+        self.assertTrue(any("of workers on cuda in fp32" in words and "probe compute --device cuda" in words for words in two["beyond"]), two["beyond"])
+
+    def test_workers_of_both_kinds_share_a_batch_by_what_each_takes(self):
+        even, uneven = (self.step("--workers", "cpu:1,cuda:1", "--strategy", strategy, batch=20)["step_ms"]["value"] for strategy in ("data", "data[shares=1/3]"))
+        self.assertLess(uneven, even)
+        found = self.document("advise", *self.MLP, "--batch", 20, "--workers", "cpu:1,cuda:1")
+        self.assertEqual(found["schema"], "ddlbench.advise/1")
+        self.assertTrue(any("shares" in point["strategy"] for point in found["points"]), [point["strategy"] for point in found["points"]])
+
+    def test_what_was_not_measured_names_its_probe(self):
+        profile = json.loads(self.machine.read_text())
+        profile["memory"] = [entry for entry in profile["memory"] if entry["what"] != "download"]
+        self.machine.write_text(json.dumps(profile))
+        for words, reason in ((("--workers", "cuda:2"), "what copies between cuda and the host take was not measured; run ddlbench probe compute --device cuda"),
+                              (("--workers", "cuda:1", "--precision", "bf16"), "on cuda in bf16 by kernels fast was not measured; run ddlbench probe compute --model mlp[hidden=64] --dataset fashion-mnist --device cuda")):
+            found = self.run_it("predict", *self.MLP, "--batch", 16, *words, code=None)
+            self.assertIn(reason, found.stderr + found.stdout)
+
+
 class Beyond(Case):
     def two_workers(self, *words):
         """What a prediction of two says lies beyond what was measured, and its step."""

@@ -48,6 +48,19 @@ class MemoryAlone(Case):
         self.assertIn("--model: is of networks", self.run_it("--model", "lenet", code=2).stderr)
 
 
+class Devices(Case):
+    def test_where_there_is_none_it_is_said(self):
+        self.assertIn("--device: unknown choice; got 'gpu' (did you mean 'cpu'?), expected one of: cpu cuda", self.run_it("--device", "gpu", code=2).stderr)
+        kinds = {kind["name"]: kind for kind in json.loads(subprocess.run([BINARY, "list", "devices", "--json"], capture_output=True, text=True, check=True).stdout)["items"]}
+        if kinds["cuda"]["available"]:
+            document = self.document("--device", "cuda", "--model", "mlp", "--batch", "8", *TINY)
+            self.assertEqual([(entry["device"], entry["clock"]) for entry in document["compute"]], [("cuda", "device")])
+            self.assertEqual({entry["what"] for entry in document["memory"]}, {"triad", "copy", "download", "upload"})
+            self.assertGreater(document["launch"][0]["memory_bytes"], 1e9)
+        else:
+            self.assertIn("--device: unsupported: no device 'cuda': " + kinds["cuda"]["reason"][:60], self.run_it("--device", "cuda", code=6).stderr)
+
+
 class Measuring(Case):
     def test_what_is_left_of_layers_that_are_split_is_measured_too(self):
         document = self.document("--model", "lenet,mlp[hidden=64,layers=2]", "--batch", "4", "--parts", "tensor:2,tensor[split=height]:2", *TINY, code=4)

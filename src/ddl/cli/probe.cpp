@@ -18,6 +18,7 @@
 #include "ddl/lab/signals.h"
 #include "ddl/predict/machine.h"
 #include "ddl/report/report.h"
+#include "ddl/train/device_list.h"
 #include "ddl/transport/builtin.h"
 #include "ddl/transport/fabric_description.h"
 
@@ -30,7 +31,7 @@ struct Options {
   std::string transports, collectives, algorithms, ranks = "2", sizes = "1KiB,8KiB,64KiB,512KiB,4MiB,32MiB", memory = "own", machine, report, fabric;
   std::string budget, timeout = "60s";
   std::string data, file = "256MiB";
-  std::string models, parts, datasets, batches = "1,8,32", precisions = "fp32", optimizers = "sgd,adam", compressions, kernels = "fast";
+  std::string models, parts, datasets, batches = "1,8,32", precisions = "fp32", optimizers = "sgd,adam", compressions, kernels = "fast", device = "cpu";
   std::vector<std::string> files;
   int threads = 1;
   bool unchecked = false, synthetic = false, keep = true;
@@ -136,6 +137,11 @@ ComputeProbe asked_to_compute(const Options& options) {
     return compressions;
   });
   probe.kernels = of_flag("--kernels", [&] { return parse_choice(options.kernels, {"fast", "torch"}); });
+  probe.device = of_flag("--device", [&] {
+    parse_choice(options.device, {"cpu", "cuda"});
+    require_device(options.device);
+    return options.device;
+  });
   probe.threads = of_flag("--threads", [&] {
     if (options.threads < 1) throw Error(Code::invalid_argument, fmt::format("got {}, expected 1 or more", options.threads));
     return options.threads;
@@ -385,6 +391,7 @@ Command add_probe(CLI::App& root, AgentHub* launched) {
   app->add_option("--optimizer", options->optimizers, "compute: optimizers, by commas; networks are trained with the first.")->type_name("LIST")->capture_default_str();
   app->add_option("--compression", options->compressions, "compute: compressions of gradients, by commas, as in top-k[ratio=0.1]. All, as they are usually, unless given.")->type_name("LIST");
   app->add_option("--kernels", options->kernels, "compute: fast, or torch.")->type_name("fast|torch")->capture_default_str();
+  app->add_option("--device", options->device, "compute, memory: where workers compute. cuda: networks on the first GPU, workers at once on one each.")->type_name("cpu|cuda")->capture_default_str();
   app->add_option("--threads", options->threads, "compute, memory: threads of a worker.")->type_name("N")->capture_default_str();
   app->add_option("--data", options->data, "storage: folders, by commas, in each of which a file is written, read and removed. loader: the folder of the data set.")->type_name("FOLDER");
   app->add_option("--file", options->file, "storage: bytes of that file.")->type_name("SIZE")->capture_default_str();

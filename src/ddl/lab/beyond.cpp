@@ -69,8 +69,8 @@ void beyond_sizes(const Job& job, const Plan& plan, const Json& machine, Beyond&
 void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, const RealWorker& real, Beyond& out) {
   const auto beside = static_cast<int>(costs.measured->computing_beside(real.number));
   if (beside < 2) return;
-  const int threads = job.workers.at(static_cast<std::size_t>(real.number)).threads;
-  const auto of_these = [&](const Json& entry) { return entry.value("threads", 0) == threads && entry.value("precision", "") == job.precision; };
+  const auto& own = costs.measured->worker(real.number);
+  const auto of_these = [&](const Json& entry) { return MeasuredMachine::is_of(entry, own) && entry.value("precision", "") == job.precision; };
   int most = 0;
   for (const auto& entry : entries(machine, "contention"))
     if (entry.value("what", "") == "steps" && of_these(entry)) most = std::max(most, entry.at("workers").get<int>());
@@ -84,9 +84,10 @@ void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, 
   // The first doubling is the one that says whether they share anything.
   out.workers = std::log2(beside) + (most == 0 ? 1 : 0);
   const auto cores = machine.value("cpu", Json::object()).value("usable_cores", Json());
-  const bool can_be = !cores.is_number() || 2 * threads <= cores.get<int>();
-  out.words.push_back(fmt::format("{} was not measured of workers with {} {} in {}: taken as nothing, and the interval is wider for it ({})", most > 0 ? "how their steps vary" : varied ? "what those that compute on one host take from each other" : "what those that compute on one host take from each other, and how their steps vary,", threads,
-                                  threads == 1 ? "thread" : "threads", job.precision, can_be ? fmt::format("ddlbench probe compute --threads {} --precision {}{}", threads, job.precision, job.kernels == "fast" ? "" : " --kernels " + job.kernels) : "two of them have no cores of their own here"));
+  const bool can_be = !own.is_host() || !cores.is_number() || 2 * own.threads <= cores.get<int>();
+  const auto whose = own.is_host() ? fmt::format("with {} {}", own.threads, own.threads == 1 ? "thread" : "threads") : "on " + own.kind();
+  out.words.push_back(fmt::format("{} was not measured of workers {} in {}: taken as nothing, and the interval is wider for it ({})", most > 0 ? "how their steps vary" : varied ? "what those that compute on one host take from each other" : "what those that compute on one host take from each other, and how their steps vary,", whose,
+                                  job.precision, can_be ? fmt::format("ddlbench probe compute{} --precision {}{}", MeasuredMachine::probe_flags(own), job.precision, job.kernels == "fast" ? "" : " --kernels " + job.kernels) : "two of them have no cores of their own here"));
 }
 
 /// Nothing of a datasheet is measured; but steps were, to so many devices, that it was held against. How workers here exchange says nothing of it.

@@ -58,6 +58,14 @@ std::vector<EmulatedDevice> emulated_devices(const Job& job, std::vector<double>
   return devices;
 }
 
+/// Of a GPU that was measured, what drivers and kernels leave of it. Errors: not_found, naming the probe.
+double gpu_memory(const Json& machine, const std::string& device) {
+  const auto kind = device.substr(0, device.find(':'));
+  for (const auto& entry : entries(machine, "launch"))
+    if (entry.value("device", "") == kind && entry.value("memory_bytes", Json()).is_number()) return entry["memory_bytes"].get<double>() - context_bytes(machine);
+  throw Error(Code::not_found, fmt::format("[predict] how much memory {} has was not measured; run ddlbench probe compute --device {}", device, kind));
+}
+
 }  // namespace
 
 Json machine_called(const std::string& asked) {
@@ -82,6 +90,12 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
                      : costs.measured != nullptr ? term_or(machine, "device.memory_bytes", static_cast<double>(total_memory())) / std::max(1, per_node > 0 ? std::min(per_node, workers) : workers)
                                                  : term(machine, "device.memory_bytes") - context_bytes(machine);
   costs.memory_of.assign(job.workers.size(), own);
+  for (std::size_t w = 0; w < job.workers.size() && costs.measured != nullptr; ++w) {
+    const auto& device = job.workers[w].device;
+    if (device == "cpu" || job.workers[w].emulated()) continue;
+    const auto shared = std::count_if(job.workers.begin(), job.workers.end(), [&](const WorkerSpec& other) { return other.device == device; });
+    costs.memory_of[w] = gpu_memory(machine, device) / static_cast<double>(shared);
+  }
   if (own_pace) {
     auto devices = emulated_devices(job, costs.memory_of);
     costs.source = std::make_unique<EmulatedCosts>(std::move(costs.source), std::move(devices));

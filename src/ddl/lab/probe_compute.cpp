@@ -17,12 +17,14 @@
 #include "ddl/lab/probe_apart.h"
 #include "ddl/lab/record.h"
 #include "ddl/measure/environment.h"
+#include "ddl/measure/gpus.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/history.h"
 #include "ddl/probe/compression.h"
 #include "ddl/strategy/partition/crossing.h"
 #include "ddl/strategy/partition/layer_sort.h"
+#include "ddl/train/device.h"
 #include "ddl/train/measure_layers.h"
 #include "ddl/train/measure_machine.h"
 #include "ddl/train/measure_passes.h"
@@ -57,7 +59,7 @@ Case make_case(const ComputeProbe& probe, const ProbedNetwork& network, const st
   put("test_samples", "64");
   put("evaluate", "false");
   put("strategy", "single");
-  put("workers", fmt::format("cpu[threads={}]", probe.threads));
+  put("workers", fmt::format("{}[threads={}]", probe.device, probe.threads));
   put("batch", std::to_string(batch));
   put("precision", precision);
   put("kernels", probe.kernels);
@@ -72,7 +74,7 @@ Case make_case(const ComputeProbe& probe, const ProbedNetwork& network, const st
 
 /// What is the same of entries that take each other's place.
 Json where(const ComputeProbe& probe, const Case& each) {
-  return {{"device", "cpu"}, {"threads", probe.threads}, {"precision", each.precision}, {"kernels", probe.kernels}, {"network", each.network.model},
+  return {{"device", probe.device}, {"threads", probe.threads}, {"precision", each.precision}, {"kernels", probe.kernels}, {"network", each.network.model},
           {"dataset", each.network.dataset}, {"batch", each.batch}};
 }
 
@@ -176,7 +178,7 @@ Json measure_case(const Case& each, const std::vector<ProbedPart>& parts, Second
   for (const auto& [name, part] : {std::pair{"load_ms", &StepTimes::load}, {"copy_ms", &StepTimes::copy}, {"forward_ms", &StepTimes::forward}, {"backward_ms", &StepTimes::backward},
                                    {"update_ms", &StepTimes::update}})
     step[name] = millis(median_of(all.steps, part));
-  return {{"clock", passes.core_time() ? "core" : "wall"}, {"waited", rounded(waited / wall)}, {"passes", all.passes.size()}, {"pass_ms", millis(times.whole)},
+  return {{"clock", passes.clock()}, {"waited", rounded(waited / wall)}, {"passes", all.passes.size()}, {"pass_ms", millis(times.whole)},
           {"forward_ms", millis(total(times.forward) + times.loss_forward)}, {"backward_ms", millis(total(times.backward) + times.loss_backward)}, {"copy_us", micros(times.copy)},
           {"update_us", micros(times.update)}, {"parameter_bytes", passes.parameter_bytes()}, {"loader_us", micros(passes.loader_seconds())}, {"step", step},
           {"correction", rounded(median(all.ratios))}, {"layers", layers.json()},
@@ -203,7 +205,8 @@ class Probing {
     for (const char* part : {"compute", "optimizer", "memory", "compression", "contention", "jitter", "launch", "failed"}) document_[part] = Json::array();
     cores_ = document_["environment"].at("cpu").at("usable_cores").is_number() ? document_["environment"]["cpu"]["usable_cores"].get<int>()
                                                                                 : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    for (int workers = 2; workers * probe.threads <= cores_; workers *= 2) companies_.push_back(workers);
+    const int most = is_host() ? cores_ / probe.threads : static_cast<int>(known_gpus().all.size());
+    for (int workers = 2; workers <= most; workers *= 2) companies_.push_back(workers);
     total_ = static_cast<std::int64_t>(cases_.size()) + 6 + static_cast<std::int64_t>(companies_.size() * (1 + probe.networks.size()));
   }
 
@@ -229,6 +232,9 @@ class Probing {
 
  private:
   bool over() const { return document_["state"] == "interrupted"; }
+  bool is_host() const { return probe_.device == "cpu"; }
+  /// Of one of several workers at once: each has a GPU of its own.
+  std::unique_ptr<Device> device_of(int rank) const { return make_device(is_host() ? probe_.device : fmt::format("{}:{}", probe_.device, rank)); }
 
   void tell(const std::string& what) {
     Progress progress;
@@ -297,43 +303,61 @@ class Probing {
   }
 
   void launch() {
-    const auto answers = apart("launch", 1, [&](Control&, int) -> Json {
-      const auto found = measure_launch(probe_.budget);
-      return {{"forward_us", micros(found.forward)}, {"backward_us", micros(found.backward)}};
+    const auto answers = apart("launch", 1, [&](Control&, int rank) -> Json {
+      const auto device = device_of(rank);
+      const auto found = measure_launch(*device, probe_.budget);
+      Json entry{{"forward_us", micros(found.forward)}, {"backward_us", micros(found.backward)}, {"queue_us", micros(found.queue)}};
+      if (!device->is_host()) {
+        const auto words = device->describe();
+        for (const auto* key : {"product", "memory_bytes"})
+          if (words.contains(key)) entry[key] = words[key];
+      }
+      return entry;
     });
     if (answers.empty()) return;
-    Json entry{{"device", "cpu"}, {"measured", utc_now()}};
+    Json entry{{"device", probe_.device}, {"measured", utc_now()}};
     entry.update(answers.front());
-    entry["harness_us"] = harness("cpu", 1, 300);
+    entry["harness_us"] = harness(is_host() ? probe_.device : probe_.device + ":0", 1, 300);
     // Steps of 14 ms.
-    entry["emulated_us"] = harness("emulated:v100", 100, 100);
+    if (is_host()) entry["emulated_us"] = harness("emulated:v100", 100, 100);
     document_["launch"].push_back(std::move(entry));
   }
 
   void optimizers() {
     constexpr std::int64_t kSizes[] = {std::int64_t{64} << 10, std::int64_t{1} << 20, std::int64_t{16} << 20, std::int64_t{64} << 20};
-    const auto answers = apart("optimizers", 1, [&](Control&, int) {
+    const auto answers = apart("optimizers", 1, [&](Control&, int rank) {
+      const auto device = device_of(rank);
       Json all = Json::array();
       for (const auto& text : probe_.optimizers)
         for (const auto bytes : kSizes)
-          all.push_back({{"device", "cpu"}, {"threads", probe_.threads}, {"optimizer", text}, {"bytes", bytes}, {"measured", utc_now()},
-                         {"update_us", micros(measure_update(parse_spec(text), bytes, probe_.threads, {probe_.budget.value / 8}))}});
+          all.push_back({{"device", probe_.device}, {"threads", probe_.threads}, {"optimizer", text}, {"bytes", bytes}, {"measured", utc_now()},
+                         {"update_us", micros(measure_update(parse_spec(text), bytes, *device, probe_.threads, {probe_.budget.value / 8}))}});
       return all;
     });
     if (!answers.empty()) document_["optimizer"] = answers.front();
   }
 
   void memory() {
-    const auto answers = apart("memory", 1, [&](Control&, int) {
+    const auto answers = apart("memory", 1, [&](Control&, int rank) {
+      const auto device = device_of(rank);
       Json all = Json::array();
       const Seconds budget{probe_.budget.value / 8};
-      for (const int threads : cores_ > 1 ? std::vector{1, cores_} : std::vector{1}) {
-        const std::int64_t bytes = std::int64_t{64} << 20;
-        all.push_back({{"device", "cpu"}, {"what", "triad"}, {"threads", threads}, {"bytes", bytes}, {"measured", utc_now()}, {"bytes_per_s", rounded(measure_triad(bytes, threads, budget))}});
+      const auto add = [&](const char* what, int threads, std::int64_t bytes, double rate) {
+        all.push_back({{"device", probe_.device}, {"what", what}, {"threads", threads}, {"bytes", bytes}, {"measured", utc_now()}, {"bytes_per_s", rounded(rate)}});
+      };
+      constexpr std::int64_t kTriad = std::int64_t{64} << 20;
+      for (const int threads : is_host() && cores_ > 1 ? std::vector{1, cores_} : std::vector{1}) add("triad", threads, kTriad, measure_triad(kTriad, *device, threads, budget));
+      for (const std::int64_t bytes : {std::int64_t{64} << 10, std::int64_t{1} << 20, std::int64_t{25} << 20}) {
+        const auto size = static_cast<double>(bytes);
+        if (is_host()) {
+          add("copy", 1, bytes, size / measure_copy(bytes, budget));
+          continue;
+        }
+        const auto found = measure_transfers(bytes, *device, budget);
+        add("copy", 1, bytes, size / found.within);
+        add("download", 1, bytes, size / found.download);
+        add("upload", 1, bytes, size / found.upload);
       }
-      for (const std::int64_t bytes : {std::int64_t{64} << 10, std::int64_t{1} << 20, std::int64_t{25} << 20})
-        all.push_back({{"device", "cpu"}, {"what", "copy"}, {"threads", 1}, {"bytes", bytes}, {"measured", utc_now()},
-                       {"bytes_per_s", rounded(static_cast<double>(bytes) / measure_copy(bytes, budget))}});
       return all;
     });
     if (!answers.empty()) document_["memory"] = answers.front();
@@ -379,12 +403,13 @@ class Probing {
   void loads(int workers) {
     Board board(workers);
     const auto answers = apart(fmt::format("{} at once", workers), workers, [&](Control&, int rank) -> Json {
-      const auto found = loads_in_company(probe_.threads, board, rank, probe_.budget);
+      const auto device = device_of(rank);
+      const auto found = loads_in_company(*device, probe_.threads, board, rank, probe_.budget);
       return {{"compute", to_json(found.compute)}, {"memory", to_json(found.memory)}};
     });
     if (answers.empty()) return;
     for (const char* load : {"compute", "memory"})
-      document_["contention"].push_back({{"what", "workers"}, {"device", "cpu"}, {"threads", probe_.threads}, {"workers", workers}, {"load", load}, {"measured", utc_now()},
+      document_["contention"].push_back({{"what", "workers"}, {"device", probe_.device}, {"threads", probe_.threads}, {"workers", workers}, {"load", load}, {"measured", utc_now()},
                                          {"slowdown", rounded(slowdown_together(company_of(answers, load)))}});
   }
 
@@ -392,7 +417,9 @@ class Probing {
     Board board(workers);
     const auto answers = apart(fmt::format("{}, {} at once", words(each), workers), workers, [&](Control&, int rank) {
       const auto data = open_data(each.experiment);
-      return to_json(steps_in_company(each.experiment.job, *data.train, board, rank, probe_.budget));
+      auto job = each.experiment.job;
+      if (!is_host()) job.workers.front().device = fmt::format("{}:{}", probe_.device, rank);
+      return to_json(steps_in_company(job, *data.train, board, rank, probe_.budget));
     });
     if (answers.empty()) return;
     const auto company = company_of(answers);
@@ -430,14 +457,15 @@ class Probing {
       options.secret = secret;
       const auto chosen = choose_transport(transport, options);
       Communicator group(chosen.make(rendezvous, chosen.options), CommunicatorOptions{});
-      const auto found = beside_collective(group, kBytes, probe_.threads, board, rank, {2 * probe_.budget.value});
+      const auto device = device_of(rank);
+      const auto found = beside_collective(group, kBytes, *device, probe_.threads, board, rank, {2 * probe_.budget.value});
       return {{"compute", found.compute_beside / found.compute_alone}, {"memory", found.memory_beside / found.memory_alone},
               {"collective_compute", found.collective_beside_compute / found.collective_alone}, {"collective_memory", found.collective_beside_memory / found.collective_alone}};
     });
     if (answers.empty()) return;
     const auto both = [&](const std::string& what) { return rounded((answers[0].at(what).get<double>() + answers[1].at(what).get<double>()) / 2); };
     for (const std::string load : {"compute", "memory"})
-      document_["contention"].push_back({{"what", "collective"}, {"device", "cpu"}, {"threads", probe_.threads}, {"workers", kWorkers}, {"transport", transport}, {"load", load},
+      document_["contention"].push_back({{"what", "collective"}, {"device", probe_.device}, {"threads", probe_.threads}, {"workers", kWorkers}, {"transport", transport}, {"load", load},
                                          {"bytes", kBytes}, {"measured", utc_now()}, {"slowdown", both(load)}, {"collective_slowdown", both("collective_" + load)}});
   }
 

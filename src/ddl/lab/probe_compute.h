@@ -29,6 +29,7 @@ struct ComputeProbe {
   std::vector<std::string> optimizers{"sgd", "adam"};
   std::vector<std::string> compressions;  ///< of gradients; none: all there are, as they are usually
   std::string kernels = "fast";
+  std::string device = "cpu";             ///< or "cuda": networks on the first GPU, companies on one each
   int threads = 1;
   Seconds budget{1};  ///< for each measurement
 };
@@ -43,7 +44,7 @@ ProbedNetwork probed_network(const std::string& model, const std::vector<std::st
 /// Errors: invalid_argument, not_found for what cannot be asked.
 Json probe_compute(const ComputeProbe& probe, const RunEvents& events);
 
-/// `probe memory`: of all that, the bandwidth of memory and what workers at once lose to each other on it. Kind memory. Of `probe`, threads and budget count.
+/// `probe memory`: of all that, the bandwidth of memory and what workers at once lose to each other on it. Kind memory. Of `probe`, device, threads and budget count.
 Json probe_memory(ComputeProbe probe, const RunEvents& events);
 
 /// Puts what either document says into a machine profile: each entry takes the place of an earlier one of the same.

@@ -9,6 +9,7 @@
 #include "ddl/train/emulation/replay.h"
 #include "ddl/train/executor_serving.h"
 #include "ddl/train/executor_step.h"
+#include "ddl/train/slowing.h"
 
 // Parameters that live with servers: what a worker pushes and pulls. Bucket s of a plan with servers is what server s has; parameters come into the bucket's memory, whose
 // gradients the server has by then.
@@ -50,7 +51,7 @@ void Executor::adopt_serving() {
     for (const int parameter : role().buckets[static_cast<std::size_t>(worker_)].parameters)
       start.push_back(fetch(device_, network_.parameters()[bucketed_[among_bucketed_.at(parameter)]]));
     const ParameterServer::Options options{plan_.workers(), serving.sums, serving.stale, worker_, serving.window, messages_of(plan_, worker_, TaskKind::receive),
-                                           messages_of(plan_, worker_, TaskKind::send)};
+                                           messages_of(plan_, worker_, TaskKind::send), slowing_ != nullptr ? slowing_->factor() : 1};
     servers_->server = std::make_unique<ParameterServer>(options, start, communicator_->transport(), make_server_optimizer_);
   }
   servers_->links = std::make_unique<ServerLinks>(serving.servers, worker_, *communicator_, exchange_.timeout, servers_->server.get());

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
@@ -15,6 +16,9 @@
 #include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
+
+/// Bytes from which several threads copy faster than one.
+constexpr std::size_t kWorthThreads = std::size_t{256} << 10;
 
 struct GradientBuckets::Hook final : GradientPlace {
   GradientBuckets* owner;
@@ -118,7 +122,7 @@ void GradientBuckets::take(int number, at::Tensor& gradient) {
     replay_->copy(static_cast<std::int64_t>(view.nbytes()));
   } else if (filled_[i]) {
     view.add_(gradient);
-  } else if (gradient.strides() == view.strides() && device_.is_host()) {
+  } else if (gradient.strides() == view.strides() && device_.is_host() && (at::get_num_threads() == 1 || view.nbytes() < kWorthThreads)) {
     std::memcpy(view.data_ptr(), gradient.const_data_ptr(), view.nbytes());
   } else {
     view.copy_(gradient);

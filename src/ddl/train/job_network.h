@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "ddl/strategy/batch_shares.h"
 #include "ddl/train/device.h"
 #include "ddl/train/job.h"
+#include "ddl/train/optimizer.h"
 #include "ddl/train/precision.h"
 
 namespace ddl {
@@ -21,6 +23,13 @@ inline DeviceOptions device_options(const Job& job) { return {.tf32 = job.precis
 
 inline NetworkOptions network_options(const Job& job, Device& device, std::vector<bool> layers = {}) {
   return {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, device.where(), kernels(job), job.seed, std::move(layers)};
+}
+
+/// What updates a job's parameters: ATen, as it computes everything else, where its kernels are.
+inline std::unique_ptr<Optimizer> job_optimizer(const Job& job, std::vector<at::Tensor> parameters) {
+  auto made = make_optimizer(job.optimizer, std::move(parameters), {job.momentum, job.weight_decay});
+  if (kernels(job) == Kernels::torch) made->use_aten();
+  return made;
 }
 
 /// The most samples that one worker has in one forward pass.

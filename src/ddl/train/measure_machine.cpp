@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <thread>
 
 #include <ATen/ATen.h>
@@ -30,35 +31,39 @@ void begin_alone(int threads) {
   install_allocator(true);
 }
 
-double timed(const std::function<void()>& body, bool core = false) {
+/// Until nothing of it is queued.
+double timed(Device& device, const std::function<void()>& body, bool core = false) {
   const auto begin = time_of(core);
   body();
+  device.synchronize();
   return seconds(time_of(core) - begin);
 }
 
 /// Median of as many as the budget has room for; `before` each is not counted.
-double repeated(Seconds budget, int threads, const std::function<void()>& body, const std::function<void()>& before = {}) {
+double repeated(Seconds budget, Device& device, int threads, const std::function<void()>& body, const std::function<void()>& before = {}) {
+  const bool core = device.is_host() && threads == 1;
   std::vector<double> times;
   const auto begin = now();
   // The first warms up.
   for (std::size_t run = 0; run < kFew + 1 || seconds(now() - begin) < budget.value; ++run) {
     if (before) before();
-    const double time = timed(body, threads == 1);
+    device.synchronize();
+    const double time = timed(device, body, core);
     if (run > 0) times.push_back(time);
   }
   return median(times);
 }
 
-at::Tensor floats(std::int64_t bytes) { return at::full({std::max<std::int64_t>(1, bytes / 4)}, 0.5, at::kFloat); }
+at::Tensor floats(std::int64_t bytes, const at::Device& where) { return at::full({std::max<std::int64_t>(1, bytes / 4)}, 0.5, at::TensorOptions(at::kFloat).device(where)); }
 
 /// Blocks of `body`, alone (process 0) and together, by turns.
 /// `first`, if given: what `body` adds its first part's time to.
-CompanyTimes in_company(Board& board, int rank, int threads, Seconds budget, const std::function<void()>& body, const std::vector<double>* first = nullptr) {
+CompanyTimes in_company(Board& board, int rank, Device& device, int threads, Seconds budget, const std::function<void()>& body, const std::vector<double>* first = nullptr) {
   for (int i = 0; i < 2; ++i) body();
   board.meet();
   if (rank == 0) {
     constexpr double kBlocks = 6, kMost = 50;
-    const double one = std::min(timed(body), timed(body));
+    const double one = std::min(timed(device, body), timed(device, body));
     board.number(0) = std::clamp(budget.value / (2 * kBlocks) / std::max(one, 1e-9), 3.0, kMost);
     board.number(1) = std::max(2.0, std::min(kBlocks, budget.value / (2 * 3 * std::max(one, 1e-9))));
   }
@@ -67,8 +72,8 @@ CompanyTimes in_company(Board& board, int rank, int threads, Seconds budget, con
   CompanyTimes times;
   const auto once = [&](std::vector<double>& wall, std::vector<double>& core) {
     const auto begin = core_time();
-    wall.push_back(timed(body));
-    if (threads == 1) core.push_back(seconds(core_time() - begin));
+    wall.push_back(timed(device, body));
+    if (threads == 1 && device.is_host()) core.push_back(seconds(core_time() - begin));
   };
   for (int turn = 0; turn < blocks; ++turn) {
     board.meet();
@@ -84,18 +89,35 @@ CompanyTimes in_company(Board& board, int rank, int threads, Seconds budget, con
   return times;
 }
 
+/// Memory of the host that the device may read and write by itself.
+struct PinnedFloats {
+  PinnedFloats(std::int64_t bytes, Device& of) : device(of), tensor(floats(bytes, at::kCPU)) {
+    if (!device.is_host()) device.pin(memory());
+  }
+  ~PinnedFloats() {
+    if (!device.is_host()) device.unpin(memory());
+  }
+  PinnedFloats(const PinnedFloats&) = delete;
+  PinnedFloats& operator=(const PinnedFloats&) = delete;
+  std::span<std::byte> memory() const { return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()}; }
+
+  Device& device;
+  at::Tensor tensor;
+};
+
 /// What computes, and what moves memory.
 struct Loads {
-  at::Tensor images = at::full({2, 64, 28, 28}, 0.5, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast);
-  at::Tensor weights = at::full({64, 64, 3, 3}, 0.01, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast);
-  at::Tensor from = floats(kLargeArray / 2), to = floats(kLargeArray / 2);
+  explicit Loads(const at::Device& where)
+      : images(at::full({2, 64, 28, 28}, 0.5, at::TensorOptions(at::kFloat).device(where)).contiguous(at::MemoryFormat::ChannelsLast)),
+        weights(at::full({64, 64, 3, 3}, 0.01, images.options()).contiguous(at::MemoryFormat::ChannelsLast)), from(floats(kLargeArray / 2, where)), to(floats(kLargeArray / 2, where)) {}
+  at::Tensor images, weights, from, to;
   void compute() const { at::conv2d(images, weights, {}, 1, 1); }
   void memory() { at::clamp_min_out(to, from, 0); }
 };
 
 }  // namespace
 
-double measure_update(const Spec& optimizer, std::int64_t bytes, int threads, Seconds budget) {
+double measure_update(const Spec& optimizer, std::int64_t bytes, Device& device, int threads, Seconds budget) {
   begin_alone(threads);
   const c10::NoGradGuard guard;
   constexpr std::int64_t kMost = std::int64_t{1} << 20;
@@ -103,63 +125,93 @@ double measure_update(const Spec& optimizer, std::int64_t bytes, int threads, Se
   std::vector<std::size_t> numbers;
   for (std::int64_t left = bytes; left > 0; left -= kMost) {
     numbers.push_back(parameters.size());
-    parameters.push_back(floats(std::min(left, kMost)));
-    gradients.push_back(floats(std::min(left, kMost)));
+    parameters.push_back(floats(std::min(left, kMost), device.where()));
+    gradients.push_back(floats(std::min(left, kMost), device.where()));
   }
   const auto rule = make_optimizer(optimizer, parameters, {0.9, 0});
-  auto elsewhere = floats(kLargeArray);
-  return repeated(budget, threads, [&] { rule->update(numbers, gradients, 1e-12); }, [&] { elsewhere.add_(1); });
+  auto elsewhere = floats(kLargeArray, device.where());
+  return repeated(budget, device, threads, [&] { rule->update(numbers, gradients, 1e-12); }, [&] { elsewhere.add_(1); });
 }
 
-double measure_triad(std::int64_t bytes, int threads, Seconds budget) {
+double measure_triad(std::int64_t bytes, Device& device, int threads, Seconds budget) {
   begin_alone(threads);
   const c10::NoGradGuard guard;
-  auto a = floats(bytes);
-  const auto b = floats(bytes), c = floats(bytes);
-  return 3 * static_cast<double>(bytes) / repeated(budget, threads, [&] { at::add_out(a, b, c, 3); });
+  auto a = floats(bytes, device.where());
+  const auto b = floats(bytes, device.where()), c = floats(bytes, device.where());
+  return 3 * static_cast<double>(bytes) / repeated(budget, device, threads, [&] { at::add_out(a, b, c, 3); });
 }
 
 double measure_copy(std::int64_t bytes, Seconds budget) {
   begin_alone(1);
   const c10::NoGradGuard guard;
-  auto from = floats(bytes), to = floats(bytes);
-  return repeated(budget, 1, [&] { std::memcpy(to.data_ptr(), from.const_data_ptr(), from.nbytes()); }, [&] { from.add_(1); });
+  auto from = floats(bytes, at::kCPU), to = floats(bytes, at::kCPU);
+  const auto device = make_device("cpu");
+  return repeated(budget, *device, 1, [&] { std::memcpy(to.data_ptr(), from.const_data_ptr(), from.nbytes()); }, [&] { from.add_(1); });
 }
 
-LaunchSeconds measure_launch(Seconds budget) {
+TransferSeconds measure_transfers(std::int64_t bytes, Device& device, Seconds budget) {
+  begin_alone(1);
+  const c10::NoGradGuard guard;
+  const PinnedFloats host(bytes, device);
+  auto from = floats(bytes, device.where()), to = floats(bytes, device.where());
+  const Seconds third{budget.value / 3};
+  return {repeated(third, device, 1, [&] { to.copy_(from); }), repeated(third, device, 1, [&] { device.download(host.tensor, from).wait(); }),
+          repeated(third, device, 1, [&] { device.upload_into(to, host.tensor); })};
+}
+
+LaunchSeconds measure_launch(Device& device, Seconds budget) {
   begin_alone(1);
   const auto graph = make_model({"mlp", {{"hidden", "2"}, {"layers", "2"}}}, SampleShape{1, 1, 1, 2});
-  const auto device = make_device("cpu");
-  const auto found = measure_layers(graph, {at::kFloat, device->where()}, *device, "fp32", 1, budget);
+  const auto found = measure_layers(graph, {at::kFloat, device.where()}, device, "fp32", 1, budget);
   LaunchSeconds launch;
   // Of the last, which has all of a backward.
   launch.forward = found.forward.back();
   launch.backward = found.backward.back();
+  const c10::NoGradGuard guard;
+  // Fewer than queues hold, so that nobody waits for room.
+  constexpr int kCalls = 200;
+  auto small = floats(4, device.where());
+  std::vector<double> calls;
+  for (std::size_t run = 0; run < kFew + 1; ++run) {
+    device.synchronize();
+    const auto begin = now();
+    for (int i = 0; i < kCalls; ++i) small.add_(1);
+    calls.push_back(seconds(now() - begin) / kCalls);
+  }
+  launch.queue = median(std::span(calls).subspan(1));
+  device.synchronize();
   return launch;
 }
 
 CompanyTimes steps_in_company(const Job& job, const Dataset& data, Board& board, int rank, Seconds budget) {
   TrainingPasses passes(job, data);
   std::vector<double> forward;
-  return in_company(board, rank, job.workers.front().threads, budget, [&] { forward.push_back(passes.run().wall_forward); }, &forward);
+  return in_company(board, rank, passes.device(), job.workers.front().threads, budget, [&] { forward.push_back(passes.run().wall_forward); }, &forward);
 }
 
-LoadTimes loads_in_company(int threads, Board& board, int rank, Seconds budget) {
+LoadTimes loads_in_company(Device& device, int threads, Board& board, int rank, Seconds budget) {
   begin_alone(threads);
   const c10::NoGradGuard guard;
-  Loads loads;
+  Loads loads(device.where());
   const Seconds half{budget.value / 2};
-  auto compute = in_company(board, rank, threads, half, [&] { loads.compute(); });
-  return {std::move(compute), in_company(board, rank, threads, half, [&] { loads.memory(); })};
+  auto compute = in_company(board, rank, device, threads, half, [&] { loads.compute(); });
+  return {std::move(compute), in_company(board, rank, device, threads, half, [&] { loads.memory(); })};
 }
 
-BesideTimes beside_collective(Communicator& group, std::int64_t bytes, int threads, Board& board, int rank, Seconds budget) {
+BesideTimes beside_collective(Communicator& group, std::int64_t bytes, Device& device, int threads, Board& board, int rank, Seconds budget) {
   begin_alone(threads);
   const c10::NoGradGuard guard;
-  Loads loads;
-  auto buffer = floats(bytes);
+  Loads loads(device.where());
+  const PinnedFloats host(bytes, device);
+  const auto& buffer = host.tensor;
+  auto gradients = device.is_host() ? at::Tensor() : floats(bytes, device.where());
+  // Not timed(): what computes beside it on the device is queued, too, and nobody is to wait for that.
   const auto once = [&] {
-    return timed([&] { group.all_reduce({static_cast<std::byte*>(buffer.data_ptr()), static_cast<std::size_t>(buffer.numel()), ElementType::fp32}, ReduceOp::average).wait(); });
+    const auto begin = now();
+    if (gradients.defined()) device.download(buffer, gradients).wait();
+    group.all_reduce({static_cast<std::byte*>(buffer.data_ptr()), static_cast<std::size_t>(buffer.numel()), ElementType::fp32}, ReduceOp::average).wait();
+    if (gradients.defined()) device.upload_into(gradients, buffer);
+    return seconds(now() - begin);
   };
   const auto several = [&](int times) {
     std::vector<double> took;
@@ -182,7 +234,7 @@ BesideTimes beside_collective(Communicator& group, std::int64_t bytes, int threa
     board.meet();
     std::vector<double> by_itself, with, took;
     const auto begin = now();
-    while (by_itself.size() < kFew || seconds(now() - begin) < budget.value / 8) by_itself.push_back(timed(load));
+    while (by_itself.size() < kFew || seconds(now() - begin) < budget.value / 8) by_itself.push_back(timed(device, load));
     board.meet();
     std::atomic<bool> over{false};
     std::thread thread([&] {
@@ -190,7 +242,7 @@ BesideTimes beside_collective(Communicator& group, std::int64_t bytes, int threa
       over = true;
     });
     while (!over) {
-      const double time = timed(load);
+      const double time = timed(device, load);
       if (!over) with.push_back(time);
     }
     thread.join();

@@ -25,6 +25,7 @@
 #include "ddl/train/allocator.h"
 #include "ddl/train/autocast.h"
 #include "ddl/train/core_clock.h"
+#include "ddl/train/device.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/job_network.h"
 #include "ddl/train/objective.h"
@@ -67,20 +68,22 @@ struct Clock {
   Device& device;
   bool core = false;
 
-  Nanoseconds read() const {
-    device.synchronize();
-    return time_of(core);
-  }
+  /// Of work that is queued its place in the queue: what it took is known once it is done.
+  Moment read() const { return device.is_host() ? Moment(time_of(core)) : device.mark(); }
 };
+
+double between(const Moment& begin, const Moment& end) { return seconds(end.time() - begin.time()); }
 
 bool waits(const ModelGraph& graph) {
   return std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.attributes.milliseconds > 0; });
 }
 
+using LayerMoments = std::vector<std::pair<std::size_t, Moment>>;
+
 /// When backward came to which layer.
 struct Marks {
   const Clock& clock;
-  std::vector<std::pair<std::size_t, Nanoseconds>> at = {};
+  LayerMoments at = {};
 };
 
 struct Mark final : torch::autograd::FunctionPreHook {
@@ -96,9 +99,9 @@ struct Mark final : torch::autograd::FunctionPreHook {
 }  // namespace
 
 struct TrainingPasses::State {
-  State(const Job& asked, const Dataset& data)
-      : job(asked), shape(data.shape()), device(made_device(job)), network(make_model(job.model, shape), network_options(job, *device)),
-        optimizer(make_optimizer(job.optimizer, network.parameters(), {job.momentum, job.weight_decay})),
+  State(const Job& asked, const Dataset& data, std::unique_ptr<Device> given)
+      : job(asked), shape(data.shape()), device(made_device(job, std::move(given))), network(make_model(job.model, shape), network_options(job, *device)),
+        optimizer(job_optimizer(job, network.parameters())),
         clock{*device, job.workers.front().threads == 1 && device->is_host() && !waits(network.graph())}, marks{clock} {
     for (const auto& layer : network.graph().layers)
       if (layer.kind == LayerKind::script)
@@ -121,15 +124,16 @@ struct TrainingPasses::State {
     loader_seconds = median(std::span(took).subspan(1));
   }
 
-  static std::unique_ptr<Device> made_device(const Job& job) {
+  static std::unique_ptr<Device> made_device(const Job& job, std::unique_ptr<Device> given) {
     at::set_num_threads(job.workers.front().threads);
     install_allocator(kernels(job) == Kernels::fast);
-    return make_device(job.workers.front().device, device_options(job));
+    return given ? std::move(given) : make_device(job.workers.front().device, device_options(job));
   }
 
-  Nanoseconds moment() const { return clock.read(); }
+  Moment moment() const { return clock.read(); }
 
-  at::Tensor forward(const Example& given, PassTimes& times, Nanoseconds begin) {
+  /// `ends`: of layers, when each was done.
+  at::Tensor forward(const Example& given, LayerMoments& ends) {
     const auto& graph = network.graph();
     std::vector<at::Tensor> values(graph.layers.size());
     std::set<const torch::autograd::Node*> known;
@@ -144,9 +148,7 @@ struct TrainingPasses::State {
           const auto node = torch::autograd::impl::gradient_edge(value).function;
           if (known.insert(node.get()).second) node->add_pre_hook(std::make_unique<Mark>(marks, layer));
         }
-        const auto end = moment();
-        times.forward[layer] = graph.layers[layer].kind == LayerKind::input ? 0 : seconds(end - begin);
-        begin = end;
+        ends.emplace_back(layer, moment());
       }
     }
     const auto auxiliary = graph.auxiliary;
@@ -182,10 +184,12 @@ struct TrainingPasses::State {
   double loader_seconds = 0;
 };
 
-TrainingPasses::TrainingPasses(const Job& job, const Dataset& data) : state_(std::make_unique<State>(job, data)) {}
+TrainingPasses::TrainingPasses(const Job& job, const Dataset& data) : TrainingPasses(job, data, nullptr) {}
+TrainingPasses::TrainingPasses(const Job& job, const Dataset& data, std::unique_ptr<Device> device) : state_(std::make_unique<State>(job, data, std::move(device))) {}
 TrainingPasses::~TrainingPasses() = default;
 
 const ModelGraph& TrainingPasses::graph() const { return state_->network.graph(); }
+Device& TrainingPasses::device() const { return *state_->device; }
 double TrainingPasses::loader_seconds() const { return state_->loader_seconds; }
 
 std::int64_t TrainingPasses::parameter_bytes() const {
@@ -200,18 +204,16 @@ PassTimes TrainingPasses::run() {
   PassTimes times{std::vector<double>(graph().layers.size()), std::vector<double>(graph().layers.size())};
   s.marks.at.clear();
   const auto& batch = *s.batches[s.next++ % s.batches.size()];
+  s.device->synchronize();
   const double waited = s.delay.read();
   const auto from = now();
   const auto begin = s.moment();
   const auto given = example(batch, s.shape, 0, batch.samples, s.network, *s.device);
   const auto copied = s.moment();
-  times.copy = seconds(copied - begin);
-  auto loss = s.forward(given, times, copied);
+  LayerMoments ends;
+  auto loss = s.forward(given, ends);
   const auto forward = s.moment();
   times.wall_forward = seconds(now() - from);
-  double layers = 0;
-  for (const double each : times.forward) layers += each;
-  times.loss_forward = std::max(0.0, seconds(forward - copied) - layers);
   const double scale = (s.job.precision == "fp16" ? kLossScale : 1) / static_cast<double>(batch.global_weight);
   const auto edge = torch::autograd::impl::gradient_edge(loss);
   const auto gradient = at::full({}, scale, loss.options().requires_grad(false));
@@ -219,26 +221,42 @@ PassTimes TrainingPasses::run() {
   torch::autograd::Engine::get_default_engine().execute({edge}, {gradient}, false, false, true);
   const auto backward = s.moment();
   s.marks.at.emplace_back(graph().layers.size(), backward);
-  times.loss_backward = seconds(s.marks.at.front().second - forward);
-  for (std::size_t i = 0; i + 1 < s.marks.at.size(); ++i) times.backward[s.marks.at[i].first] += seconds(s.marks.at[i + 1].second - s.marks.at[i].second);
   s.update();
   const auto end = s.moment();
-  times.update = seconds(end - backward);
-  times.whole = seconds(end - begin);
+  // Before anybody looks at a clock of the device.
+  s.device->synchronize();
   times.wall = seconds(now() - from);
   times.waited = s.delay.read() - waited;
+  times.copy = between(begin, copied);
+  const auto* last = &copied;
+  double layers = 0;
+  for (const auto& [layer, done] : ends) {
+    if (graph().layers[layer].kind != LayerKind::input) layers += times.forward[layer] = between(*last, done);
+    last = &done;
+  }
+  times.loss_forward = std::max(0.0, between(copied, forward) - layers);
+  times.loss_backward = between(forward, s.marks.at.front().second);
+  for (std::size_t i = 0; i + 1 < s.marks.at.size(); ++i) times.backward[s.marks.at[i].first] += between(s.marks.at[i].second, s.marks.at[i + 1].second);
+  times.update = between(backward, end);
+  times.whole = between(begin, end);
+  if (!s.device->is_host()) times.wall_forward = between(begin, forward);
   return times;
 }
 
 bool TrainingPasses::core_time() const { return state_->clock.core; }
 
+std::string TrainingPasses::clock() const { return !state_->device->is_host() ? "device" : state_->clock.core ? "core" : "wall"; }
+
 StepTimes TrainingPasses::step() {
   auto& s = *state_;
   StepTimes times;
+  s.device->synchronize();
   const auto wall = now();
   const auto begin = s.moment();
   s.executor->step(s.steps++, [&] { return s.ahead->next(); }, 1e-12, false);
-  times.whole = seconds(s.moment() - begin);
+  const auto end = s.moment();
+  s.device->synchronize();
+  times.whole = between(begin, end);
   times.wall = seconds(now() - wall);
   for (const auto& span : s.executor->take_trace()) {
     const double time = seconds(span.end - span.begin);

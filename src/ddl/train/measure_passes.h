@@ -1,11 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ddl/core/units.h"
 #include "ddl/data/dataset.h"
 #include "ddl/nn/graph.h"
+#include "ddl/train/device.h"
 #include "ddl/train/job.h"
 
 namespace ddl {
@@ -33,12 +35,15 @@ struct StepTimes {
 /// they were made, so that what passes until the next call is that layer's. Nothing is run that training does not run: caches, allocator, layout of tensors and
 /// what writes over what are as in training.
 /// Where a worker is one thread of the processor that never waits, seconds are those for which it had a core (CLOCK_THREAD_CPUTIME_ID): what others do on the machine disturbs them least, and
-/// what workers take from each other is measured apart.
+/// what workers take from each other is measured apart. On a device with a queue of its own layers are timed by points in that queue (Device::mark()) and nobody waits between them: a layer takes
+/// what passes on the device until the next is done, and where the host is slower than the device, what it takes to queue it.
 /// For a process of its own: it takes the job's threads, device and allocator. Batches are read before the first step, and used again and again.
 class TrainingPasses {
  public:
   /// Errors: those of the job's parts; unsupported for networks that are one file.
   TrainingPasses(const Job& job, const Dataset& data);
+  /// On that device, whichever the job names.
+  TrainingPasses(const Job& job, const Dataset& data, std::unique_ptr<Device> device);
   ~TrainingPasses();
   TrainingPasses(const TrainingPasses&) = delete;
   TrainingPasses& operator=(const TrainingPasses&) = delete;
@@ -48,7 +53,10 @@ class TrainingPasses {
   StepTimes step();
   /// Whether seconds are those of a core.
   bool core_time() const;
+  /// What seconds are counted by: "core", "wall", or "device", a queue of its own.
+  std::string clock() const;
   const ModelGraph& graph() const;
+  Device& device() const;
   /// Making one batch, by itself.
   double loader_seconds() const;
   std::int64_t parameter_bytes() const;

@@ -13,6 +13,7 @@
 #include "ddl/data/synthetic.h"
 #include "ddl/measure/clock.h"
 #include "ddl/train/board.h"
+#include "ddl/train/device_testing.h"
 #include "ddl/train/measure_layers.h"
 #include "ddl/train/measure_machine.h"
 
@@ -96,6 +97,33 @@ TEST(MeasurePasses, PassesAreStepsOfTheExecutor) {
   EXPECT_NEAR(other / least, 1, 0.25);
 }
 
+// Where work is queued layers are timed by the queue: nobody waits between them, and parts add up all the same.
+TEST(MeasurePasses, LayersOfADeviceAreTimedByItsQueue) {
+  const auto data = images();
+  for (const auto& name : test_devices()) {
+    auto device = test_device(name);
+    const bool host = device->is_host();
+    TrainingPasses passes(job_of("smallcnn"), *data.train, std::move(device));
+    EXPECT_EQ(passes.clock(), host ? "core" : "device") << name;
+    passes.run();
+    const auto times = passes.run();
+    const double sum = total(times.forward) + total(times.backward) + times.copy + times.loss_forward + times.loss_backward + times.update;
+    EXPECT_NEAR(sum, times.whole, 0.03 * times.whole + 2e-4) << name;
+    EXPECT_GT(times.wall_forward, 0) << name;
+    EXPECT_LT(times.wall_forward, times.wall) << name;
+    const auto& layers = passes.graph().layers;
+    for (std::size_t layer = 0; layer < layers.size(); ++layer)
+      if (layers[layer].kind == LayerKind::conv2d) {
+        EXPECT_GT(times.forward[layer], 0) << name << " " << layers[layer].name;
+        EXPECT_GT(times.backward[layer], 0) << name << " " << layers[layer].name;
+      }
+    const auto step = passes.step();
+    EXPECT_GT(step.forward, 0) << name;
+    EXPECT_GT(step.backward, 0) << name;
+    EXPECT_GT(step.whole, 0) << name;
+  }
+}
+
 TEST(MeasurePasses, WhatWaitsCountsByTheClockOnTheWall) {
   const auto data = make_synthetic("test", {1, 28, 28, 10}, 64, 16, 1);
   TrainingPasses passes(job_of("null[ms=20]"), *data.train);
@@ -133,13 +161,50 @@ TEST(MeasureLayers, SharesOfBackwardAreBetweenNothingAndAll) {
 
 TEST(MeasureMachine, MoreTakesLonger) {
   const Seconds budget{0.02};
-  EXPECT_LT(measure_update({"sgd", {}}, 1 << 16, 1, budget), measure_update({"sgd", {}}, 16 << 20, 1, budget));
   EXPECT_LT(measure_copy(1 << 14, budget), measure_copy(8 << 20, budget));
-  EXPECT_GT(measure_triad(8 << 20, 1, budget), 1e8);
-  const auto launch = measure_launch(budget);
-  EXPECT_GT(launch.forward, 0);
-  EXPECT_LT(launch.forward, 1e-2);
-  EXPECT_GT(launch.backward, 0);
+  for (const auto& name : test_devices()) {
+    const auto device = test_device(name);
+    EXPECT_LT(measure_update({"sgd", {}}, 1 << 16, *device, 1, budget), measure_update({"sgd", {}}, 16 << 20, *device, 1, budget)) << name;
+    EXPECT_GT(measure_triad(8 << 20, *device, 1, budget), 1e8) << name;
+    const auto launch = measure_launch(*device, budget);
+    EXPECT_GT(launch.forward, 0) << name;
+    EXPECT_LT(launch.forward, 1e-2) << name;
+    EXPECT_GT(launch.backward, 0) << name;
+    EXPECT_GT(launch.queue, 0) << name;
+    EXPECT_LT(launch.queue, 1e-2) << name;
+    if (device->is_host()) continue;
+    const auto small = measure_transfers(1 << 14, *device, budget), large = measure_transfers(8 << 20, *device, budget);
+    EXPECT_LT(small.within, large.within) << name;
+    EXPECT_LT(small.download, large.download) << name;
+    EXPECT_LT(small.upload, large.upload) << name;
+  }
+}
+
+// Nothing that a device lets the host wait for: no copy may be read before it is there, no memory that was pinned left so.
+TEST(MeasureMachine, DelayedDevicesArePinnedAndWaitedFor) {
+  DelayedDevice device;
+  measure_transfers(1 << 16, device, {0.01});
+  EXPECT_EQ(device.faults(), 0);
+  EXPECT_EQ(device.pinned(), 0);
+}
+
+TEST(MeasureMachine, WorkersOnDevicesMeet) {
+  const Seconds budget{0.05};
+  for (const auto& name : test_devices()) {
+    if (name.starts_with("cuda")) continue;  // of which each worker has its own
+    Board board(2);
+    const pid_t child = ::fork();
+    const auto both = [&](int rank) { return loads_in_company(*test_device(name), 1, board, rank, budget); };
+    if (child == 0) ::_exit(both(1).memory.together.empty() ? 1 : 0);
+    const auto found = both(0);
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << name;
+    EXPECT_FALSE(found.compute.alone.empty()) << name;
+    EXPECT_EQ(found.compute.together.size(), found.compute.alone.size()) << name;
+    // A core's own time says nothing of what a device does.
+    EXPECT_EQ(found.compute.alone_core.empty(), name == "delayed") << name;
+  }
 }
 
 TEST(Board, NobodyPassesBeforeAllAreThere) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include "ddl/core/error.h"
@@ -53,6 +54,11 @@ void Optimizer::update(const std::vector<std::size_t>& numbers, const std::vecto
   if (elsewhere.numbers.empty()) return;
   if (gradient_scale != 1) elsewhere.gradients = at::_foreach_mul(elsewhere.gradients, gradient_scale);
   apply_aten(elsewhere);
+}
+
+void Optimizer::in_parts(std::int64_t elements, const std::function<void(std::int64_t, std::size_t)>& body) {
+  constexpr std::int64_t kWorthAThread = std::int64_t{1} << 15;
+  at::parallel_for(0, elements, kWorthAThread, [&](std::int64_t begin, std::int64_t end) { body(begin, static_cast<std::size_t>(end - begin)); });
 }
 
 std::int64_t Optimizer::state_bytes() const {

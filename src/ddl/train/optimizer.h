@@ -36,7 +36,7 @@ class Optimizer {
   /// Updates other tensors of the same shapes from now on; its state goes with them.
   void use(std::vector<at::Tensor> parameters) { parameters_ = std::move(parameters); }
 
-  /// Leaves CPU tensors to ATen, too: for tests, and to see what the kernels gain.
+  /// Leaves CPU tensors to ATen, too: what Kernels::torch stands for.
   void use_aten() { aten_ = true; }
 
   /// Tensors kept for each parameter, of its size and type.
@@ -46,6 +46,8 @@ class Optimizer {
   const at::Tensor& kept(int which, std::size_t parameter) const { return states_.at(static_cast<std::size_t>(which)).at(parameter); }
 
  protected:
+  /// Calls it for parts of so many elements that make up the whole, [begin, begin + count): on as many threads as LibTorch has, where there is enough to do. For what gives the same bits however it is divided.
+  static void in_parts(std::int64_t elements, const std::function<void(std::int64_t begin, std::size_t count)>& body);
   /// The state starts as zeros, on its parameter's device. `name` is that of messages.
   Optimizer(std::string name, std::vector<at::Tensor> parameters, int state_tensors);
 

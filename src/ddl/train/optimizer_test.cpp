@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
@@ -222,6 +223,23 @@ TEST(OptimizerConformance, RefusesOptionsThatDoNotFit) {
   for (const auto* bad : {"sgd[beta1=0.9]", "sgd[momentum=2]", "sgd[nesterov=perhaps]", "adam[momentum=0.9]", "adam[beta1=1]", "adamw[epsilon=x]",
                           "lars[trust=-1]", "lamb[beta2=nan]", "adan"})
     EXPECT_THROW(make_optimizer(parse_spec(bad), {}, {0.9, 0}), Error) << bad;
+}
+
+// On several threads, too, and where parts do not divide evenly.
+TEST(Optimizer, ThreadsGiveTheSameBits) {
+  constexpr std::int64_t kMany = (std::int64_t{1} << 17) + 13;
+  for (const char* text : {"sgd", "sgd[nesterov=on]", "adam", "adamw", "lars", "lamb"}) {
+    const auto stepped = [&](int threads) {
+      at::set_num_threads(threads);
+      at::manual_seed(3);
+      auto parameter = at::randn({kMany});
+      const auto rule = make_optimizer(parse_spec(text), {parameter}, {0.9, 1e-3});
+      for (int step = 0; step < 3; ++step) rule->update(0, at::randn({kMany}), 0.1, 0.5);
+      at::set_num_threads(1);
+      return parameter;
+    };
+    EXPECT_TRUE(at::equal(stepped(1), stepped(3))) << text;
+  }
 }
 
 TEST(SumOfSquares, CountsEveryElementAndSeesWhatIsNotFinite) {

@@ -8,6 +8,7 @@
 
 #include "ddl/collective/reduce.h"
 #include "ddl/plan/plan.h"
+#include "ddl/train/core_clock.h"
 #include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
@@ -208,7 +209,13 @@ void ParameterServer::apply(std::size_t first, std::size_t last, const std::byte
     laid.push_back(at::from_blob(const_cast<std::byte*>(gradients), view.sizes(), view.strides(), view.options()));
     gradients += view.nbytes();
   }
+  const auto begin = options_.slow > 1 ? core_time() : 0;
   optimizer_->update(numbers, laid, learning_rate);
+  if (options_.slow <= 1) return;
+  // Threads of several workers come by turns; parts are small enough that each is paid for at its end.
+  const auto end = core_time();
+  const auto until = end + static_cast<Nanoseconds>((options_.slow - 1) * static_cast<double>(end - begin));
+  while (core_time() < until) continue;
 }
 
 void ParameterServer::pull(int worker, const ServerWord& word, const Send& send) {

@@ -66,6 +66,7 @@ class ParameterServer {
     int worker = 0;           ///< in whose process it lives: for spans
     std::int64_t window = 0;  ///< bytes of the sum that are kept at once; 0: all of it
     std::vector<Message> pushed = {}, answered = {};  ///< by worker; empty: not known
+    double slow = 1;          ///< updates take so many times as long, as of a slower processor
   };
   using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(std::vector<at::Tensor>)>;
 

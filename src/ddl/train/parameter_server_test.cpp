@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "ddl/core/error.h"
+#include "ddl/train/core_clock.h"
 #include "ddl/train/trial_testing.h"
+#include "ddl/transport/inproc.h"
+#include "ddl/transport/rendezvous.h"
 
 // Servers of parameters train as one worker does where they add up gradients, and keep their bound of staleness where they do not.
 namespace ddl {
@@ -64,6 +67,39 @@ TEST(ParameterServer, SumsRepeatBitByBitOnEveryDevice) {
     const auto outcomes = train(trial, 3);
     EXPECT_TRUE(same_bits(first[0].parameters, outcomes[2].parameters)) << device;
     EXPECT_EQ(outcomes[1].faults, 0) << device;
+  }
+}
+
+// As what predictions take for it: updates, not what waits for messages or moves them.
+TEST(ParameterServer, OfASlowerWorkerItUpdatesSoManyTimesAsLong) {
+  constexpr std::int64_t kElements = std::int64_t{1} << 20;
+  const auto gradient = at::full({kElements}, 1e-3F);
+  at::Tensor first;
+  const auto took = [&](bool sums, double slow) {
+    const auto alone = in_process_rendezvous(1);
+    const auto transport = make_inproc(*alone[0], {});
+    ParameterServer server({.workers = 1, .sums = sums, .slow = slow}, {at::zeros({kElements})}, *transport, [](std::vector<at::Tensor> own) { return make_optimizer({"adam", {}}, std::move(own)); });
+    double least = 1;
+    for (int clock = 1; clock <= 5; ++clock) {
+      const auto begin = core_time();
+      ServerWord word;
+      word.clock = clock;
+      word.bytes = static_cast<std::int64_t>(gradient.nbytes());
+      word.learning_rate = 0.1;
+      server.push(0, word, [&](const Sink& sink) { sink.take(sink.context, 0, {static_cast<const std::byte*>(gradient.const_data_ptr()), gradient.nbytes()}, 1); });
+      least = std::min(least, seconds(core_time() - begin));
+    }
+    server.look([&](const ServerAnswer&, std::span<const std::byte> parameters) {
+      auto own = at::from_blob(const_cast<std::byte*>(parameters.data()), {kElements}).clone();
+      EXPECT_TRUE(!first.defined() || at::equal(first, own));
+      first = own;
+    });
+    return least;
+  };
+  for (const bool sums : {true, false}) {
+    const double plain = took(sums, 1), slow = took(sums, 4);
+    EXPECT_GT(slow, 2 * plain) << sums;  // of a sum part of it is adding up
+    EXPECT_LT(slow, 6 * plain) << sums;
   }
 }
 

@@ -17,6 +17,7 @@ class Slowing {
   /// `factor`: 1 or more. Of 1 nothing is done.
   explicit Slowing(double factor) : factor_(factor) {}
   ~Slowing();
+  double factor() const { return factor_; }
   Slowing(const Slowing&) = delete;
   Slowing& operator=(const Slowing&) = delete;
 

@@ -157,7 +157,7 @@ const WorkerSpec& worker_of(const Job& job, int rank) { return job.workers.at(st
 /// An emulated worker's keeps nothing.
 std::unique_ptr<Optimizer> optimizer_of(const Job& job, int rank, std::vector<at::Tensor> parameters) {
   if (worker_of(job, rank).emulated()) return std::make_unique<ReplayedOptimizer>(std::move(parameters), 0, sleeping_clock(0));
-  return make_optimizer(job.optimizer, std::move(parameters), {job.momentum, job.weight_decay});
+  return job_optimizer(job, std::move(parameters));
 }
 
 /// How long before the end of a wait it spins. Many workers on few cores would have most of these for spinning, four times a step, while others have real work; each spins in proportion the less, and is woken the later, which does not add up.
@@ -201,7 +201,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
   if (replay_) executor_.replay_with(*replay_);
   if (const auto& own = worker_of(job, rank); !own.emulated() && own.slow > 1) executor_.slow_with(slowing_.emplace(own.slow));
   executor_.serve_with([this](std::vector<at::Tensor> parameters) -> std::unique_ptr<Optimizer> {
-    if (!costs_) return make_optimizer(job_.optimizer, std::move(parameters), {job_.momentum, job_.weight_decay});
+    if (!costs_) return job_optimizer(job_, std::move(parameters));
     const auto bytes = std::max<std::int64_t>(1, bytes_of(parameters));
     const double takes = worker_of(job_, rank_).slow * costs_->update(rank_, bytes) / static_cast<double>(bytes);
     return std::make_unique<ReplayedOptimizer>(std::move(parameters), takes, sleeping_clock(margin_));
@@ -215,7 +215,8 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
 
 /// Whether ranks multiply matrices by what nn/multiplier.h chooses.
 bool chooses_multipliers(const Job& job) {
-  return kernels(job) == Kernels::fast && job.precision == "fp32" && std::any_of(job.workers.begin(), job.workers.end(), [](const auto& worker) { return worker.device == "cpu" && !worker.emulated(); });
+  const bool multiplies = job.precision == "fp32" || job.precision == "bf16";  // which some processors multiply in fp32
+  return kernels(job) == Kernels::fast && multiplies && std::any_of(job.workers.begin(), job.workers.end(), [](const auto& worker) { return worker.device == "cpu" && !worker.emulated(); });
 }
 
 void Worker::share_multipliers() {

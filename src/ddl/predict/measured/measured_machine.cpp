@@ -55,7 +55,16 @@ MeasuredMachine::MeasuredMachine(Json profile, MeasuredSetup setup) : profile_(s
     if (setup_.workers[at(worker)].computes) compute(worker);
 }
 
-int MeasuredMachine::threads_of(int worker) const { return setup_.workers.at(at(worker)).threads; }
+bool MeasuredMachine::is_of(const Json& entry, const MeasuredWorker& worker) {
+  return entry.value("device", "cpu") == worker.kind() && (!worker.is_host() || says(entry, "threads", worker.threads));
+}
+
+std::string MeasuredMachine::probe_flags(const MeasuredWorker& worker) { return worker.is_host() ? fmt::format(" --threads {}", worker.threads) : " --device " + worker.kind(); }
+
+int MeasuredMachine::gpu_of(int worker, StepCosts& resources) const {
+  const auto& own = this->worker(worker);
+  return resources.resource(fmt::format("{} of host {}", own.device, own.host));
+}
 
 int MeasuredMachine::cores_of(int host, StepCosts& resources) { return resources.resource(fmt::format("cores of host {}", host)); }
 
@@ -64,12 +73,13 @@ std::string MeasuredMachine::network_words(const std::string& otherwise) const {
 }
 
 const MeasuredMachine::Compute& MeasuredMachine::compute(int worker) const {
-  const int threads = threads_of(worker);
-  const auto found = computes_.find(threads);
-  return found != computes_.end() ? found->second : computes_.emplace(threads, read(threads)).first->second;
+  const auto& own = this->worker(worker);
+  const std::pair key{own.kind(), own.is_host() ? own.threads : 0};
+  const auto found = computes_.find(key);
+  return found != computes_.end() ? found->second : computes_.emplace(key, read(own)).first->second;
 }
 
-MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
+MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) const {
   Compute made;
   std::vector<double> own, all;
   struct Beside {
@@ -80,7 +90,7 @@ MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
   try {
     for (const auto& entry : entries(profile_, "compute")) {
-      if (!says(entry, "threads", threads) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
+      if (!is_of(entry, worker) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
       const bool same = !named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named;
       // As usual rather than as last.
       const double passes = entry.value("pass_ms", 0.0), factor = passes > 0 ? usual(entry, "pass_ms") / passes : 1;
@@ -103,8 +113,9 @@ MeasuredMachine::Compute MeasuredMachine::read(int threads) const {
     throw Error(Code::corrupt, fmt::format("[machine] compute: {}", error.what()));
   }
   if (made.all.empty())
-    throw Error(Code::not_found, fmt::format("[measured] what layers take with {} threads in {} by kernels {} was not measured; run ddlbench probe compute --model {} --threads {} --precision {} --kernels {}",
-                                             threads, setup_.precision, setup_.kernels, network_words("NETWORK"), threads, setup_.precision, setup_.kernels));
+    throw Error(Code::not_found, fmt::format("[measured] what layers take {} in {} by kernels {} was not measured; run ddlbench probe compute --model {}{} --precision {} --kernels {}",
+                                             worker.is_host() ? fmt::format("with {} threads", worker.threads) : "on " + worker.kind(), setup_.precision, setup_.kernels, network_words("NETWORK"), probe_flags(worker),
+                                             setup_.precision, setup_.kernels));
   const auto& known = own.empty() ? all : own;
   made.correction = median(known);
   const auto& beside = own.empty() ? all_beside : own_beside;
@@ -138,8 +149,8 @@ LayerEstimate MeasuredMachine::estimate(int worker, const Word& word, const std:
   if (!found) found = known.all.of_family(word.family, word.work, count);
   if (!found && word.work.flops <= kPointwise * word.work.elements) found = by_bytes(worker, word.work, count);
   if (!found)
-    throw Error(Code::not_found, fmt::format("[measured] what {} takes was not measured, nor any other {}: {}; run ddlbench probe compute --model {} --threads {} --precision {}", called, word.family,
-                                             word.sort, network_words(network), threads_of(worker), setup_.precision));
+    throw Error(Code::not_found, fmt::format("[measured] what {} takes was not measured, nor any other {}: {}; run ddlbench probe compute --model {}{} --precision {}", called, word.family,
+                                             word.sort, network_words(network), probe_flags(this->worker(worker)), setup_.precision));
   found->cost.forward *= known.correction;
   found->cost.backward_input *= known.correction;
   found->cost.backward_weight *= known.correction;
@@ -175,7 +186,8 @@ LayerEstimate MeasuredMachine::estimate_loss(int worker, const ModelGraph& graph
 LayerCost MeasuredMachine::layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const { return estimate(worker, graph, number, samples).cost; }
 
 bool MeasuredMachine::writes_in_place(int worker) const {
-  return setup_.kernels == "fast" && (setup_.precision == "fp32" || setup_.precision == "bf16") && setup_.workers.at(static_cast<std::size_t>(worker)).threads == 1;
+  const auto& own = this->worker(worker);
+  return setup_.kernels == "fast" && (setup_.precision == "fp32" || setup_.precision == "bf16") && own.threads == 1 && own.is_host();
 }
 
 LayerCost MeasuredMachine::loss(int worker, const ModelGraph& graph, std::int64_t samples) const { return estimate_loss(worker, graph, samples).cost; }
@@ -209,35 +221,53 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
   // What workers take from each other is not the same each time either.
   Drift together;
   const auto& own = setup_.workers.at(at(worker));
-  const auto beside = computing_on(own.host);
+  const auto beside = computing_on(own.host, own.kind());
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
   for (const auto& entry : entries(profile_, "contention"))
-    if (beside > 1 && says(entry, "what", "steps") && says(entry, "threads", own.threads) && says(entry, "precision", setup_.precision) && parse_spec(entry.at("network").get<std::string>()).name == named)
+    if (beside > 1 && says(entry, "what", "steps") && is_of(entry, own) && says(entry, "precision", setup_.precision) && parse_spec(entry.at("network").get<std::string>()).name == named)
       together.add(entry, "slowdown");
   return std::hypot(seconds > 0 ? off / seconds : 0, compute(worker).drift, together.ahead());
 }
 
 double MeasuredMachine::update(int worker, std::int64_t bytes) const {
   if (bytes == 0) return 0;
-  const int threads = threads_of(worker);
+  const auto& own = this->worker(worker);
   // The network's own parameters, in as many tensors as they are, where they were measured.
   if (const auto& known = compute(worker).updates; !known.empty()) return median(known) * static_cast<double>(bytes);
   std::map<std::int64_t, double> points;
   for (const auto& entry : entries(profile_, "optimizer"))
-    if (says(entry, "threads", threads) && says(entry, "optimizer", setup_.optimizer)) points[entry.at("bytes").get<std::int64_t>()] = entry.at("update_us").get<double>() * 1e-6;
+    if (is_of(entry, own) && says(entry, "optimizer", setup_.optimizer)) points[entry.at("bytes").get<std::int64_t>()] = entry.at("update_us").get<double>() * 1e-6;
   if (points.empty())
-    throw Error(Code::not_found, fmt::format("[measured] what {} takes with {} threads was not measured; run ddlbench probe compute --optimizer {} --threads {}", setup_.optimizer, threads,
-                                             setup_.optimizer, threads));
+    throw Error(Code::not_found, fmt::format("[measured] what {} takes {} was not measured; run ddlbench probe compute --optimizer {}{}", setup_.optimizer,
+                                             own.is_host() ? fmt::format("with {} threads", own.threads) : "on " + own.kind(), setup_.optimizer, probe_flags(own)));
   return along(ascending(std::move(points)), static_cast<double>(bytes)).value;
 }
 
-double MeasuredMachine::copy(int, std::int64_t bytes) const {
-  if (bytes == 0) return 0;
+std::vector<CurvePoint> MeasuredMachine::memory_curve(const MeasuredWorker& worker, const char* what) const {
   std::map<std::int64_t, double> points;
   for (const auto& entry : entries(profile_, "memory"))
-    if (says(entry, "what", "copy")) points[entry.at("bytes").get<std::int64_t>()] = entry.at("bytes").get<double>() / entry.at("bytes_per_s").get<double>();
-  if (points.empty()) throw Error(Code::not_found, "[measured] what copies in memory take was not measured; run ddlbench probe compute");
-  return along(ascending(std::move(points)), static_cast<double>(bytes)).value;
+    if (says(entry, "what", what) && entry.value("device", "cpu") == worker.kind()) points[entry.at("bytes").get<std::int64_t>()] = entry.at("bytes").get<double>() / entry.at("bytes_per_s").get<double>();
+  return ascending(std::move(points));
+}
+
+double MeasuredMachine::copy(int worker, std::int64_t bytes) const {
+  if (bytes == 0) return 0;
+  const auto& own = this->worker(worker);
+  const auto curve = memory_curve(own, "copy");
+  if (curve.empty()) throw Error(Code::not_found, fmt::format("[measured] what copies in memory{} take was not measured; run ddlbench probe compute{}", own.is_host() ? "" : " of " + own.kind(), own.is_host() ? "" : probe_flags(own)));
+  return along(curve, static_cast<double>(bytes)).value;
+}
+
+double MeasuredMachine::staged(std::int64_t bytes, const std::vector<int>& workers) const {
+  const auto away = std::find_if(workers.begin(), workers.end(), [&](int each) { return !worker(each).is_host(); });
+  if (away == workers.end() || bytes == 0) return 0;
+  double sum = 0;
+  for (const auto* way : {"download", "upload"}) {
+    const auto curve = memory_curve(worker(*away), way);
+    if (curve.empty()) throw Error(Code::not_found, fmt::format("[measured] what copies between {} and the host take was not measured; run ddlbench probe compute{}", worker(*away).kind(), probe_flags(worker(*away))));
+    sum += along(curve, static_cast<double>(bytes)).value;
+  }
+  return sum;
 }
 
 double MeasuredMachine::copy_together(int worker, std::int64_t bytes, int workers) const {
@@ -246,7 +276,7 @@ double MeasuredMachine::copy_together(int worker, std::int64_t bytes, int worker
   if (const auto cache = term_or(profile_, "device.cache_bytes", 0); cache <= 0 || 2 * static_cast<double>(bytes) * workers <= cache) return alone;
   std::map<std::int64_t, double> rates;  // by threads
   for (const auto& entry : entries(profile_, "memory"))
-    if (says(entry, "what", "triad")) rates[entry.at("threads").get<std::int64_t>()] = entry.at("bytes_per_s").get<double>();
+    if (says(entry, "what", "triad") && entry.value("device", "cpu") == "cpu") rates[entry.at("threads").get<std::int64_t>()] = entry.at("bytes_per_s").get<double>();
   if (!rates.contains(1)) return alone;
   const double together = std::prev(rates.upper_bound(workers))->second;
   return alone * std::clamp(workers * rates.at(1) / together, 1.0, static_cast<double>(std::max(1, workers)));
@@ -260,9 +290,9 @@ TaskCost MeasuredMachine::compressing(int worker, const std::string& compression
       found[std::abs(std::log2(entry.at("ranks").get<double>() / ranks))][entry.at("bytes").get<std::int64_t>()] = entry.at("own_us").get<double>() * 1e-6;
   if (found.empty())
     throw Error(Code::not_found, fmt::format("[measured] what compressing gradients by {} takes was not measured; run ddlbench probe compute --compression {}", compression, compression));
-  // One thread does it, beside those that compute.
+  // One thread does it, beside those that compute. It is the host's memory that it works on.
   const int cores = cores_of(setup_.workers.at(at(worker)).host, resources);
-  return {along(ascending(std::move(found.begin()->second)), static_cast<double>(bytes)).value, {{cores, std::min(1.0, 1.0 / cores_)}}};
+  return {along(ascending(std::move(found.begin()->second)), static_cast<double>(bytes)).value + staged(bytes, {worker}), {{cores, std::min(1.0, 1.0 / cores_)}}};
 }
 
 double MeasuredMachine::load(int worker, std::int64_t samples) const { return samples == 0 ? 0 : median(compute(worker).loads); }
@@ -272,9 +302,9 @@ TaskCost MeasuredMachine::harness(int worker, StepCosts& resources) const {
   for (const std::string term : {"emulated_us", "harness_us"}) {
     if (own.computes && term == "emulated_us") continue;
     for (const auto& entry : entries(profile_, "launch"))
-      if (entry.value(term, Json()).is_number()) return {entry[term].get<double>() * 1e-6, {{cores_of(own.host, resources), std::min(1.0, 1.0 / cores_)}}};
+      if (entry.value("device", "cpu") == own.kind() && entry.value(term, Json()).is_number()) return {entry[term].get<double>() * 1e-6, {{cores_of(own.host, resources), std::min(1.0, 1.0 / cores_)}}};
   }
-  throw Error(Code::not_found, "[measured] what ddlbench itself adds to a step was not measured; run ddlbench probe compute");
+  throw Error(Code::not_found, fmt::format("[measured] what ddlbench itself adds to a step was not measured; run ddlbench probe compute{}", own.is_host() ? "" : probe_flags(own)));
 }
 
 TaskCost MeasuredMachine::loader(int worker, std::int64_t samples, StepCosts& resources) const {
@@ -298,7 +328,7 @@ Jitter MeasuredMachine::jitter(int workers) const {
   std::map<std::pair<bool, double>, std::vector<Jitter>> found;  // by how far off
   for (const auto& entry : entries(profile_, "jitter")) {
     const int together = entry.value("workers", 1);
-    if (together < 2 || !says(entry, "threads", threads_of(0)) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
+    if (together < 2 || !is_of(entry, worker(0)) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
     const bool other = named.empty() || parse_spec(entry.at("network").get<std::string>()).name != named;
     // Of the body of the distribution: a few steps that something else held up move no median, and would make its deviation what it is not.
     const double middle = entry.at("median_ms"), high = entry.at("p95_ms");
@@ -322,27 +352,33 @@ Jitter MeasuredMachine::jitter(int workers) const {
   return {median(sigmas), median(correlations), median(briefs), median(steps)};
 }
 
-std::int64_t MeasuredMachine::computing_on(int host) const {
-  return std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& each) { return each.computes && each.host == host; });
+std::int64_t MeasuredMachine::computing_on(int host, const std::string& kind) const {
+  return std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& each) { return each.computes && each.host == host && each.kind() == kind; });
 }
+
+std::int64_t MeasuredMachine::computing_beside(int worker) const { return computing_on(this->worker(worker).host, this->worker(worker).kind()); }
 
 std::optional<double> MeasuredMachine::memory_share(int worker, const std::function<bool(const Json&)>& counts) const {
   const auto& own = setup_.workers.at(at(worker));
-  const auto beside = computing_on(own.host);
+  const auto beside = computing_on(own.host, own.kind());
   if (beside < 2) return std::nullopt;
   std::map<std::int64_t, std::vector<double>> known;  // by workers
   for (const auto& entry : entries(profile_, "contention"))
-    if (says(entry, "threads", own.threads) && counts(entry)) known[entry.at("workers").get<std::int64_t>()].push_back(usual(entry, "slowdown"));
+    if (is_of(entry, own) && counts(entry)) known[entry.at("workers").get<std::int64_t>()].push_back(usual(entry, "slowdown"));
   if (known.empty()) return std::nullopt;
   const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) { return std::abs(a.first - beside) < std::abs(b.first - beside); });
   return std::clamp(median(nearest->second) / static_cast<double>(nearest->first), 1e-6, 1.0);
 }
 
-int MeasuredMachine::memory_of(int worker, StepCosts& resources) const { return resources.resource(fmt::format("memory of host {}", setup_.workers.at(at(worker)).host)); }
+int MeasuredMachine::memory_of(int worker, StepCosts& resources) const {
+  const auto& own = this->worker(worker);
+  return resources.resource(fmt::format("{} of host {}", own.is_host() ? "memory" : "what GPUs share", own.host));
+}
 
 std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources) const {
   const auto& own = setup_.workers.at(at(worker));
-  std::vector<Demand> demands{{cores_of(own.host, resources), std::min(1.0, static_cast<double>(own.threads) / cores_)}};
+  // Who queues work for a GPU has its core when it wants one: it mostly waits.
+  std::vector<Demand> demands{own.is_host() ? Demand{cores_of(own.host, resources), std::min(1.0, static_cast<double>(own.threads) / cores_)} : Demand{gpu_of(worker, resources), 1}};
   const auto steps = [&](const Json& entry) { return says(entry, "what", "steps") && says(entry, "precision", setup_.precision); };
   // Of all networks, unless the own one was measured.
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
@@ -357,8 +393,8 @@ std::vector<Demand> MeasuredMachine::updating(int worker, std::int64_t held, Ste
   // Parameters, gradients and what an optimizer keeps of them: where the caches do not hold them, an update is a pass over memory.
   constexpr double kPasses = 3;
   const auto cache = term_or(profile_, "device.cache_bytes", 0);
-  const auto beside = computing_on(setup_.workers.at(at(worker)).host);
-  if (cache <= 0 || kPasses * static_cast<double>(held) * static_cast<double>(beside) <= cache) return demands;
+  const auto beside = computing_beside(worker);
+  if (!this->worker(worker).is_host() || cache <= 0 || kPasses * static_cast<double>(held) * static_cast<double>(beside) <= cache) return demands;
   const auto share = memory_share(worker, [](const Json& entry) { return says(entry, "what", "workers") && says(entry, "load", "memory"); });
   if (!share) return demands;
   const int memory = memory_of(worker, resources);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ddl/core/json.h"
+#include "ddl/predict/measured/curve.h"
 #include "ddl/predict/measured/layer_table.h"
 #include "ddl/predict/step/cost_source.h"
 
@@ -20,6 +21,11 @@ struct MeasuredWorker {
   int host = 0;
   bool computes = true;  ///< false: elsewhere it is said what it computes; of this machine it takes what moves and loads data
   double slow = 1;       ///< how many times as long as measured it computes, by standing still: of the memory bus it takes so much less
+  std::string device = "cpu";  ///< or "cuda:1"
+
+  /// What entries of profiles say of it.
+  std::string kind() const { return device.substr(0, device.find(':')); }
+  bool is_host() const { return device == "cpu"; }
 };
 
 /// How it is trained.
@@ -40,7 +46,8 @@ struct MeasuredSetup {
 /// Costs from a machine profile (docs/machine.md). What was not measured is not_found, naming the term and the probe that measures it; but for layers whose sort was not measured while others of
 /// their family were.
 /// Shared: the cores of each host ("cores of host 0"), of which a worker that computes takes its threads and a collective what it was measured to; and its memory ("memory of host 0"), of which
-/// a worker takes so much that several at once slow each other down as was measured.
+/// a worker takes so much that several at once slow each other down as was measured. Workers on one GPU share it ("cuda:0 of host 0"), those on several what GPUs were measured to lose to each other; a collective takes of each
+/// what was measured that its computing loses beside one, and as long as its bytes take to the host's memory and back.
 /// Threads: one caller.
 class MeasuredMachine final : public CostSource {
  public:
@@ -71,8 +78,13 @@ class MeasuredMachine final : public CostSource {
   LayerEstimate estimate_loss(int worker, const ModelGraph& graph, std::int64_t samples) const;
   /// The share of the time in which others had the cores while what such a worker computes was measured, on the mean over what counts: of the network itself, else of all.
   double waited(int worker) const;
-  /// How many workers compute on the host of one that does, itself included.
-  std::int64_t computing_beside(int worker) const { return computing_on(setup_.workers.at(static_cast<std::size_t>(worker)).host); }
+  /// Whether an entry is of such a worker: its kind of device and, of a processor, its threads.
+  static bool is_of(const Json& entry, const MeasuredWorker& worker);
+  /// " --threads 2", or " --device cuda": of the probe that measures it.
+  static std::string probe_flags(const MeasuredWorker& worker);
+  /// How many workers compute on such a device on the host of one that does, itself included.
+  std::int64_t computing_beside(int worker) const;
+  const MeasuredWorker& worker(int number) const { return setup_.workers.at(static_cast<std::size_t>(number)); }
   /// The shares of what layers and the loss take that were measured for other numbers of samples alone, or for none of their sort.
   struct Beyond {
     double samples = 0, sorts = 0;
@@ -82,7 +94,7 @@ class MeasuredMachine final : public CostSource {
   double uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const;
 
  private:
-  /// Of workers with so many threads.
+  /// Of workers of a kind, with so many threads.
   struct Compute {
     LayerTable own, all;              ///< of the network itself, and of any
     double correction = 1;            ///< what sums have to be multiplied with
@@ -100,7 +112,13 @@ class MeasuredMachine final : public CostSource {
   };
 
   const Compute& compute(int worker) const;
-  Compute read(int threads) const;
+  Compute read(const MeasuredWorker& worker) const;
+  /// s to the host's memory and back, for the first of these whose memory is another; 0 where none is. Errors: not_found where nothing was measured of that.
+  double staged(std::int64_t bytes, const std::vector<int>& workers) const;
+  /// What it takes of the GPUs of those that take part, each of whom says its share.
+  void demand_gpus(const std::vector<int>& workers, TaskCost& cost, StepCosts& resources) const;
+  int gpu_of(int worker, StepCosts& resources) const;
+  std::vector<CurvePoint> memory_curve(const MeasuredWorker& worker, const char* what) const;
   const std::vector<Word>& words(const ModelGraph& graph) const;
   LayerEstimate estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples, const std::function<bool(std::int64_t)>& alike = {}) const;
   /// Of a family that was not measured and computes next to nothing, as the parts that layers are cut into (adding a bias, moments): by its bytes at the speed of copies.
@@ -113,19 +131,18 @@ class MeasuredMachine final : public CostSource {
   double wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory, bool over_fabric = true) const;
   TaskCost wire(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const;
   std::string network_words(const std::string& otherwise) const;
-  /// How many workers of a host compute there.
-  std::int64_t computing_on(int host) const;
+  /// How many workers of a host compute there on such a kind of device.
+  std::int64_t computing_on(int host, const std::string& kind) const;
   /// Of the memory of a worker's host: so many at once, each with this share, want as much more than there is as they were slowed down. Of what counts of what was measured of such workers, at the number of workers that is
   /// nearest; absent where nothing does, or where it computes there alone.
   std::optional<double> memory_share(int worker, const std::function<bool(const Json&)>& counts) const;
   int memory_of(int worker, StepCosts& resources) const;
-  int threads_of(int worker) const;
   static int cores_of(int host, StepCosts& resources);
 
   Json profile_;
   MeasuredSetup setup_;
   int cores_ = 1;
-  mutable std::map<int, Compute> computes_;                               ///< by threads
+  mutable std::map<std::pair<std::string, int>, Compute> computes_;       ///< by kind of device and threads
   mutable std::pair<const ModelGraph*, std::vector<Word>> words_{};
   mutable std::map<std::tuple<int, std::string, bool, std::int64_t, int>, double> wires_;  ///< s, by goal, whose memory, whether over the test network, bytes and ranks
 };

@@ -592,5 +592,90 @@ TEST(MeasuredMachine, AnAllReduceBesideBackwardSlowsBothAsTheyWereMeasuredTo) {
   EXPECT_NEAR(data_parallel_step(profile, false).step, after.step, 1e-9 * after.step);
 }
 
+/// The same machine with a GPU that computes the MLP so many times as fast, and copies 1 byte in 0.1 ns each way.
+Json profile_with_gpu(double faster) {
+  auto profile = profile_of({entry_of("mlp", 8), entry_of("mlp", 4096)});
+  for (const int batch : {8, 4096}) {
+    auto entry = entry_of("mlp", batch, 1 / faster);
+    entry["device"] = "cuda";
+    add_entry(profile, "compute", {"device", "network", "batch"}, entry);
+  }
+  add_entry(profile, "optimizer", {"device", "optimizer"}, {{"device", "cuda"}, {"threads", 1}, {"optimizer", "sgd"}, {"bytes", 1 << 20}, {"update_us", 1}});
+  for (const auto* what : {"copy", "download", "upload"}) add_entry(profile, "memory", {"device", "what"}, {{"device", "cuda"}, {"what", what}, {"bytes", 1 << 20}, {"bytes_per_s", 1e10}});
+  add_entry(profile, "launch", {"device"}, {{"device", "cuda"}, {"harness_us", 9}, {"memory_bytes", 16'000'000'000}});
+  return profile;
+}
+
+// What is said of processors is not of GPUs, and the other way round.
+TEST(MeasuredMachine, AGpuGoesByWhatWasMeasuredOfIt) {
+  const auto graph = make_model("mlp");
+  const auto profile = profile_with_gpu(8);
+  const MeasuredMachine machine(profile, {.workers = {{}, {.device = "cuda:0"}}, .network = "mlp"});
+  for (std::size_t l = 0; l < graph.layers.size(); ++l) EXPECT_NEAR(machine.layer(1, graph, l, 4096).forward, machine.layer(0, graph, l, 4096).forward / 8, 1e-12);
+  EXPECT_NEAR(machine.update(1, 1 << 20), 1e-6, 1e-12);
+  EXPECT_GT(machine.update(0, 1 << 20), 1e-4);
+  StepCosts resources;
+  EXPECT_NEAR(machine.harness(1, resources).seconds, 9e-6, 1e-12);
+  EXPECT_NEAR(machine.harness(0, resources).seconds, 5e-6, 1e-12);
+  EXPECT_TRUE(machine.writes_in_place(0));
+  EXPECT_FALSE(machine.writes_in_place(1));
+  // By way of the host's memory, there and back.
+  const MeasuredMachine both(profile, {.workers = {{.device = "cuda:0"}, {.device = "cuda:1"}}, .network = "mlp"}), here(profile, {.workers = {{}, {}}, .network = "mlp"});
+  EXPECT_NEAR(both.collective(Goal::all_reduce, 1 << 20, {0, 1}, resources).seconds, here.collective(Goal::all_reduce, 1 << 20, {0, 1}, resources).seconds + 2 * (1 << 20) * 1e-10, 1e-9);
+}
+
+TEST(MeasuredMachine, WorkersOnOneGpuShareIt) {
+  const auto step = [&](const std::vector<MeasuredWorker>& workers) {
+    const auto graph = make_model("mlp");
+    const auto plan = builtin_strategies().at("data").make({graph, 2, 8192, 4, parse_spec("data")});
+    const MeasuredMachine machine(profile_with_gpu(1), {.workers = workers, .network = "mlp"});
+    const auto costs = step_costs(plan, graph, 8192, workers_as_actors(plan), machine);
+    double computing = 0;
+    for (std::size_t t = 0; t < plan.roles[0].tasks.size(); ++t)
+      if (const auto kind = plan.roles[0].tasks[t].kind; kind == TaskKind::forward || kind == TaskKind::backward) computing += costs.tasks[0][t].seconds;
+    return std::pair{simulate_steps(plan, costs, 3).step_seconds, computing};
+  };
+  const auto [own, computing] = step({{.device = "cuda:0"}, {.device = "cuda:1"}});
+  const auto [shared, same] = step({{.device = "cuda:0"}, {.device = "cuda:0"}});
+  EXPECT_EQ(computing, same);
+  EXPECT_GT(shared - own, 0.9 * computing);
+  EXPECT_LT(shared - own, 1.1 * computing);
+}
+
+// On a GPU's multiprocessors, as on a processor's cores.
+TEST(MeasuredMachine, ACollectiveTakesOfAGpuWhatWasMeasured) {
+  const auto graph = make_model("mlp");
+  const auto plan = builtin_strategies().at("data").make({graph, 2, 8192, 4, parse_spec("data[bucket=1KiB,first-bucket=1KiB]")});
+  const auto step = [&](double slowdown) {
+    auto profile = profile_with_gpu(1);
+    add_entry(profile, "contention", {"device", "what"}, {{"device", "cuda"}, {"what", "collective"}, {"threads", 1}, {"workers", 2}, {"transport", "shm"}, {"slowdown", slowdown}, {"collective_slowdown", slowdown}});
+    const MeasuredMachine machine(profile, {.workers = {{.device = "cuda:0"}, {.device = "cuda:1"}}, .network = "mlp"});
+    return simulate_steps(plan, step_costs(plan, graph, 8192, workers_as_actors(plan), machine), 3).step_seconds;
+  };
+  // Few and small buckets beside much computing.
+  const double free = step(1), half = step(1.5), all = step(2);
+  EXPECT_GT(half - free, 1e-7);
+  EXPECT_NEAR(all - free, 2 * (half - free), 1e-3 * (all - free));
+}
+
+TEST(MeasuredMachine, WhatOfAGpuWasNotMeasuredNamesItsProbe) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  const auto refusal = [](const std::function<void()>& body) -> std::string {
+    try {
+      body();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const MeasuredSetup setup{.workers = {{.device = "cuda:0"}, {.device = "cuda:1"}}, .network = "mlp"};
+  EXPECT_NE(refusal([&] { const MeasuredMachine machine(profile, setup); }).find("on cuda in fp32 by kernels fast was not measured; run ddlbench probe compute --model mlp --device cuda"), std::string::npos);
+  profile = profile_with_gpu(1);
+  std::erase_if(profile["memory"].get_ref<Json::array_t&>(), [](const Json& entry) { return entry["what"] == "upload"; });
+  const MeasuredMachine machine(profile, setup);
+  StepCosts resources;
+  EXPECT_NE(refusal([&] { machine.collective(Goal::all_reduce, 1 << 20, {0, 1}, resources); }).find("copies between cuda and the host take was not measured; run ddlbench probe compute --device cuda"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ddl

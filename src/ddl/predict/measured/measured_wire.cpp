@@ -46,7 +46,7 @@ double measured_share(const Json& profile, const std::string& transport, int thr
   double logs = 0, base = 0;
   int count = 0;
   for (const auto& entry : entries(profile, "contention")) {
-    if (entry.value("what", "") != "collective" || entry.value("transport", "") != transport || entry.value("threads", 0) != threads) continue;
+    if (entry.value("what", "") != "collective" || entry.value("device", "cpu") != "cpu" || entry.value("transport", "") != transport || entry.value("threads", 0) != threads) continue;
     logs += std::log(std::max(1.0, usual(entry, "slowdown"))) + std::log(std::max(1.0, entry.at("collective_slowdown").get<double>()));
     base = std::min(1.0, entry.at("workers").get<double>() * threads / cores);
     count += 2;
@@ -100,7 +100,7 @@ double MeasuredMachine::evicted_share(std::int64_t touched, const std::vector<in
   if (cache <= 0) return 0;
   const int host = setup_.workers.at(static_cast<std::size_t>(workers.front())).host;
   // Between the first byte that is made and the last each worker has read as many parameters as it made gradients.
-  const double all = 2 * static_cast<double>(touched) * static_cast<double>(computing_on(host));
+  const double all = 2 * static_cast<double>(touched) * static_cast<double>(computing_on(host, "cpu"));
   return all <= 0 ? 0 : std::clamp(std::log2(all / cache * kStays) / std::log2(kStays * kGone), 0.0, 1.0);
 }
 
@@ -120,13 +120,35 @@ TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touch
   // All who take part say their share, and these add up.
   std::set<int> hosts;
   for (const int worker : workers) hosts.insert(setup_.workers.at(static_cast<std::size_t>(worker)).host);
-  double share = measured_share(profile_, setup_.transport, threads_of(workers.front()), cores_, ranks) / ranks;
+  double share = measured_share(profile_, setup_.transport, worker(workers.front()).threads, cores_, ranks) / ranks;
   // What it takes of cores was measured without a test network, whose wires need none: the same work is spread over a longer time.
   if ((setup_.wire_bytes_per_s > 0 || setup_.wire_latency > 0) && cost.seconds > 0)
     share *= std::min(1.0, wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside", false) / cost.seconds);
   if (share > 0)
     for (const int host : hosts) cost.demands.push_back({cores_of(host, resources), share});
+  if (const double away = staged(bytes, workers); away > 0 && cost.seconds > 0) {
+    // The host's cores have nothing to do with that.
+    for (auto& demand : cost.demands) demand.share *= cost.seconds / (cost.seconds + away);
+    cost.seconds += away;
+  }
+  demand_gpus(workers, cost, resources);
   return cost;
+}
+
+void MeasuredMachine::demand_gpus(const std::vector<int>& workers, TaskCost& cost, StepCosts& resources) const {
+  for (const int number : workers) {
+    const auto& own = worker(number);
+    if (own.is_host()) continue;
+    double logs = 0;
+    int count = 0;
+    for (const auto& entry : entries(profile_, "contention")) {
+      if (entry.value("what", "") != "collective" || !is_of(entry, own) || entry.value("transport", "") != setup_.transport) continue;
+      logs += std::log(std::max(1.0, usual(entry, "slowdown"))) + std::log(std::max(1.0, entry.at("collective_slowdown").get<double>()));
+      count += 2;
+    }
+    // Beside a worker that takes all of its GPU.
+    if (count > 0 && logs > 0) cost.demands.push_back({gpu_of(number, resources), std::min(1.0, (std::exp(logs / count) - 1) / static_cast<double>(workers.size()))});
+  }
 }
 
 TaskCost MeasuredMachine::collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return wire(goal, bytes, bytes, workers, true, resources); }
@@ -145,7 +167,7 @@ TaskCost MeasuredMachine::exchange(Goal goal, std::int64_t bytes, const std::vec
   const int host = setup_.workers.at(static_cast<std::size_t>(workers.front())).host;
   const auto beside = std::count_if(workers.begin(), workers.end(), [&](int worker) { return setup_.workers.at(static_cast<std::size_t>(worker)).host == host; });
   const auto& memory = entries(profile_, "memory");
-  if (std::none_of(memory.begin(), memory.end(), [](const Json& entry) { return entry.value("what", "") == "copy"; })) return cost;
+  if (!worker(workers.front()).is_host() || std::none_of(memory.begin(), memory.end(), [](const Json& entry) { return entry.value("what", "") == "copy"; })) return cost;
   const double copying = copy_together(workers.front(), goal == Goal::all_reduce ? bytes : bytes + part, static_cast<int>(beside)), moving = cost.seconds;
   cost.seconds += copying;
   if (cost.seconds <= 0) return cost;

@@ -82,9 +82,7 @@ std::unique_ptr<CostSource> costs_on(const Json& machine, const Job& job, int pe
   auto setup = setup_of(job);
   for (std::size_t w = 0; w < job.workers.size(); ++w) {
     const auto& worker = job.workers[w];
-    if (worker.device != "cpu" && !worker.emulated())
-      throw Error(Code::not_found, fmt::format("[predict] what {} takes was not measured: ddlbench probe compute measures processors; got worker {} on {}, expected cpu, or a datasheet's profile: --machine h100-80gb (ddlbench list machines)", worker.device, w, worker.device));
-    setup.workers.push_back({worker.threads, per_node > 0 ? static_cast<int>(w) / per_node : 0, !worker.emulated(), worker.emulated() ? 1 : worker.slow});
+    setup.workers.push_back({worker.threads, per_node > 0 ? static_cast<int>(w) / per_node : 0, !worker.emulated(), worker.emulated() ? 1 : worker.slow, worker.emulated() ? "cpu" : worker.device});
   }
   return std::make_unique<MeasuredMachine>(machine, std::move(setup));
 }

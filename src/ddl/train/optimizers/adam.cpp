@@ -30,10 +30,11 @@ class Adam final : public Optimizer {
     const double decay = options_.decoupled ? 0 : options_.weight_decay;
     with_type(u.parameter, [&](auto zero) {
       using T = decltype(zero);
-      adam_step(u.parameter.data_ptr<T>(), state_data<T>(0, u.number), state_data<T>(1, u.number), u.gradient.const_data_ptr<T>(),
-                static_cast<std::size_t>(u.parameter.numel()),
-                AdamStep<T>{static_cast<T>(options_.beta1), static_cast<T>(options_.beta2), static_cast<T>(options_.epsilon), static_cast<T>(decay),
-                            static_cast<T>(u.scale), static_cast<T>(rate), static_cast<T>(root), static_cast<T>(keep)});
+      T *const p = u.parameter.data_ptr<T>(), *const m = state_data<T>(0, u.number), *const v = state_data<T>(1, u.number);
+      const T* const g = u.gradient.const_data_ptr<T>();
+      const AdamStep<T> step{static_cast<T>(options_.beta1), static_cast<T>(options_.beta2), static_cast<T>(options_.epsilon), static_cast<T>(decay),
+                             static_cast<T>(u.scale), static_cast<T>(rate), static_cast<T>(root), static_cast<T>(keep)};
+      in_parts(u.parameter.numel(), [&](std::int64_t begin, std::size_t count) { adam_step(p + begin, m + begin, v + begin, g + begin, count, step); });
     });
   }
 

@@ -49,8 +49,9 @@ class Lamb final : public Optimizer, public NormsOfParts {
     const double rate = learning_rate * (some ? std::sqrt(whole.parameter) / std::sqrt(whole.step) : 1);
     with_type(parameter(number), [&](auto zero) {
       using T = decltype(zero);
-      lamb_apply(parameter(number).template data_ptr<T>(), state_data<T>(0, number), state_data<T>(1, number), static_cast<std::size_t>(parameter(number).numel()), static_cast<T>(rate),
-                 step_of<T>(number, scale));
+      T *const p = parameter(number).template data_ptr<T>(), *const m = state_data<T>(0, number), *const v = state_data<T>(1, number);
+      const auto step = step_of<T>(number, scale);
+      in_parts(parameter(number).numel(), [&](std::int64_t begin, std::size_t count) { lamb_apply(p + begin, m + begin, v + begin, count, static_cast<T>(rate), step); });
     });
   }
 

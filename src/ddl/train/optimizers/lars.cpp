@@ -40,8 +40,10 @@ class Lars final : public Optimizer, public NormsOfParts {
     if (p > 0 && g > 0) rate *= options_.trust * p / (g + decay * p);
     with_type(own, [&](auto zero) {
       using T = decltype(zero);
-      lars_step(own.data_ptr<T>(), state_data<T>(0, number), gradient.const_data_ptr<T>(), static_cast<std::size_t>(own.numel()),
-                LarsStep<T>{static_cast<T>(rate), static_cast<T>(options_.momentum), static_cast<T>(decay), static_cast<T>(scale)});
+      T *const at = own.data_ptr<T>(), *const m = state_data<T>(0, number);
+      const T* const from = gradient.const_data_ptr<T>();
+      const LarsStep<T> step{static_cast<T>(rate), static_cast<T>(options_.momentum), static_cast<T>(decay), static_cast<T>(scale)};
+      in_parts(own.numel(), [&](std::int64_t begin, std::size_t count) { lars_step(at + begin, m + begin, from + begin, count, step); });
     });
   }
 

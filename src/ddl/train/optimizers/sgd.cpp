@@ -22,10 +22,11 @@ class Sgd final : public Optimizer {
   void apply(const Update& u) override {
     with_type(u.parameter, [&](auto zero) {
       using T = decltype(zero);
-      sgd_step(u.parameter.data_ptr<T>(), options_.momentum == 0 ? nullptr : state_data<T>(0, u.number), u.gradient.const_data_ptr<T>(),
-               static_cast<std::size_t>(u.parameter.numel()),
-               SgdStep<T>{static_cast<T>(u.learning_rate), static_cast<T>(options_.momentum), static_cast<T>(options_.weight_decay),
-                          static_cast<T>(u.scale), options_.nesterov});
+      T* const p = u.parameter.data_ptr<T>();
+      T* const m = options_.momentum == 0 ? nullptr : state_data<T>(0, u.number);
+      const T* const g = u.gradient.const_data_ptr<T>();
+      const SgdStep<T> step{static_cast<T>(u.learning_rate), static_cast<T>(options_.momentum), static_cast<T>(options_.weight_decay), static_cast<T>(u.scale), options_.nesterov};
+      in_parts(u.parameter.numel(), [&](std::int64_t begin, std::size_t count) { sgd_step(p + begin, m == nullptr ? m : m + begin, g + begin, count, step); });
     });
   }
 
