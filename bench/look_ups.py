@@ -9,19 +9,16 @@ usage: .deps/venv/bin/python bench/look_ups.py [FOLDER]
 FOLDER is where they lie; unless told $DDLBENCH_TABLES, the folder above it, or shared/reference beside this checkout. What is not there is left out, by name. Formulae are those of docs/machine.md, as src/ddl/predict/datasheet/collective_library.cpp has them.
 """
 import math
-import os
-import pathlib
 import statistics
 import sys
 
 import numpy
 
-from common import ROOT
 from published import document, errors_pct, rows_of
 from refit import Model, fit
+from tables import first, look_up_folders
 
-TOLD = [sys.argv[1], os.environ.get("DDLBENCH_TABLES")] if len(sys.argv) > 1 else [os.environ.get("DDLBENCH_TABLES")]
-FOLDERS = [folder for each in filter(None, TOLD) for folder in (pathlib.Path(each), pathlib.Path(each).parent)] + [ROOT.parent / "shared/reference"]
+FOLDERS = look_up_folders(*sys.argv[1:2])
 PROFILES = {"a100": "a100-80gb", "v100": "v100-16gb"}
 FITTED = ("latency_us", "latency_us_per_rank", "half_bytes", "bandwidth", "bandwidth_of_two")
 #: Layers of ours that start a kernel forward, without flattening and auxiliary heads: ResNet-50 53 convolutions and norms each, 49 ReLUs, 16 sums, 2 pools, a product; Inception V3 94 convolutions, norms and ReLUs each, 14 pools, 15 concatenations, a product.
@@ -30,7 +27,7 @@ MIB = 1 << 20
 
 
 def look_up(name):
-    path = next((folder / name for folder in FOLDERS if (folder / name).is_file()), None)
+    path = first(name, FOLDERS)
     if path is None:
         print(f"{name}: in none of {', '.join(map(str, FOLDERS))}: left out\n", file=sys.stderr)
     return path and rows_of(path)

@@ -109,6 +109,20 @@ class Here(Case):
         rows = sqlite3.connect(self.folder / "ddlbench.db").execute("select count(*) from runs").fetchone()
         self.assertEqual(rows[0], 2, "kept as runs are")
 
+    def test_what_is_advised_beyond_what_was_measured_is_told(self):
+        self.probe()
+        # As if but one worker had been measured.
+        path = self.folder / "machine.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"contention": [], "jitter": []}))
+        told = self.advice(*TINY, "--workers", "2")
+        for point in told["points"]:
+            self.assertIn("waited", point)
+            self.assertEqual(any("was not measured of workers" in words for words in point["beyond"]), point["workers"] > 1, point)
+        taken = next(point for point in told["points"] if point["rank"] == told["advice"]["take"])
+        printed = self.run_it("advise", *TINY, "--workers", "2").stderr
+        for words in taken["beyond"]:
+            self.assertIn(words, printed)
+
     def test_transports_threads_and_compressions_that_were_measured_are_looked_at(self):
         self.probe()
         told = self.advice(*TINY[:-2], "--budget", "60s", "--workers", "2", "--allow-lossy")

@@ -258,7 +258,14 @@ class Predicted(Case):
             self.assertAlmostEqual(by, prediction["ledger_ms"][term] - document["ledger_ms"][term], delta=1e-9)
         self.assertNotIn("latency", document["loss"]["not_known"])
         self.assertNotIn("contention", document["loss"]["not_known"])
-        self.assertIn("predicted - measured", self.run_it("explain").stdout)
+        self.assertEqual(prediction["beyond"], [])
+        told = self.run_it("explain").stdout
+        self.assertIn("predicted - measured", told)
+        self.assertRegex(told, r"a step is predicted to take [\d.]+ to [\d.]+ ms nine times of ten")
+        self.assertFalse([note for note in document["notes"] if "measured again after this run" in note], document["notes"])
+        # A profile that learnt something since predicts otherwise than it did before the run.
+        self.document("probe", "compute", "--model", "lenet", "--batch", "32", "--budget", "20ms")
+        self.assertEqual(len([note for note in self.explained()["notes"] if "measured again after this run" in note and "before its first step" in note]), 1)
 
 
 @unittest.skipIf(no_fabric(), no_fabric())

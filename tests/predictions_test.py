@@ -341,7 +341,9 @@ class Whole(Case):
     def test_a_probe_of_no_part_measures_what_predictions_need(self):
         document = self.document("probe", "--model", "mlp[hidden=64]", "--batch", 8, "--budget", "5ms", "--transport", "shm", "--collective", "all-reduce", "--sizes", "64B,4KiB,256KiB")
         self.assertEqual((document["schema"], document["kind"], document["state"]), ("ddlbench.probe/1", "all", "ok"))
-        self.assertEqual([(part["kind"], part["machine"]) for part in document["parts"]], [("compute", str(self.machine)), ("comm", str(self.machine))])
+        self.assertEqual([(part["kind"], part["machine"]) for part in document["parts"]], [("compute", str(self.machine)), ("comm", str(self.machine)), ("comm", str(self.machine))])
+        # What has left the caches is of large buffers alone, and none was asked for.
+        self.assertEqual({entry["memory"] for entry in json.loads(self.machine.read_text())["communication"]}, {"own", "outside"})
         point = self.document("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 16, "--workers", 2)["points"][0]
         self.assertEqual(point["beyond"], [])
         # In words: both tables, and what no part of it is of.
@@ -461,6 +463,21 @@ class Beyond(Case):
         # Where two have no cores of their own no probe is named.
         self.machine.write_text(json.dumps(profile | {"cpu": profile["cpu"] | {"usable_cores": 1}}))
         self.assertIn("two of them have no cores of their own here", point()[0])
+
+    def test_a_collective_beside_computing_that_was_not_measured_is_told(self):
+        self.calibrate()
+        profile = json.loads(self.machine.read_text())
+        none, inside = self.two_workers()
+        self.assertEqual(none, "")
+        self.machine.write_text(json.dumps(profile | {"contention": [entry for entry in profile["contention"] if entry["what"] != "collective"]}))
+        words, alone = self.two_workers()
+        self.assertIn("what computing and a collective over shm take from each other was not measured: each rank of one is taken to keep a core busy", words)
+        self.assertGreater(alone["high"] / alone["value"], inside["high"] / inside["value"])
+        # Where none goes on beside computing there is nothing to know.
+        self.assertEqual(self.two_workers("--strategy", "data[overlap=off]")[0], "")
+        # Threads of one process share memory as processes over shm do.
+        self.machine.write_text(json.dumps(profile | {"communication": profile["communication"] + [entry | {"transport": "inproc"} for entry in profile["communication"]]}))
+        self.assertEqual(self.two_workers("--transport", "inproc")[0], "")
 
     def test_a_worker_that_is_slower_than_its_processor(self):
         self.calibrate()

@@ -104,6 +104,14 @@ void say_what_was_looked_at(const Advice& advice, const Options& options) {
   if (!options.stale) options.output.say("strategies that train something else than the global batch's gradient (asynchronous, stale, local) are left out: --allow-stale looks at them, too");
 }
 
+/// Of what is to be taken: where it rests on what was not measured.
+void say_what_is_beyond(const Advice& advice, const Output& output) {
+  if (!advice.verdict.pick) return;
+  const auto& point = advice.points[*advice.verdict.pick];
+  for (const auto& words : point.beyond) output.say(fmt::format("of {} with {} workers: {}", in_words(point.strategy, point.keys), point.workers, words));
+  if (const auto words = waited_words(point.waited); !words.empty()) output.say(words);
+}
+
 Json advice_json(const Advice& advice, std::int64_t batch) {
   const auto& verdict = advice.verdict;
   const auto rank = [&](const std::optional<std::size_t>& number) { return number ? Json(advice.points[*number].rank) : Json(); };
@@ -120,6 +128,8 @@ Json document(const Advice& advice, const std::vector<std::size_t>& numbers, con
     const auto& point = advice.points[number];
     Json one{{"workers", point.workers}, {"strategy", to_string(point.strategy)}, {"keys", point.keys}, {"rank", point.rank > 0 ? Json(point.rank) : Json()}, {"pareto", point.pareto}, {"asked", point.asked}, {"differs", point.differs.empty() ? Json() : Json(point.differs)}};
     add_prediction(one, point.step, batch, point.fits);
+    one["waited"] = point.waited;
+    one["beyond"] = point.beyond;
     points.push_back(std::move(one));
   }
   for (const auto& each : advice.refused) refused.push_back({{"workers", each.workers}, {"strategy", to_string(each.strategy)}, {"keys", each.keys}, {"reason", each.reason}});
@@ -166,6 +176,7 @@ Exit act(const Options& options) {
     print_table(advice, numbers, job.batch, options.output);
     say_what_was_looked_at(advice, options);
     say_source(machine, options.output);
+    say_what_is_beyond(advice, options.output);
     if (const auto words = memory_words(machine); !words.empty()) options.output.say(words);
   }
   Exit exit = advice.verdict.pick ? Exit::ok : Exit::failure;

@@ -73,7 +73,7 @@ std::string prediction_table(const Ledger& measured, const ForeseenStep& foresee
   for (std::size_t c = 0; c < kCauses; ++c) row(std::string(name(static_cast<Cause>(c))), foreseen.mean.seconds[c], measured.seconds[c]);
   // Of workers that step apart, too, the mean of their own.
   row("step", apart ? foreseen.mean.wall : foreseen.seconds, measured.wall);
-  return columns(rows);
+  return columns(rows) + fmt::format("a step is predicted to take {} to {} ms nine times of ten\n", ms(foreseen.low), ms(foreseen.high));
 }
 
 std::string difference_table(const LedgerDifference& difference) {

@@ -259,8 +259,10 @@ void keep(const std::string& path, const Json& document) {
 Settings told_of_trace(const Options& options, const CLI::App& app) {
   Settings told;
   for (const auto& [flag, key, value] : {std::tuple{"--model", "model", options.models}, {"--dataset", "dataset", options.datasets}, {"--batch", "batch", options.batches}, {"--precision", "precision", options.precisions},
-                                         {"--optimizer", "optimizer", options.optimizers}, {"--kernels", "kernels", options.kernels}, {"--threads", "workers", fmt::format("cpu[threads={}]", options.threads)}})
+                                         {"--optimizer", "optimizer", options.optimizers}, {"--kernels", "kernels", options.kernels}})
     if (app.count(flag) > 0) set(told, key, value, flag);
+  for (const auto* flag : {"--threads", "--device"})
+    if (app.count(flag) > 0) set(told, "workers", fmt::format("{}[threads={}]", of_flag("--device", [&] { return parse_choice(options.device, {"cpu", "cuda"}); }), options.threads), flag);
   return told;
 }
 
@@ -311,22 +313,44 @@ void print(const Options& options, const Json& document) {
 
 Exit exit_of(const std::string& state) { return state == "interrupted" ? Exit::interrupted : state == "ok" ? Exit::ok : state == "partial" ? Exit::partial : Exit::failure; }
 
-/// What predictions need of a machine: computing, with memory, then communication. Each is in the profile as soon as it is measured.
+/// From which size on a buffer can have left the caches before it is exchanged.
+constexpr std::int64_t kMayBeEvicted = std::int64_t{1} << 20;
+
+/// One of the measurements that a bare `probe` makes.
+struct Turn {
+  std::string what, memory = "own", sizes;
+};
+
+/// Computing, with memory; then communication of each kind of memory that predictions tell apart: the transport's own, that of what layers make, and what has left the caches, which only large buffers do.
+std::vector<Turn> all_turns(const Options& options) {
+  std::vector<Turn> turns{{"compute"}, {"comm", options.memory, options.sizes}};
+  if (options.memory != "own") return turns;
+  turns.push_back({"comm", "outside", options.sizes});
+  std::vector<std::string> large;
+  for (const auto& size : words(options.sizes))
+    if (parse_bytes(size).value >= kMayBeEvicted) large.push_back(size);
+  if (!large.empty()) turns.push_back({"comm", "evicted", join(large, ",")});
+  return turns;
+}
+
+/// What predictions need of a machine. Each is in the profile as soon as it is measured.
 Exit act_on_all(Options options) {
   // A flag of the second that cannot be read must not wait for the first.
   asked_to_compute(options);
   asked(options);
   Json parts = Json::array();
   std::string state = "ok";
-  for (const auto* what : {"compute", "comm"}) {
-    options.what = what;
+  for (const auto& turn : all_turns(options)) {
+    options.what = turn.what;
+    options.memory = turn.memory;
+    options.sizes = turn.sizes;
     parts.push_back(measure(options, nullptr));
     const auto own = parts.back()["state"].get<std::string>();
     if (own == "interrupted" || (own != "ok" && state != "failed")) state = own;
     if (own == "interrupted") break;
   }
-  const bool page = !options.report.empty() && parts.size() > 1;
-  if (page) write_file(options.report, render_probe(parts.back()));
+  // Of the first of comm.
+  if (!options.report.empty() && parts.size() > 1) write_file(options.report, render_probe(parts[1]));
   if (options.output.json) options.output.document({{"schema", "ddlbench.probe/1"}, {"kind", "all"}, {"state", state}, {"parts", parts}});
   for (const auto& part : parts) print(options, part);
   options.output.say("not measured: storage and loaders, which are of folders and data sets (ddlbench probe storage --data FOLDER, probe loader --dataset NAME)");
@@ -391,8 +415,8 @@ Command add_probe(CLI::App& root, AgentHub* launched) {
   app->add_option("--optimizer", options->optimizers, "compute: optimizers, by commas; networks are trained with the first.")->type_name("LIST")->capture_default_str();
   app->add_option("--compression", options->compressions, "compute: compressions of gradients, by commas, as in top-k[ratio=0.1]. All, as they are usually, unless given.")->type_name("LIST");
   app->add_option("--kernels", options->kernels, "compute: fast, or torch.")->type_name("fast|torch")->capture_default_str();
-  app->add_option("--device", options->device, "compute, memory: where workers compute. cuda: networks on the first GPU, workers at once on one each.")->type_name("cpu|cuda")->capture_default_str();
-  app->add_option("--threads", options->threads, "compute, memory: threads of a worker.")->type_name("N")->capture_default_str();
+  app->add_option("--device", options->device, "compute, memory: where workers compute. cuda: networks on the first GPU, workers at once on one each. import: where the trace's did.")->type_name("cpu|cuda")->capture_default_str();
+  app->add_option("--threads", options->threads, "compute, memory, import: threads of a worker.")->type_name("N")->capture_default_str();
   app->add_option("--data", options->data, "storage: folders, by commas, in each of which a file is written, read and removed. loader: the folder of the data set.")->type_name("FOLDER");
   app->add_option("--file", options->file, "storage: bytes of that file.")->type_name("SIZE")->capture_default_str();
   app->add_flag("--synthetic", options->synthetic, "loader: samples that are made up.");

@@ -12,8 +12,10 @@
 #include "ddl/collective/compression.h"
 #include "ddl/core/error.h"
 #include "ddl/lab/batch_split.h"
+#include "ddl/lab/beyond.h"
 #include "ddl/lab/job_interval.h"
 #include "ddl/lab/predict_job.h"
+#include "ddl/lab/real_worker.h"
 #include "ddl/measure/clock.h"
 #include "ddl/predict/advise/search.h"
 #include "ddl/predict/closed/price_plan.h"
@@ -304,7 +306,10 @@ class Adviser {
     const auto priced = [&](Engine engine) { return predict_step({plan, part, job.strategy, job.batch, *costs.source, 0, engine, costs.by_worker, loading_of(job, input_.machine)}); };
     point.step = priced(simulate || !has_closed_form(plan, point.strategy) ? Engine::automatic : small ? Engine::simulated : Engine::closed);
     point.step.trace.clear();
-    std::tie(point.step.low, point.step.high) = job_interval(job, plan, part, costs, input_.machine, beyond_known(job, plan, part, costs, input_.machine), point.step);
+    auto beyond = beyond_known(job, plan, part, costs, input_.machine);
+    std::tie(point.step.low, point.step.high) = job_interval(job, plan, part, costs, input_.machine, beyond, point.step);
+    point.beyond = std::move(beyond.words);
+    if (const auto real = first_real_worker(job, plan); costs.measured != nullptr && real) point.waited = costs.measured->waited(real->number);
     point.memory_bytes = costs.memory_bytes;
     point.fits = job_fits(job, input_.graph, plan, costs, point.step);
   }

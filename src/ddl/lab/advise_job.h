@@ -31,6 +31,8 @@ struct AdvisedPoint {
   StepPrediction step = {};                      ///< without its trace
   double memory_bytes = 0;                       ///< what there is for a worker
   bool fits = true;
+  std::vector<std::string> beyond = {};         ///< what of it lies outside of what was measured, in words (beyond.h)
+  double waited = 0;                             ///< as JobPrediction::waited
   bool asked = false;                            ///< the strategy that the experiment says
   std::string differs = {};                      ///< how what it trains differs from the global batch's gradient: "lossy", "stale", "local"; empty: it is that
   std::vector<int> stages = {};                  ///< layers of each stage, where `stages=` could tell others

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "ddl/core/error.h"
 #include "ddl/measure/clock.h"
@@ -63,6 +64,13 @@ Json AgentHub::places() const {
     addresses.push_back(address);
   }
   return {{"hosts", hosts}, {"addresses", addresses}};
+}
+
+int AgentHub::hosts() const {
+  const auto found = places();
+  if (found.is_null()) return 1;
+  const auto& all = found.at("hosts");
+  return 1 + std::accumulate(all.begin(), all.end(), 0, [](int most, const Json& each) { return std::max(most, each.get<int>()); });
 }
 
 void AgentHub::start() {

@@ -36,6 +36,9 @@ class AgentHub {
   /// Ends all workers now; the group is of no use afterwards.
   void kill_all();
 
+  /// How many hosts ranks came from; 1 where that is not known yet.
+  int hosts() const;
+
   /// Ranks that have not come.
   std::vector<int> missing() const;
   /// There is no further job: workers leave each other, and end.

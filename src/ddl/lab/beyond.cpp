@@ -9,6 +9,7 @@
 #include "ddl/predict/datasheet/machine_source.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
+#include "ddl/predict/measured/wire_seconds.h"
 #include "ddl/predict/step/compressed.h"
 #include "ddl/train/emulation/machine_costs.h"
 
@@ -90,6 +91,21 @@ void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, 
                                   job.precision, can_be ? fmt::format("ddlbench probe compute{} --precision {}{}", MeasuredMachine::probe_flags(own), job.precision, job.kernels == "fast" ? "" : " --kernels " + job.kernels) : "two of them have no cores of their own here"));
 }
 
+/// The same of those that compute and a collective that goes on meanwhile.
+void beyond_collectives(const Job& job, const Plan& plan, const JobCosts& costs, const Json& machine, const RealWorker& real, Beyond& out) {
+  const auto& own = costs.measured->worker(real.number);
+  // While backward goes on.
+  const auto beside = [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.waits_for != kNone; }); };
+  if (plan.workers() < 2 || std::none_of(plan.roles.begin(), plan.roles.end(), beside)) return;
+  for (const auto& entry : entries(machine, "contention"))
+    if (entry.value("what", "") == "collective" && MeasuredMachine::is_of(entry, own) && contends_alike(entry.value("transport", ""), job.transport)) return;
+  out.contention = true;
+  const bool probed = contends_alike("shm", job.transport) || contends_alike("tcp", job.transport);
+  out.words.push_back(fmt::format("what computing and a collective over {} take from each other was not measured: {}, and the interval is wider for it ({})", job.transport,
+                                  own.is_host() ? "each rank of one is taken to keep a core busy" : "taken as nothing on the GPU",
+                                  probed ? fmt::format("ddlbench probe compute{} --precision {}", MeasuredMachine::probe_flags(own), job.precision) : "probes measure it over shm and tcp"));
+}
+
 /// Nothing of a datasheet is measured; but steps were, to so many devices, that it was held against. How workers here exchange says nothing of it.
 Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine) {
   Beyond out;
@@ -122,6 +138,7 @@ Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, co
       out.words.push_back(fmt::format("{:.0f} % of computing is of layers whose like was not measured: taken from others of their family, and the interval is wider for it (ddlbench probe compute --model {}{})", 100 * share.sorts, to_string(job.model),
                                       plan.split.empty() ? "" : fmt::format(" --parts {}:{}", to_string(job.strategy), job.workers.size())));
     beyond_company(job, costs, machine, *real, out);
+    beyond_collectives(job, plan, costs, machine, *real, out);
   }
   const int ranks = widest_group(plan);
   beyond_sizes(job, plan, machine, out);

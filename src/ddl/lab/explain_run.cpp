@@ -128,6 +128,20 @@ std::optional<double> contention_of(const Job& job, const Plan& plan, const Json
   }
 }
 
+/// Where the profile knows what it did not before the run: predictions of now are not what was said then.
+std::string measured_since(const Json& record, const Json& machine, double now) {
+  const auto began = text_at(record, "started");
+  std::string newest;
+  for (const auto* part : {"compute", "communication", "contention", "optimizer", "memory"})
+    for (const auto& entry : entries(machine, part))
+      if (const auto& measured = entry.value("measured", Json()); measured.is_string()) newest = std::max(newest, measured.get<std::string>());
+  if (began.empty() || newest <= began) return "";
+  const auto& before = record.value("prediction", Json());
+  const bool said = before.is_object() && before.value("step_ms", Json()).is_number();
+  return fmt::format("the profile was measured again after this run, last at {}: what is predicted here, {:.4g} ms, knows that; {}", newest, now * 1e3,
+                     said ? fmt::format("before its first step {:.4g} ms were", before["step_ms"].get<double>()) : "before its first step nothing was");
+}
+
 void foresee(RunExplanation& run, const ModelGraph& graph, const Json* machine) {
   if (machine == nullptr) {
     run.no_prediction = "nothing was measured of this machine yet; run ddlbench probe compute, and probe comm";
@@ -135,7 +149,10 @@ void foresee(RunExplanation& run, const ModelGraph& graph, const Json* machine) 
   }
   try {
     const auto found = predict_job(run.experiment->job, graph, *machine);
-    run.foreseen = ForeseenStep{found.step.seconds, found.step.low, found.step.high, found.step.mean};
+    run.foreseen = ForeseenStep{found.step.seconds, found.step.low, found.step.high, found.step.mean, found.beyond};
+    for (const auto& words : found.beyond) run.notes.push_back("predicted: " + words);
+    if (const auto words = waited_words(found.waited); !words.empty()) run.notes.push_back(words);
+    if (const auto words = measured_since(run.record, *machine, found.step.seconds); !words.empty()) run.notes.push_back(words);
   } catch (const Error& error) {
     run.no_prediction = error.what();
   }

@@ -24,6 +24,7 @@ std::optional<Json> find_one_worker(const Store& store, const Json& record);
 struct ForeseenStep {
   double seconds = 0, low = 0, high = 0;
   Ledger mean;  ///< over workers
+  std::vector<std::string> beyond = {};  ///< what of it lies outside of what was measured, in words (beyond.h)
 };
 
 /// One run, explained. What could not be told says why.

@@ -304,9 +304,15 @@ class Importing {
 
   static std::string name_of(TaskKind kind) { return std::string(name(kind)); }
 
+  /// Its kind.
+  std::string device() const {
+    const auto& name = job_.workers.front().device;
+    return name.substr(0, name.find(':'));
+  }
+
   /// What is the same of entries that take each other's place.
   Json where() const {
-    return {{"device", "cpu"}, {"threads", job_.workers.front().threads}, {"precision", job_.precision}, {"kernels", job_.kernels}, {"network", to_string(job_.model)}, {"dataset", job_.dataset}, {"batch", samples_}};
+    return {{"device", device()}, {"threads", job_.workers.front().threads}, {"precision", job_.precision}, {"kernels", job_.kernels}, {"network", to_string(job_.model)}, {"dataset", job_.dataset}, {"batch", samples_}};
   }
 
   Json entry() const {
@@ -355,13 +361,13 @@ class Importing {
     if (updates_.empty() || !kWhole.contains(job_.strategy.name)) return Json::array();
     std::int64_t bytes = 0;
     for (const auto& parameter : graph_.parameter_specs()) bytes += parameter.elements() * 4;
-    return Json::array({Json{{"device", "cpu"}, {"threads", job_.workers.front().threads}, {"optimizer", job_.optimizer.name}, {"bytes", bytes}, {"measured", utc_now()}, {"source", "chakra"},
+    return Json::array({Json{{"device", device()}, {"threads", job_.workers.front().threads}, {"optimizer", job_.optimizer.name}, {"bytes", bytes}, {"measured", utc_now()}, {"source", "chakra"},
                              {"update_us", rounded(mean(updates_) * 1e6)}}});
   }
 
   Json launch() const {
     if (harness_.empty()) return Json::array();
-    return Json::array({Json{{"device", "cpu"}, {"measured", utc_now()}, {"source", "chakra"}, {"harness_us", rounded(mean(harness_) * 1e6)}}});
+    return Json::array({Json{{"device", device()}, {"measured", utc_now()}, {"source", "chakra"}, {"harness_us", rounded(mean(harness_) * 1e6)}}});
   }
 
   Json environment() const {

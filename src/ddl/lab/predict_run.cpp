@@ -10,9 +10,16 @@
 
 namespace ddl {
 
-Json predict_run(const Experiment& experiment, const ModelGraph& graph, const Json& environment) {
+Json no_prediction(const std::string& reason) {
   Json out = Json::object();
-  for (const auto* key : {"step_ms", "low", "high", "error_pct", "measured_ms", "engine", "machine", "ledger_ms", "memory_bytes", "links", "waited", "beyond", "reason"}) out[key] = nullptr;
+  for (const auto* key : {"step_ms", "low", "high", "error_pct", "measured_ms", "engine", "machine", "ledger_ms", "memory_bytes", "links", "waited", "beyond"}) out[key] = nullptr;
+  out["reason"] = reason;
+  return out;
+}
+
+Json predict_run(const Experiment& experiment, const ModelGraph& graph, const Json& environment) {
+  auto out = no_prediction("");
+  out["reason"] = nullptr;
   try {
     if (experiment.subject != "ddlbench") throw Error(Code::unsupported, fmt::format("only ddlbench's own steps are predicted, not {}'s", experiment.subject));
     const auto found = predict_job(experiment.job, graph, measured_here(environment));
@@ -27,7 +34,7 @@ Json predict_run(const Experiment& experiment, const ModelGraph& graph, const Js
     out["beyond"] = found.beyond;
     out["links"] = links_json(found.links, found.step.seconds);
   } catch (const std::exception& error) {
-    out["reason"] = error.what();
+    return no_prediction(error.what());
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "ddl/core/json.h"
 #include "ddl/lab/config.h"
@@ -12,6 +13,9 @@ namespace ddl {
 /// What an experiment is expected to take here, as its record keeps it (`prediction` of docs/record.md): by what probe measured of this machine, whose `environment` it is. Where that cannot
 /// be told, `reason` says why, and all else is null. Never throws: no run ends for its prediction.
 Json predict_run(const Experiment& experiment, const ModelGraph& graph, const Json& environment);
+
+/// One that says nothing but why.
+Json no_prediction(const std::string& reason);
 
 /// Adds what was measured, and how far off the prediction was: against the median step; of a plan whose tasks have not all had their turn before k steps (local), against the median over rounds
 /// of k steps of their mean. `measured`: milliseconds of the steps after warm-up.

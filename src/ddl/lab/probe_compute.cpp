@@ -396,7 +396,12 @@ class Probing {
         // One batch of each tells: the middle one.
         if (each.batch == probe_.batches[probe_.batches.size() / 2]) steps(workers, each);
     }
-    if (companies_.empty()) return;
+    if (companies_.empty()) {
+      // How its steps vary needs no company.
+      for (const auto& each : cases_)
+        if (each.batch == probe_.batches[probe_.batches.size() / 2]) steps(1, each);
+      return;
+    }
     for (const char* transport : {"shm", "tcp"}) beside(transport);
   }
 
@@ -423,12 +428,14 @@ class Probing {
     });
     if (answers.empty()) return;
     const auto company = company_of(answers);
-    auto lost = where(probe_, each);
-    lost["what"] = "steps";
-    lost["workers"] = workers;
-    lost["measured"] = utc_now();
-    lost["slowdown"] = rounded(slowdown_together(company));
-    document_["contention"].push_back(std::move(lost));
+    if (workers > 1) {
+      auto lost = where(probe_, each);
+      lost["what"] = "steps";
+      lost["workers"] = workers;
+      lost["measured"] = utc_now();
+      lost["slowdown"] = rounded(slowdown_together(company));
+      document_["contention"].push_back(std::move(lost));
+    }
     const auto jitter = [&](int count, const Json& correlation, const Json& brief, const std::vector<double>& times) {
       auto entry = where(probe_, each);
       entry["workers"] = count;
@@ -442,7 +449,7 @@ class Probing {
     for (const auto& worker : company) all.insert(all.end(), worker.together.begin(), worker.together.end());
     const auto brief = brief_share(company);
     jitter(1, nullptr, nullptr, company.front().alone);
-    jitter(workers, rounded(correlation_of_workers(company)), brief ? Json(rounded(*brief)) : Json(), all);
+    if (workers > 1) jitter(workers, rounded(correlation_of_workers(company)), brief ? Json(rounded(*brief)) : Json(), all);
   }
 
   /// Two workers, and what carries bytes between them: on their own cores.

@@ -151,6 +151,9 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events, AgentHub*
   times.started = now();
   // Beside what workers do before their first step.
   supervise(*launch, experiment, events, observed, [&] { record["prediction"] = predict_run(experiment, graph, record.at("environment").at("before")); });
+  // Known only once all have come.
+  if (launched != nullptr && launched->hosts() > 1)
+    record["prediction"] = no_prediction(fmt::format("ranks ran on {} hosts, and what was measured is of this one and of wires within it: steps over several measured hosts are not predicted in this version", launched->hosts()));
   if (observed.killed_for_memory) observed.reason += killed_for_memory(experiment, graph);
 
   const auto plan = plan_as_run(experiment.job, graph, observed.done.front());

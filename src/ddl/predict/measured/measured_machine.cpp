@@ -106,7 +106,7 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
       const auto& step = entry.at("step");
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
       const double bytes = entry.value("parameter_bytes", 0.0);
-      if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates.push_back(entry.at("update_us").get<double>() * factor * 1e-6 / bytes);
+      if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates[bytes].push_back(entry.at("update_us").get<double>() * factor * 1e-6);
       if (setup_.dataset.empty() || says(entry, "dataset", setup_.dataset)) made.loaders[entry.at("batch").get<std::int64_t>()].push_back(entry.at("loader_us").get<double>() * 1e-6);
     }
   } catch (const Json::exception& error) {
@@ -232,8 +232,15 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
 double MeasuredMachine::update(int worker, std::int64_t bytes) const {
   if (bytes == 0) return 0;
   const auto& own = this->worker(worker);
-  // The network's own parameters, in as many tensors as they are, where they were measured.
-  if (const auto& known = compute(worker).updates; !known.empty()) return median(known) * static_cast<double>(bytes);
+  // The network's own parameters, in as many tensors as they are, where they were measured. A network of its name with several times as many is another: caches hold them, or do not.
+  constexpr double kMuchTheSame = 2;
+  if (const auto& known = compute(worker).updates; !known.empty()) {
+    const auto far = [&](double measured) { return std::abs(std::log(measured / static_cast<double>(bytes))); };
+    const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) { return far(a.first) < far(b.first); });
+    // One of several workers may update a part of them.
+    const bool part = static_cast<double>(bytes) < nearest->first;
+    if (part || far(nearest->first) <= std::log(kMuchTheSame)) return median(nearest->second) * static_cast<double>(bytes) / nearest->first;
+  }
   std::map<std::int64_t, double> points;
   for (const auto& entry : entries(profile_, "optimizer"))
     if (is_of(entry, own) && says(entry, "optimizer", setup_.optimizer)) points[entry.at("bytes").get<std::int64_t>()] = entry.at("update_us").get<double>() * 1e-6;

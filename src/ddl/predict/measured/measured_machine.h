@@ -103,7 +103,7 @@ class MeasuredMachine final : public CostSource {
     double disturbed = 0;             ///< by what that may have made of it, relative
     double drift = 0;                 ///< what measurements of the same were apart, of logarithms
     std::vector<double> loads;        ///< s, of each network and batch
-    std::vector<double> updates;      ///< s a byte of parameters, of the network itself by the optimizer that is asked for
+    std::map<double, std::vector<double>> updates;  ///< s, by bytes of parameters: of networks of its name, by the optimizer that is asked for
     std::map<std::int64_t, std::vector<double>> loaders;  ///< s, by batch
   };
   struct Word {

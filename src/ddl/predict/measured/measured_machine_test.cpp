@@ -308,6 +308,9 @@ TEST(MeasuredMachine, TheNetworksOwnUpdateComesBeforeOthers) {
   entry["update_us"] = 2000.0;
   EXPECT_NEAR(MeasuredMachine(profile_of({entry}), {.network = "mlp"}).update(0, 500'000), 1e-3, 1e-12);
   EXPECT_NEAR(MeasuredMachine(profile_of({entry}), {.network = "lenet"}).update(0, 2 << 20), (2 << 20) * 1e-9, 1e-12);
+  // One of its name that is four times as large is none of those that were measured.
+  EXPECT_NEAR(MeasuredMachine(profile_of({entry}), {.network = "mlp"}).update(0, 1'500'000), 3e-3, 1e-12);
+  EXPECT_NEAR(MeasuredMachine(profile_of({entry}), {.network = "mlp"}).update(0, 4 << 20), (4 << 20) * 1e-9, 1e-12);
 }
 
 TEST(MeasuredMachine, WhatLayersMakeTravelsAsMemoryOfTheHeapDoesAndIsCopied) {

@@ -46,7 +46,7 @@ double measured_share(const Json& profile, const std::string& transport, int thr
   double logs = 0, base = 0;
   int count = 0;
   for (const auto& entry : entries(profile, "contention")) {
-    if (entry.value("what", "") != "collective" || entry.value("device", "cpu") != "cpu" || entry.value("transport", "") != transport || entry.value("threads", 0) != threads) continue;
+    if (entry.value("what", "") != "collective" || entry.value("device", "cpu") != "cpu" || !contends_alike(entry.value("transport", ""), transport) || entry.value("threads", 0) != threads) continue;
     logs += std::log(std::max(1.0, usual(entry, "slowdown"))) + std::log(std::max(1.0, entry.at("collective_slowdown").get<double>()));
     base = std::min(1.0, entry.at("workers").get<double>() * threads / cores);
     count += 2;
@@ -71,6 +71,11 @@ UnitCosts over_wire(UnitCosts costs, const WireSetup& setup) {
 bool shares_memory(const std::string& transport) {
   const auto name = parse_spec(transport).name;
   return name == "shm" || name == "inproc";
+}
+
+bool contends_alike(const std::string& measured, const std::string& transport) {
+  // Threads of one process read each other's memory as processes do that share some.
+  return parse_spec(measured).name == parse_spec(transport).name || (shares_memory(measured) && shares_memory(transport));
 }
 
 double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, int ranks, UnitCosts (*as)(const UnitCosts&)) {
@@ -142,7 +147,7 @@ void MeasuredMachine::demand_gpus(const std::vector<int>& workers, TaskCost& cos
     double logs = 0;
     int count = 0;
     for (const auto& entry : entries(profile_, "contention")) {
-      if (entry.value("what", "") != "collective" || !is_of(entry, own) || entry.value("transport", "") != setup_.transport) continue;
+      if (entry.value("what", "") != "collective" || !is_of(entry, own) || !contends_alike(entry.value("transport", ""), setup_.transport)) continue;
       logs += std::log(std::max(1.0, usual(entry, "slowdown"))) + std::log(std::max(1.0, entry.at("collective_slowdown").get<double>()));
       count += 2;
     }

@@ -22,6 +22,8 @@ struct WireSetup {
 
 /// Whether ranks over it read each other's memory.
 bool shares_memory(const std::string& transport);
+/// Whether what collectives over one take of cores, and of those that compute there, is taken for the other's.
+bool contends_alike(const std::string& measured, const std::string& transport);
 
 inline UnitCosts as_measured(const UnitCosts& costs) { return costs; }
 /// What is left of them where bytes cost nothing.
