@@ -9,8 +9,8 @@ import unittest
 from training_test import Case
 
 IMAGES = ["--dataset", "cifar10", "--batch", 16]
-# 1x1 convolutions of fewer than 16 samples are products of matrices (is_product() in nn/matrix_products.cpp). As many samples in twice the steps.
-FEW_IMAGES = ["--dataset", "cifar10", "--batch", 8]
+# Of fewer than 16 samples 1x1 convolutions are products of matrices (is_product() in nn/matrix_products.cpp). As many samples in twice the steps; rates with which these two learn steadily.
+FEW_IMAGES = ["--dataset", "cifar10", "--batch", 8, "--optimizer", "adam"]
 # Steps that get somewhere: where a loss goes up and down, rounding decides how, with either kernels.
 STEADY = ["--learning-rate", 0.02, "--momentum", 0]
 WORDS = ["--batch", 8, "--optimizer", "adam", "--learning-rate", 0.001]
@@ -18,12 +18,12 @@ WORDS = ["--batch", 8, "--optimizer", "adam", "--learning-rate", 0.001]
 TRAININGS = {
     "smallcnn": (["--model", "smallcnn", *IMAGES, *STEADY], (1e-6, 1e-4, 1e-5)),
     "resnet18": (["--model", "resnet18", *IMAGES, *STEADY], (1e-6, 0.3, 0.1)),
-    "mobilenetv2": (["--model", "mobilenetv2", *FEW_IMAGES, *STEADY], (1e-6, 0.15, 0.03)),
-    "resnet50": (["--model", "resnet50", *FEW_IMAGES, "--optimizer", "adam", "--learning-rate", 0.0003], (2e-6, 0.5, 0.2)),
+    "mobilenetv2": (["--model", "mobilenetv2", *FEW_IMAGES, "--learning-rate", 0.0001], (1e-6, 0.15, 0.03)),
+    "resnet50": (["--model", "resnet50", *FEW_IMAGES, "--learning-rate", 0.00003], (2e-6, 0.3, 0.05)),
     "vgg11": (["--model", "vgg11[dropout=0]", *IMAGES, *STEADY], (1e-6, 1e-4, 1e-5)),
     "alexnet": (["--model", "alexnet[dropout=0]", *IMAGES, *STEADY], (1e-6, 1e-4, 1e-5)),
     "gpt": (["--model", "gpt[hidden=64,layers=3,heads=4]", "--dataset", "language[vocabulary=500,length=33]", *WORDS], (1e-6, 1e-4, 1e-5)),
-    "transformer": (["--model", "transformer[hidden=64,heads=4,layers=2]", "--dataset", "translation[vocabulary=300,length=16]", *WORDS], (1e-6, 1e-4, 1e-5)),
+    "transformer": (["--model", "transformer[hidden=64,heads=4,layers=2]", "--dataset", "translation[vocabulary=300,length=16]", *WORDS], (1e-6, 1e-3, 1e-4)),
 }
 STEPS = {"mobilenetv2": 64, "resnet50": 64}
 FEWEST_STEPS = 32
@@ -78,9 +78,9 @@ class Kernels(Case):
         self.assertEqual(self.record(*arguments)["config"]["kernels"], "fast")
 
     def test_the_comparison_can_fail(self):
-        """Another learning rate is beyond every bound."""
+        """A learning rate that is larger by 2 %, in bf16 by 20 %, is beyond the bound of the furthest step."""
         for name, (arguments, bounds) in TRAININGS.items():
-            if name in ("smallcnn", "gpt"):
+            if name in ("smallcnn", "gpt", "transformer"):
                 rate = arguments.index("--learning-rate") + 1
                 other = [*arguments[:rate], arguments[rate] * 1.02, *arguments[rate + 1:]]
                 plain, faster = self.losses(arguments, "torch"), self.losses(other, "torch")

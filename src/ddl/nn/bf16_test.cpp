@@ -16,6 +16,7 @@
 #include "ddl/nn/operators/attention.h"
 #include "ddl/nn/operators/batch_norm.h"
 #include "ddl/nn/operators/cross_entropy.h"
+#include "ddl/nn/operators/depthwise.h"
 #include "ddl/nn/operators/max_pool.h"
 #include "ddl/nn/operators/product.h"
 #include "ddl/nn/operators/winograd.h"
@@ -112,6 +113,21 @@ TEST(InBf16, ProductsAreAtens) {
   const Windows windows{2, 7, 6, 40, 3, 3, 2, 2, 1, 1, 4, 3};
   compare({channels_last({2, 40, 7, 6}), channels_last({24, 40, 3, 3})}, 1, 1, [&](const auto& x) { return multiply(x[0], x[1], {}, true, windows); },
           [](const auto& x) { return at::conv2d(x[0], like(x[1], x[0]), {}, 2, 1); }, "convolution");
+}
+
+// Strides and windows that leave places out, of as many groups as channels and of fewer.
+TEST(InBf16, GroupsApartAreNoFurtherOffThanAtens) {
+  at::manual_seed(16);
+  for (const auto& [channels, groups, kernel, stride_high, stride_wide, height, width] : std::vector<std::array<std::int64_t, 7>>{{24, 24, 3, 2, 2, 14, 14}, {24, 24, 3, 2, 1, 7, 9}, {32, 32, 5, 3, 2, 11, 8}, {12, 4, 3, 2, 2, 8, 8}}) {
+    Attributes of;
+    of.groups = groups;
+    of.stride = {stride_high, stride_wide};
+    const std::array<std::int64_t, 2> padding{kernel / 2, kernel / 2}, stride{stride_high, stride_wide};
+    const auto of_groups = groups;
+    compare({channels_last({3, channels, height, width}), channels_last({channels, channels / groups, kernel, kernel}), at::randn({channels})}, 1, 1,
+            [&](const auto& x) { return convolve_groups_apart(x[0], x[1], x[2], of, padding); },
+            [&](const auto& x) { return at::conv2d(x[0], like(x[1], x[0]), like(x[2], x[0]), stride, padding, 1, of_groups); }, fmt::format("{} channels in {} groups", channels, groups));
+  }
 }
 
 TEST(InBf16, ProductsAddToGradientsOfFp32) {

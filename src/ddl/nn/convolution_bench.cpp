@@ -1,3 +1,5 @@
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -70,6 +72,9 @@ void compare(std::int64_t samples, std::int64_t in, std::int64_t out, std::int64
 }  // namespace ddl
 
 int main(int count, char** words) {
+  // As with the allocator that training has: no page is asked for twice.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
   std::vector<std::int64_t> sizes;
   const std::string precision = count > 6 ? words[6] : "fp32";
   for (int i = 1; i < std::min(count, 6); ++i) sizes.push_back(std::atoll(words[i]));

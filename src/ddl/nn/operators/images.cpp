@@ -6,6 +6,7 @@
 
 #include "ddl/nn/matrix_products.h"
 #include "ddl/nn/operators/batch_norm.h"
+#include "ddl/nn/operators/depthwise.h"
 #include "ddl/nn/operators/max_pool.h"
 #include "ddl/nn/operators/operator.h"
 #include "ddl/nn/operators/product.h"
@@ -53,7 +54,7 @@ at::Tensor convolve(const OperatorContext& c) {
     if (goes_by_tiles(a, *windows, weight.size(0))) return convolve_by_tiles(maps, weight, bias, !c.own.tied, *windows, c.rectifies);
     if (is_product(a, *windows, weight.size(0))) return multiply(maps, weight, bias, !c.own.tied, windows, c.rectifies);
   }
-  auto made = at::conv2d(maps, weight, bias, both(a.stride), padding, 1, a.groups);
+  auto made = takes_groups_apart(maps, a, c.options) ? convolve_groups_apart(maps, weight, bias, a, padding) : at::conv2d(maps, weight, bias, both(a.stride), padding, 1, a.groups);
   return c.rectifies ? at::relu_(made) : made;
 }
 
