@@ -70,7 +70,7 @@ class Kernels(Case):
                 fast, torch = (self.losses(arguments, kernels, "fp64", 4) for kernels in ("fast", "torch"))
                 furthest = max(abs(a - b) / b for a, b in zip(fast, torch))
                 print(f"{name}: fp64, apart by {furthest:.1e} at most", file=sys.stderr)
-                # ResNet-50 ends in maps of one place, whose 16 values batch norm divides by a deviation that may be small.
+                # ResNet-50 ends in maps of one place, whose 8 values batch norm divides by a deviation that may be small.
                 self.assertLessEqual(furthest, 1e-8 if name == "resnet50" else 1e-11)
 
     def test_fast_is_the_default(self):

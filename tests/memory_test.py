@@ -85,7 +85,7 @@ STEADY = [(SMALLCNN, "single", 1), (SMALLCNN, "data", 2), (SMALLCNN, "sharded[le
           (SMALL_GPT, "pipeline[schedule=zb-h1,micro=4]", 2), (SMALL_GPT, "tensor", 2), (MOBILENET, "single", 1), (MOBILENET, "data", 2), (SMALL_TRANSFORMER, "data", 2),
           ([*SMALLCNN, "--precision", "bf16"], "data", 2), ([*MOBILENET, "--precision", "bf16"], "single", 1), ([*SMALL_GPT, "--precision", "bf16"], "data", 2)]
 STEPS, WARM_UP, FEW, HEAP = 240, 60, 12, 128 << 10
-# Networks, and the steps of an epoch whose last batch is ragged: 11 samples, and 5.
+# Networks, and the steps of an epoch, whose last batch has 11 samples, and 5.
 EPOCHS = [(["--model", "lenet", "--dataset", "fashion-mnist", "--batch", 32, "--train-samples", 1003], 32), (["--model", "smallcnn", "--dataset", "cifar10", "--batch", 8, "--train-samples", 325], 41)]
 
 
@@ -109,7 +109,8 @@ class Steady(Case):
                 memory = rank["memory_bytes"]
                 print(f"{what} rank {rank['rank']}: {memory['held'] / 1e6:.1f} MB since step {memory['held_since_step']}, {memory['held_steps']} asked, {(memory['held'] - memory['held_middle']) / 1024:+.1f} KiB, heap {(memory['heap_end'] - memory['heap_middle']) / 1024:+.1f} KiB", file=sys.stderr)
             try:
-                return self.check(record, by_chance, warm_up)
+                self.check(record, by_chance, warm_up)
+                return record
             except AssertionError:
                 if tries_left == 0:
                     raise
@@ -128,7 +129,8 @@ class Steady(Case):
             for strategy, workers in (("single", 1), ("data", 2)):
                 with self.subTest(f"{job[1]} {strategy}"):
                     # What evaluation asks for stands with the first step of the second epoch.
-                    self.expect_steady(f"{job[1]} {strategy}, epochs", [*job, "--test-samples", 100, "--epochs", 3, "--strategy", strategy, "--workers", workers], False, steps + 1)
+                    record = self.expect_steady(f"{job[1]} {strategy}, epochs", [*job, "--test-samples", 100, "--epochs", 3, "--strategy", strategy, "--workers", workers], False, steps + 1)
+                    self.assertEqual((record["samples"]["steps"], len(record["accuracy"]["epochs"])), (3 * steps, 3))
 
 
 class Gradients(Case):

@@ -5,6 +5,7 @@ usage: predictions_test.py PATH-OF-DDLBENCH [unittest arguments]
 import json
 import os
 import pathlib
+import re
 import resource
 import statistics
 import subprocess
@@ -287,6 +288,29 @@ class Datasheets(Case):
         for workers, machine, words in (("cuda:1,cpu:1", "a100-80gb", "workers of cpu and cuda, expected one kind, or emulated:PROFILE for each"), ("cuda:1", "cpu-avx512", "cpu-avx512 is a processor; got workers of cuda")):
             found = self.run_it(*self.RESNET, "--batch", 256, "--workers", workers, "--machine", machine, code=None)
             self.assertIn(words, found.stderr + found.stdout)
+
+    def test_every_profile_that_ships_prices_a_step(self):
+        machines = json.loads(self.run_it("list", "machines", "--json").stdout)["items"]
+        self.assertGreaterEqual(len(machines), 15)
+        for machine in machines:
+            name = machine["name"]
+            profile = json.loads((ROOT / "machines" / f"{name}.json").read_text())
+            device = profile["device"]
+            # What a name promises; drivers say a few percent more or less.
+            if size := re.search(r"-(\d+)gb$", name):
+                self.assertAlmostEqual(device["memory_bytes"] / 2**30 / int(size[1]), 1, delta=0.08, msg=name)
+            self.assertGreater(len(profile["source"]), 20, name)
+            one, eight = (self.point(*self.RESNET[:-1], "fp32", "--batch", 32 * workers, "--workers", workers, "--machine", name) for workers in (1, 8))
+            self.assertGreater(one["step_ms"]["value"], 0, name)
+            # Three times 4.1 thousand million multiplications and additions an image; Winograd's algorithm does with fewer.
+            self.assertGreater(one["step_ms"]["value"], 1e3 * 32 * 3 * 2 * 4.1e9 / (1.5 * device["peak_flops"]["fp32"]), name)
+            self.assertGreaterEqual(eight["step_ms"]["value"], one["step_ms"]["value"], name)
+        path = self.folder / "odd.json"
+        profile = json.loads((ROOT / "machines/v100-32gb.json").read_text())
+        profile["device"]["efficiency"] = {"compute": [[4, 0.2]], "memory": 0.6, "call_us": 4}
+        path.write_text(json.dumps(profile))
+        found = self.run_it(*self.RESNET, "--batch", 32, "--workers", 1, "--machine", path, code=None)
+        self.assertIn("device.efficiency is of processors", found.stderr + found.stdout)
 
     def test_the_engine_that_was_used_is_told(self):
         document = self.document(*self.RESNET, "--batch", 256, "--workers", 4, "--machine", "v100-32gb")

@@ -110,7 +110,7 @@ void say_predicted(const std::vector<PredictedPoint>& points, const Json& machin
 }
 
 void say_source(const Json& machine, const Output& output) {
-  if (!is_measured(machine)) output.say(fmt::format("{}: from its datasheet; no layer was measured there, hence the wide interval", machine.value("name", "machine")));
+  if (!is_measured(machine)) output.say(fmt::format("{}: from its datasheet; no layer was measured there, hence the wide interval (nor what its devices take from each other, how steps vary or what loading takes: taken as nothing)", machine.value("name", "machine")));
 }
 
 Exit exit_for_predicted(const std::vector<PredictedPoint>& points) {

@@ -46,6 +46,8 @@ class DatasheetMachine final : public CostSource {
       : gpu_(gpu_of(machine, precision)), kernels_(gpu_kernels(find_stack("nvidia"), library_of(machine))), is_gpu_(machine["device"].value("kind", "gpu") == "gpu"),
         images_(sustained(gpu_, kernels_), image_kernels(find_stack("nvidia"), gpu_), kernels_.launch, precision), launch_(term_or(machine, "device.operator_us", kernels_.launch * 1e6) * 1e-6), bytes_(value_bytes(precision)), passes_of_update_(3 + 2 * optimizer_tensors) {
     if (per_node > 0) gpu_.per_node = per_node;
+    if (is_gpu_ && machine["device"].contains("efficiency"))
+      throw Error(Code::invalid_argument, fmt::format("[machine] device.efficiency is of processors; got it of {}, whose kernels' shares of the peak are machines/stacks/nvidia.json's, expected none, or kind cpu", machine.value("name", "a GPU")));
     if (is_gpu_) return;
     processor_ = ProcessorShares::read(machine);
     launch_ = processor_.call();
