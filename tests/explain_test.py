@@ -128,6 +128,14 @@ class Causes(Case):
         self.assertEqual(document["loss"]["causes"][0]["cause"], "bubble")
         self.assertIn("pipeline[micro=4]", document["words"])
 
+    def test_every_form_of_data_parallelism_and_of_averaging_adds_up(self):
+        for words in (("data[shares=3/1]",), ("data[compress=fp16]",), ("data[compress=top-k[ratio=0.1]]",), ("data[in-process=mirrored]", "--transport", "inproc"), ("data[overlap=off]",), ("sharded",), ("sharded[level=3]",),
+                      ("tensor",), ("hybrid[data=2]",), ("local[every=2]",), ("local[every=2,average=gossip]",), ("parameter-server",)):
+            with self.subTest(words=words):
+                _, document = self.explained_undisturbed("--workers", 2, "--strategy", *words)
+                self.assertEqual({rank["rank"] for rank in document["ranks"]}, {0, 1})
+                self.assertIn("2 workers", document["words"])
+
     def test_one_worker_alone(self):
         self.train("--workers", 1)
         document = self.explained()
