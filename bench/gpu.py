@@ -19,7 +19,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITES = {"measure_test": "Gpus.*", "nn_test": "Dropout.*", "collective_test": "Communicator.*",
-          "train_test": "Device*:Delayed*:Evaluate.*:Optimizer*:StrategyConformance.*:Accumulation.*:Recompute.*"}
+          "train_test": "Device*:Delayed*:Evaluate.*:Optimizer*:StrategyConformance.*:Accumulation.*:Recompute.*", "train_slow_test": "MeasurePasses.*:MeasureMachine.*"}
 ON_GPU = "train_test"
 PROGRAMS = ["ddlbench", *SUITES]
 SYSTEM = ("libc.so", "libm.so", "libdl.so", "librt.so", "libpthread.so", "ld-linux", "linux-vdso", "libtorch", "libc10", "libcudart", "libnccl", "libcuda.so")
@@ -144,6 +144,36 @@ def measure(programs):
     return results, problems
 
 
+def predicted(programs):
+    """What `probe compute --device cuda` measures of this GPU, and how far off predictions by it are."""
+    problems, found = [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        machine = str(pathlib.Path(folder) / "machine.json")
+        done = programs.run("ddlbench", "probe", "compute", "--device", "cuda", "--model", "resnet18,gpt", "--dataset", "cifar10,language", "--batch", "4,64", "--budget", "2s", "--machine", machine, "--json", timeout=900)
+        if done.returncode != 0:
+            return [f"probe compute --device cuda ended with {done.returncode}: {done.stderr[-1500:]}"], found
+        document = json.loads(done.stdout)
+        for entry in document["compute"]:
+            say(f"probed {entry['network']}, {entry['batch']} samples: {entry['pass_ms']:.3f} ms a pass, {entry['clock']}'s time; the executor's steps {entry['correction']:.3f} times that")
+            if entry["clock"] != "device":
+                problems.append(f"layers of {entry['network']} were timed by {entry['clock']}, not by the device")
+        say("memory, GB/s: " + ", ".join(f"{entry['what']} {entry['bytes'] >> 20} MiB {entry['bytes_per_s'] * 1e-9:.1f}" for entry in document["memory"]))
+        say(f"launch: {document['launch'][0]}; contention: {document['contention']}")
+        for model, data, batch in (("resnet18", "cifar10", 64), ("gpt", "language", 4)):
+            job = ["--model", model, "--dataset", data, "--batch", batch, "--synthetic", "--workers", "cuda:1"]
+            told = programs.run("ddlbench", "predict", *job, "--machine", machine, "--json")
+            if told.returncode != 0:
+                problems.append(f"predict of {model} by that profile ended with {told.returncode}: {told.stderr[-800:]}")
+                continue
+            point = json.loads(told.stdout)["points"][0]["step_ms"]
+            took = programs.record(*job, "--train-samples", 2048, "--test-samples", 64, "--steps", 60, "--no-evaluate")["step_ms"]["median"]
+            found[model] = {"predicted": point, "measured_ms": took}
+            say(f"{model}, {batch} samples: predicted {point['value']:.3f} ms ({point['low']:.3f} to {point['high']:.3f}), measured {took:.3f}: {100 * (point['value'] / took - 1):+.1f} %")
+            if not point["low"] <= took <= point["high"]:
+                problems.append(f"{model} lies outside of its interval: {found[model]}")
+    return problems, found
+
+
 def behave(programs):
     """What must be refused, and what must end as `failed` with its reason."""
     problems = []
@@ -195,6 +225,8 @@ def main():
     results, problems = ({}, []) if options.suites_only else measure(programs)
     if not options.suites_only:
         problems += behave(programs)
+        wrong, results["predicted"] = predicted(programs)
+        problems += wrong
     folder = ROOT / "build" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "gpu.json").write_text(json.dumps({"gpu": gpus.stdout.strip(), "torch": version, "failed": failed, "problems": problems, "results": results}, indent=1))
