@@ -6,6 +6,7 @@ usage: buckets.py [--rounds 3] [--only WORD,…]      a fabric takes root
 prints a table in Markdown; build/bench/buckets.json has every run
 """
 import argparse
+import re
 import statistics
 
 from common import interleaved, machine, machine_line, ratio, record, said, save
@@ -23,7 +24,7 @@ def main():
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--only", default="")
     options = options.parse_args()
-    wanted = [word for word in options.only.split(",") if word]
+    wanted = [word for word in re.split(r",(?![^\[]*\])", options.only) if word]  # what stands in brackets is one word
     kept, lines = [], []
     for model, dataset, batch, transport, fabric in CASES:
         name = f"{model}, {batch}, {transport}{', fabric ' + fabric if fabric else ''}"
