@@ -405,7 +405,10 @@ class Gpus(Case):
 
     def test_a_gpu_that_was_measured_is_predicted_for(self):
         here, gpu = self.step("--workers", 1), self.step("--workers", "cuda:1")
-        self.assertLess(gpu["step_ms"]["value"], 0.6 * here["step_ms"]["value"])
+        # Of a step so short loading and bookkeeping are as much; they are the host's.
+        computing = [point["ledger_ms"]["forward"] + point["ledger_ms"]["backward"] for point in (gpu, here)]
+        self.assertLess(computing[0], 0.6 * computing[1])
+        self.assertLess(gpu["step_ms"]["value"], here["step_ms"]["value"])
         self.assertTrue(gpu["fits"])
         two, shared = self.step("--workers", "cuda:2", batch=32), self.step("--workers", "cuda[index=0]:2", batch=32)
         self.assertGreater(shared["step_ms"]["value"], two["step_ms"]["value"])
