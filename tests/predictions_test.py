@@ -451,8 +451,9 @@ class Beyond(Case):
 
         inside, larger = point("--workers", 2), point("--workers", 2, batch=4096)
         self.assertEqual(inside["beyond"], [])
-        self.assertEqual(len(larger["beyond"]), 1)
+        self.assertEqual(len(larger["beyond"]), 2)
         self.assertIn("other numbers of samples alone, fewer or more than 2048", larger["beyond"][0])
+        self.assertIn("making a batch of 2048 samples was measured of less alone, 1.3e+02 times less at most", larger["beyond"][1])
         self.assertGreater(width(larger), 1.2 * width(inside))
         wider = point("--workers", 16, batch=256)
         self.assertIn("collectives of 16 ranks over shm were not measured: taken from rounds between 2", " ".join(wider["beyond"]))

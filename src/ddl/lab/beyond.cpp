@@ -11,7 +11,9 @@
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
 #include "ddl/predict/step/compressed.h"
+#include "ddl/strategy/batch_shares.h"
 #include "ddl/train/emulation/machine_costs.h"
+#include "ddl/train/precision.h"
 
 namespace ddl {
 namespace {
@@ -106,6 +108,23 @@ void beyond_collectives(const Job& job, const Plan& plan, const JobCosts& costs,
                                   probed ? fmt::format("ddlbench probe compute{} --precision {}", MeasuredMachine::probe_flags(own), job.precision) : "probes measure it over shm and tcp"));
 }
 
+/// Of what a step takes besides layers and exchanges.
+void beyond_curves(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const RealWorker& real, Beyond& out) {
+  const auto& role = plan.role_of(real.number);
+  const auto updated = role.keeps_parts() ? 0 : part.parameters() * element_bytes(job.precision);
+  const auto samples = most_samples(job.strategy, job.batch, plan.shares());
+  const auto carried = costs.measured->carried(real.number, updated, samples);
+  const auto& own = costs.measured->worker(real.number);
+  const auto told = [&](double doublings, const std::string& what) {
+    if (doublings <= kAboutAsLarge) return;
+    out.carried = std::max(out.carried, doublings);
+    out.words.push_back(fmt::format("{} was measured of less alone, {:.2g} times less at most: carried on from there, and the interval is wider for it (ddlbench probe compute --model {}{})", what, std::exp2(doublings), to_string(job.model),
+                                    MeasuredMachine::probe_flags(own)));
+  };
+  told(carried.update, fmt::format("an update of {}", to_string(Bytes{updated})));
+  told(carried.loader, fmt::format("making a batch of {} samples", samples));
+}
+
 /// Nothing of a datasheet is measured; but steps were, to so many devices, that it was held against. How workers here exchange says nothing of it.
 Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine) {
   Beyond out;
@@ -139,6 +158,7 @@ Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, co
                                       plan.split.empty() ? "" : fmt::format(" --parts {}:{}", to_string(job.strategy), job.workers.size())));
     beyond_company(job, costs, machine, *real, out);
     beyond_collectives(job, plan, costs, machine, *real, out);
+    beyond_curves(job, plan, part, costs, *real, out);
   }
   const int ranks = widest_group(plan);
   beyond_sizes(job, plan, machine, out);

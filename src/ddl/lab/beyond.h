@@ -14,6 +14,7 @@ struct Beyond {
   double ranks = 0;                ///< doublings between the ranks of the widest collective and those nearest to it that were measured
   double bytes = 0;                ///< doublings of the largest message, or compressed bucket, over the largest that was measured
   double workers = 0;              ///< doublings of the workers that compute on a host over the most that were measured at once
+  double carried = 0;              ///< doublings of an update, or of making a batch, over the most that was measured
   bool contention = false;         ///< what a collective and computing take from each other was not measured over its transport
   double devices = 0;              ///< of datasheets: doublings of devices over the most whose measured steps this was held against
   bool wires = false;              ///< of datasheets: over wires that are not the profile's

@@ -31,6 +31,9 @@ constexpr double kDatasheetExposed = 0.15, kDatasheetDoubling = 0.04, kDatasheet
 /// Where nobody measured what computing and collectives take from each other, of the whole step. Judgement.
 constexpr double kContentionBeyond = 0.05;
 
+/// For each doubling of an update, or of making a batch, over the most that was measured; of the whole step. Judgement.
+constexpr double kCarriedOn = 0.02;
+
 double crowding(const Json& machine, std::size_t workers) {
   const auto& cpu = machine.value("cpu", Json());
   const auto cores = cpu.is_object() && cpu.value("usable_cores", Json()).is_number() ? cpu["usable_cores"].get<double>() : static_cast<double>(workers);
@@ -56,7 +59,7 @@ std::pair<double, double> job_interval(const Job& job, const Plan& plan, const M
   // Wires were measured between ranks that had the cores for themselves.
   const double crowded = job.emulates() ? kCrowded * crowding(machine, job.workers.size()) : 0;
   const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes;
-  return interval_of(step.seconds, std::hypot(std::hypot(sigma, crowded, kWorkersBeyond * beyond.workers), std::hypot(own, beyond.contention ? kContentionBeyond : 0), exchanges * exposed));
+  return interval_of(step.seconds, std::hypot(std::hypot(sigma, crowded, kWorkersBeyond * beyond.workers), std::hypot(own, beyond.contention ? kContentionBeyond : 0, kCarriedOn * beyond.carried), exchanges * exposed));
 }
 
 }  // namespace ddl

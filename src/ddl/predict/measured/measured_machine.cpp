@@ -229,25 +229,43 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
   return std::hypot(seconds > 0 ? off / seconds : 0, compute(worker).drift, together.ahead());
 }
 
-double MeasuredMachine::update(int worker, std::int64_t bytes) const {
-  if (bytes == 0) return 0;
-  const auto& own = this->worker(worker);
-  // The network's own parameters, in as many tensors as they are, where they were measured. A network of its name with several times as many is another: caches hold them, or do not.
+std::optional<double> MeasuredMachine::own_update(int worker, std::int64_t bytes) const {
+  // A network of its name with several times as many is another: caches hold them, or do not.
   constexpr double kMuchTheSame = 2;
-  if (const auto& known = compute(worker).updates; !known.empty()) {
-    const auto far = [&](double measured) { return std::abs(std::log(measured / static_cast<double>(bytes))); };
-    const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) { return far(a.first) < far(b.first); });
-    // One of several workers may update a part of them.
-    const bool part = static_cast<double>(bytes) < nearest->first;
-    if (part || far(nearest->first) <= std::log(kMuchTheSame)) return median(nearest->second) * static_cast<double>(bytes) / nearest->first;
-  }
+  const auto& known = compute(worker).updates;
+  if (known.empty()) return std::nullopt;
+  const auto far = [&](double measured) { return std::abs(std::log(measured / static_cast<double>(bytes))); };
+  const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) { return far(a.first) < far(b.first); });
+  // One of several workers may update a part of them.
+  const bool part = static_cast<double>(bytes) < nearest->first;
+  if (!part && far(nearest->first) > std::log(kMuchTheSame)) return std::nullopt;
+  return median(nearest->second) * static_cast<double>(bytes) / nearest->first;
+}
+
+std::vector<CurvePoint> MeasuredMachine::update_curve(int worker) const {
   std::map<std::int64_t, double> points;
   for (const auto& entry : entries(profile_, "optimizer"))
-    if (is_of(entry, own) && says(entry, "optimizer", setup_.optimizer)) points[entry.at("bytes").get<std::int64_t>()] = entry.at("update_us").get<double>() * 1e-6;
-  if (points.empty())
+    if (is_of(entry, this->worker(worker)) && says(entry, "optimizer", setup_.optimizer)) points[entry.at("bytes").get<std::int64_t>()] = entry.at("update_us").get<double>() * 1e-6;
+  return ascending(std::move(points));
+}
+
+double MeasuredMachine::update(int worker, std::int64_t bytes) const {
+  if (bytes == 0) return 0;
+  if (const auto own = own_update(worker, bytes)) return *own;
+  const auto curve = update_curve(worker);
+  const auto& own = this->worker(worker);
+  if (curve.empty())
     throw Error(Code::not_found, fmt::format("[measured] what {} takes {} was not measured; run ddlbench probe compute --optimizer {}{}", setup_.optimizer,
                                              own.is_host() ? fmt::format("with {} threads", own.threads) : "on " + own.kind(), setup_.optimizer, probe_flags(own)));
-  return along(ascending(std::move(points)), static_cast<double>(bytes)).value;
+  return along(curve, static_cast<double>(bytes)).value;
+}
+
+MeasuredMachine::Carried MeasuredMachine::carried(int worker, std::int64_t update_bytes, std::int64_t samples) const {
+  const auto above = [](const std::vector<CurvePoint>& curve, std::int64_t asked) { return curve.empty() ? 0 : std::max(0.0, std::log2(static_cast<double>(asked) / std::max(curve.back().size, 1e-9))); };
+  Carried out;
+  if (update_bytes > 0 && !own_update(worker, update_bytes)) out.update = above(update_curve(worker), update_bytes);
+  if (samples > 0) out.loader = above(loader_curve(worker), samples);
+  return out;
 }
 
 std::vector<CurvePoint> MeasuredMachine::memory_curve(const MeasuredWorker& worker, const char* what) const {
@@ -320,12 +338,18 @@ TaskCost MeasuredMachine::loader(int worker, std::int64_t samples, StepCosts& re
   // What was measured of such samples before what was measured beside a network, of made-up ones.
   for (const auto& entry : entries(profile_, "loader"))
     if (says(entry, "dataset", setup_.dataset) && says(entry, "synthetic", setup_.made_up)) return {entry.at("sample_us").get<double>() * 1e-6 * static_cast<double>(samples), {{cores, std::min(1.0, 1.0 / cores_)}}};
-  const auto& loaders = compute(worker).loaders;
-  if (loaders.empty())
+  const auto curve = loader_curve(worker);
+  if (curve.empty())
     throw Error(Code::not_found, fmt::format("[measured] what making a batch of {} takes was not measured; run ddlbench probe loader --dataset {}, or probe compute --model {}", setup_.dataset, setup_.dataset, network_words("NETWORK")));
+  return {along(curve, static_cast<double>(samples)).value, {{cores, std::min(1.0, 1.0 / cores_)}}};
+}
+
+std::vector<CurvePoint> MeasuredMachine::loader_curve(int worker) const {
+  for (const auto& entry : entries(profile_, "loader"))
+    if (says(entry, "dataset", setup_.dataset) && says(entry, "synthetic", setup_.made_up)) return {};
   std::map<std::int64_t, double> points;
-  for (const auto& [batch, seconds] : loaders) points[batch] = median(seconds);
-  return {along(ascending(std::move(points)), static_cast<double>(samples)).value, {{cores, std::min(1.0, 1.0 / cores_)}}};
+  for (const auto& [batch, seconds] : compute(worker).loaders) points[batch] = median(seconds);
+  return ascending(std::move(points));
 }
 
 Jitter MeasuredMachine::jitter(int workers) const {

@@ -90,6 +90,11 @@ class MeasuredMachine final : public CostSource {
     double samples = 0, sorts = 0;
   };
   Beyond beyond(int worker, const ModelGraph& graph, std::int64_t samples) const;
+  /// How much more than the most that was measured, in doublings, an update of so many bytes of parameters and making a batch of so many samples are: carried on from there. 0 where as many were, or what was measured is a rate.
+  struct Carried {
+    double update = 0, loader = 0;
+  };
+  Carried carried(int worker, std::int64_t update_bytes, std::int64_t samples) const;
   /// Relative, of what all layers and the loss take: as if all were off the same way; and as far as the machine was found to drift.
   double uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const;
 
@@ -119,6 +124,11 @@ class MeasuredMachine final : public CostSource {
   void demand_gpus(const std::vector<int>& workers, TaskCost& cost, StepCosts& resources) const;
   int gpu_of(int worker, StepCosts& resources) const;
   std::vector<CurvePoint> memory_curve(const MeasuredWorker& worker, const char* what) const;
+  /// Of the network's own parameters, in as many tensors as they are, where so many or about so many were measured.
+  std::optional<double> own_update(int worker, std::int64_t bytes) const;
+  std::vector<CurvePoint> update_curve(int worker) const;
+  /// s, by samples of a batch of the data set; nothing where a rate was measured.
+  std::vector<CurvePoint> loader_curve(int worker) const;
   const std::vector<Word>& words(const ModelGraph& graph) const;
   LayerEstimate estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples, const std::function<bool(std::int64_t)>& alike = {}) const;
   /// Of a family that was not measured and computes next to nothing, as the parts that layers are cut into (adding a bias, moments): by its bytes at the speed of copies.

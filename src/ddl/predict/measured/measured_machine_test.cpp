@@ -313,6 +313,25 @@ TEST(MeasuredMachine, TheNetworksOwnUpdateComesBeforeOthers) {
   EXPECT_NEAR(MeasuredMachine(profile_of({entry}), {.network = "mlp"}).update(0, 4 << 20), (4 << 20) * 1e-9, 1e-12);
 }
 
+// Carried on from the largest that was measured, which is told; what is a rate, or was measured of as many, is not.
+TEST(MeasuredMachine, HowFarUpdatesAndLoadersAreCarriedOn) {
+  auto profile = profile_of({entry_of("mlp", 8)});  // updates of 1 and 4 MiB
+  const MeasuredMachine machine(profile, {.network = "mlp", .dataset = "mnist"});
+  EXPECT_EQ(machine.carried(0, 3 << 20, 8).update, 0);
+  EXPECT_NEAR(machine.carried(0, 16 << 20, 8).update, 2, 1e-12);
+  EXPECT_EQ(machine.carried(0, 16 << 20, 8).loader, 0);
+  EXPECT_NEAR(machine.carried(0, 0, 32).loader, 2, 1e-12);
+  auto entry = entry_of("mlp", 8);
+  entry["optimizer"] = "sgd";
+  entry["parameter_bytes"] = 16 << 20;
+  entry["update_us"] = 2000.0;
+  auto own = profile_of({entry});
+  add_entry(own, "loader", {"dataset"}, {{"dataset", "mnist"}, {"synthetic", true}, {"sample_us", 1}});
+  const MeasuredMachine known(own, {.network = "mlp", .dataset = "mnist"});
+  EXPECT_EQ(known.carried(0, 16 << 20, 512).update, 0);
+  EXPECT_EQ(known.carried(0, 16 << 20, 512).loader, 0);
+}
+
 TEST(MeasuredMachine, WhatLayersMakeTravelsAsMemoryOfTheHeapDoesAndIsCopied) {
   auto profile = profile_of({entry_of("mlp", 8)});
   const MeasuredSetup setup{.workers = {{}, {}}, .network = "mlp"};
