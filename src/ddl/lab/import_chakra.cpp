@@ -19,6 +19,7 @@
 #include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/partition/crossing.h"
 #include "ddl/strategy/partition/layer_sort.h"
+#include "ddl/train/device_list.h"
 #include "ddl/train/plan_job.h"
 
 namespace ddl {
@@ -305,10 +306,7 @@ class Importing {
   static std::string name_of(TaskKind kind) { return std::string(name(kind)); }
 
   /// Its kind.
-  std::string device() const {
-    const auto& name = job_.workers.front().device;
-    return name.substr(0, name.find(':'));
-  }
+  std::string device() const { return parse_device(job_.workers.front().device).kind; }
 
   /// What is the same of entries that take each other's place.
   Json where() const {

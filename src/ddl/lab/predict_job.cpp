@@ -25,6 +25,7 @@
 #include "ddl/strategy/bucket_sizes.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/split_parts.h"
+#include "ddl/train/device_list.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/job_network.h"
 #include "ddl/train/measure_layers.h"
@@ -60,7 +61,7 @@ std::vector<EmulatedDevice> emulated_devices(const Job& job, std::vector<double>
 
 /// Of a GPU that was measured, what drivers and kernels leave of it. Errors: not_found, naming the probe.
 double gpu_memory(const Json& machine, const std::string& device) {
-  const auto kind = device.substr(0, device.find(':'));
+  const auto kind = parse_device(device).kind;
   for (const auto& entry : entries(machine, "launch"))
     if (entry.value("device", "") == kind && entry.value("memory_bytes", Json()).is_number()) return entry["memory_bytes"].get<double>() - context_bytes(machine);
   throw Error(Code::not_found, fmt::format("[predict] how much memory {} has was not measured; run ddlbench probe compute --device {}", device, kind));

@@ -234,7 +234,8 @@ class Probing {
   bool over() const { return document_["state"] == "interrupted"; }
   bool is_host() const { return probe_.device == "cpu"; }
   /// Of one of several workers at once: each has a GPU of its own.
-  std::unique_ptr<Device> device_of(int rank) const { return make_device(is_host() ? probe_.device : fmt::format("{}:{}", probe_.device, rank)); }
+  std::string device_name(int rank) const { return is_host() ? probe_.device : fmt::format("{}:{}", probe_.device, rank); }
+  std::unique_ptr<Device> device_of(int rank) const { return make_device(device_name(rank)); }
 
   void tell(const std::string& what) {
     Progress progress;
@@ -317,7 +318,7 @@ class Probing {
     if (answers.empty()) return;
     Json entry{{"device", probe_.device}, {"measured", utc_now()}};
     entry.update(answers.front());
-    entry["harness_us"] = harness(is_host() ? probe_.device : probe_.device + ":0", 1, 300);
+    entry["harness_us"] = harness(device_name(0), 1, 300);
     // Steps of 14 ms.
     if (is_host()) entry["emulated_us"] = harness("emulated:v100", 100, 100);
     document_["launch"].push_back(std::move(entry));
@@ -423,7 +424,7 @@ class Probing {
     const auto answers = apart(fmt::format("{}, {} at once", words(each), workers), workers, [&](Control&, int rank) {
       const auto data = open_data(each.experiment);
       auto job = each.experiment.job;
-      if (!is_host()) job.workers.front().device = fmt::format("{}:{}", probe_.device, rank);
+      job.workers.front().device = device_name(rank);
       return to_json(steps_in_company(job, *data.train, board, rank, probe_.budget));
     });
     if (answers.empty()) return;

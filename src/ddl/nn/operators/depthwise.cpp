@@ -1,7 +1,7 @@
 #include "ddl/nn/operators/depthwise.h"
 
-#include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -42,18 +42,13 @@ struct GroupsNode final : WeightedNode {
   }
 
   variable_list apply(variable_list&& gradients) override {
-    const std::lock_guard lock(mutex_);
-    variable_list found(3);
-    if (!gradients[0].defined()) return found;
-    const auto factor = weight.unpack(), from = input.unpack();
-    const auto gradient = gradient_before(gradients[0]).contiguous(at::MemoryFormat::ChannelsLast);
-    gradients.clear();
-    if (task_should_compute_output(0)) found[0] = gradient_of_maps(gradient, from, factor);
-    if (!task_should_compute_output(1) && !task_should_compute_output(2)) return found;
-    const auto [maps, weights, biases] = backward(gradient, from, factor.to(from.scalar_type()), {false, task_should_compute_output(1), task_should_compute_output(2)});
-    if (weights.defined()) found[1] = weights.to(factor.scalar_type());
-    if (biases.defined()) found[2] = biases.to(factor.scalar_type());
-    return found;
+    return back_through_maps(std::move(gradients), [&](const at::Tensor& gradient, const at::Tensor& from, const at::Tensor& factor, variable_list& found) {
+      if (task_should_compute_output(0)) found[0] = gradient_of_maps(gradient, from, factor);
+      if (!task_should_compute_output(1) && !task_should_compute_output(2)) return;
+      const auto [maps, weights, biases] = backward(gradient, from, factor.to(from.scalar_type()), {false, task_should_compute_output(1), task_should_compute_output(2)});
+      if (weights.defined()) found[1] = weights.to(factor.scalar_type());
+      if (biases.defined()) found[2] = biases.to(factor.scalar_type());
+    });
   }
 };
 

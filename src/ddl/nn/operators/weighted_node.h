@@ -26,6 +26,19 @@ struct WeightedNode : torch::autograd::Node {
     rectified.reset_data();
   }
 
+  /// What goes back through a convolution of maps that lie channels last: `find(gradient, maps, factor, found)` finds what is wanted of it.
+  template <typename Find>
+  torch::autograd::variable_list back_through_maps(torch::autograd::variable_list&& gradients, Find&& find) {
+    const std::lock_guard lock(mutex_);
+    torch::autograd::variable_list found(3);
+    if (!gradients[0].defined()) return found;
+    const auto factor = weight.unpack(), maps = input.unpack();
+    const auto gradient = gradient_before(gradients[0]).contiguous(at::MemoryFormat::ChannelsLast);
+    gradients.clear();
+    find(gradient, maps, factor, found);
+    return found;
+  }
+
   /// Of what is under the ReLU. Without the node's lock.
   at::Tensor gradient_before(const at::Tensor& gradient) { return rectifies ? at::threshold_backward(gradient, rectified.unpack(getptr()), 0) : gradient; }
 };

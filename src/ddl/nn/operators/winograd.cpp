@@ -68,22 +68,17 @@ struct WinogradNode final : WeightedNode {
   std::string name() const override { return "WinogradBackward"; }
 
   variable_list apply(variable_list&& gradients) override {
-    const std::lock_guard lock(mutex_);
-    variable_list found(3);
-    if (!gradients[0].defined()) return found;
-    const auto factor = weight.unpack(), from = input.unpack();
-    const auto gradient = gradient_before(gradients[0]).contiguous(at::MemoryFormat::ChannelsLast);
-    gradients.clear();
-    with_value_type(from, [&](auto zero) {
-      using T = decltype(zero);
-      if (task_should_compute_output(0)) {
-        found[0] = at::empty(from.sizes(), from.options().requires_grad(false).memory_format(at::MemoryFormat::ChannelsLast));
-        convolve<T>(tiles_back(windows), factor.size(0), factor.size(1), true, gradient, factor, nullptr, false, found[0]);
-      }
-      if (task_should_compute_output(2)) found[2] = bias_gradient(gradient.permute({0, 2, 3, 1}).view({-1, factor.size(0)}), factor.scalar_type());
-      if (task_should_compute_output(1)) found[1] = put_gradient(factor, alone, [&](at::Tensor& to, bool adds) { make_weight_gradient<T>(tiles_of(windows), from, gradient, adds, to); });
+    return back_through_maps(std::move(gradients), [&](const at::Tensor& gradient, const at::Tensor& from, const at::Tensor& factor, variable_list& found) {
+      with_value_type(from, [&](auto zero) {
+        using T = decltype(zero);
+        if (task_should_compute_output(0)) {
+          found[0] = at::empty(from.sizes(), from.options().requires_grad(false).memory_format(at::MemoryFormat::ChannelsLast));
+          convolve<T>(tiles_back(windows), factor.size(0), factor.size(1), true, gradient, factor, nullptr, false, found[0]);
+        }
+        if (task_should_compute_output(2)) found[2] = bias_gradient(gradient.permute({0, 2, 3, 1}).view({-1, factor.size(0)}), factor.scalar_type());
+        if (task_should_compute_output(1)) found[1] = put_gradient(factor, alone, [&](at::Tensor& to, bool adds) { make_weight_gradient<T>(tiles_of(windows), from, gradient, adds, to); });
+      });
     });
-    return found;
   }
 };
 
