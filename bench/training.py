@@ -3,13 +3,13 @@
   one worker    ours as it comes; PyTorch eager; TensorFlow, a tf.function
   two workers   ours, and ours with one worker for the efficiency; DDP over Gloo with gradient_as_bucket_view; MirroredStrategy; MultiWorkerMirroredStrategy
 Peers in the form that is faster, found by short runs: PyTorch with images in either memory format (DDP as PyTorch with one worker); TensorFlow as it comes, with oneDNN switched on, and compiled by XLA (each
-strategy in the faster of the first two). One thread a worker, SGD with momentum, samples made up in memory, no dropout. Arms are interleaved, A B … then … B A; each run trains for about --seconds, at least three steps
+strategy in the faster of the first two). --threads of them a worker, SGD with momentum, samples made up in memory, no dropout. Arms are interleaved, A B … then … B A; each run trains for about --seconds, at least three steps
 after two of warm-up; a network with one number of workers begins no further round once it took --limit. Fixed work on all cores before and after each run (pulse.py) tells how disturbed a network was.
 More peers, not measured unless asked for: pytorch-malloc (glibc's thresholds raised, so that it pays no page faults), plain-aten (ours with --kernels torch).
 
-usage: training.py [--setup] [--networks A,B…] [--workers 1,2] [--precisions fp32,bf16] [--peers pytorch,tensorflow] [--rounds 3] [--seconds 2] [--limit 180] [--most 300] [--keep] [--show]
+usage: training.py [--setup] [--networks A,B…] [--workers 1,2] [--precisions fp32,bf16] [--peers pytorch,tensorflow] [--threads 1] [--rounds 3] [--seconds 2] [--limit 180] [--most 300] [--keep] [--show]
 --setup makes TensorFlow's environment (.deps/tensorflow, 1.6 GB; no test needs it) and measures nothing; without it its columns say that they were not measured.
-Prints tables in Markdown; build/bench/training.json has every step of every run, and the machine, and is written after each network. --keep leaves there, and shows, what earlier calls measured of
+Prints tables in Markdown; build/bench/training.json (training-N-threads.json of several) has every step of every run, and the machine, and is written after each network. --keep leaves there, and shows, what earlier calls measured of
 other networks, precisions, workers and peers, so that a table can be made in parts; --show measures nothing. Ends with 1 where an arm failed. Run it on a quiet machine.
 """
 import argparse
@@ -45,7 +45,7 @@ def probed(case):
 
 
 def faster(name, forms, run, most, key="cpu_ms"):
-    """{tried: {form: ms a step, or why it failed}, taken: the fastest, None where all failed}, by a short run(form, limit) of each: of one worker by CPU time, which others on the machine disturb less.
+    """{tried: {form: ms a step, or why it failed}, taken: the fastest, None where all failed}, by a short run(form, limit) of each: of one thread by CPU time, which others on the machine disturb less.
     One that takes far longer than another did is not waited for."""
     tried, limit = {}, most
     for form in forms:
@@ -63,16 +63,18 @@ def faster(name, forms, run, most, key="cpu_ms"):
 def forms_of(case, precision, chosen):
     """By arm: which form of it is taken, and what each took. Both of PyTorch's numbers of workers have one."""
     name, forms = f"{case['name']}, {precision}", {}
+    of_one_worker = "cpu_ms" if chosen.threads == 1 else "step_ms"
     if {"pytorch", "pytorch-malloc"} & set(chosen.peers):
         formats = list(training_arms.PYTORCH_FORMS) if case["shape"]["channels"] else ["as it comes"]
-        forms["PyTorch"] = forms["DDP"] = faster(f"{name}, PyTorch", formats, lambda form, limit: training_arms.pytorch(case, 1, probed(case), precision, limit, training_arms.PYTORCH_FORMS[form]), chosen.most)
+        forms["PyTorch"] = forms["DDP"] = faster(f"{name}, PyTorch", formats, lambda form, limit: training_arms.pytorch(case, 1, probed(case), precision, limit, training_arms.PYTORCH_FORMS[form]), chosen.most,
+                                                   of_one_worker)
     if "tensorflow" not in chosen.peers or training_arms.tensorflow_missing():
         return forms
     for arm, workers, strategy in TENSORFLOW:
         if workers in chosen.workers:
             there = [form for form in training_arms.TENSORFLOW_FORMS if not strategy or form != "XLA"]
             forms[arm] = faster(f"{name}, {arm}", there, lambda form, limit: training_arms.tensorflow(case, workers, probed(case), precision, limit, form, strategy), chosen.most,
-                                "cpu_ms" if workers == 1 else "step_ms")
+                                of_one_worker if workers == 1 else "step_ms")
     return forms
 
 
@@ -178,6 +180,7 @@ def arguments():
     parser.add_argument("--workers", default="1,2")
     parser.add_argument("--precisions", default="fp32,bf16")
     parser.add_argument("--peers", default="pytorch,tensorflow", help=f"some of {','.join(PEERS)}")
+    parser.add_argument("--threads", type=int, default=1, help="of a worker")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2, help="that a run's steps are to last")
     parser.add_argument("--limit", type=float, default=180, help="seconds, after which a network begins no further round")
@@ -196,10 +199,11 @@ def main():
     chosen = arguments()
     if chosen.setup:
         return training_arms.set_up_tensorflow()
-    path = ROOT / "build" / "bench" / "training.json"
+    name = "training" if chosen.threads == 1 else f"training-{chosen.threads}-threads"
+    path = ROOT / "build" / "bench" / f"{name}.json"
     results = json.loads(path.read_text())["results"] if (chosen.keep or chosen.show) and path.exists() else []
     if not chosen.show:
-        cases = [CASES[name] for name in CASES if name in chosen.networks]
+        cases = [{**case, "threads": chosen.threads} for network, case in CASES.items() if network in chosen.networks]
         if "tensorflow" in chosen.peers:
             if absent := training_arms.tensorflow_missing():
                 say(f"TensorFlow is not measured: {absent}")
@@ -211,7 +215,7 @@ def main():
                 forms = forms_of(case, precision, chosen)
                 for workers in chosen.workers:
                     results = supersede(results, measure(case, workers, precision, forms, chosen, pulse))
-                    save("training", {"results": results})
+                    save(name, {"results": results})
     if not results:
         sys.exit(f"nothing was measured: there is no {path.relative_to(ROOT)}")
     training_table.show(results)

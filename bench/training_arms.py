@@ -48,7 +48,7 @@ def command(words, limit, environment=None, folder=None):
 def ours(case, workers, steps, precision, limit, extra=()):
     batch = case["batch"] * workers
     arguments = ["--model", model_of(case), "--dataset", dataset_of(case), "--synthetic", "--train-samples", max(64, 2 * batch), "--test-samples", 16, "--no-evaluate", "--steps", steps + WARM_UP,
-                 "--workers", workers, "--batch", batch, "--precision", precision, "--learning-rate", 0.001, "--momentum", 0.9, "--trace", "off", *extra]
+                 "--workers", f"cpu[threads={case['threads']}]:{workers}" if case["threads"] > 1 else workers, "--batch", batch, "--precision", precision, "--learning-rate", 0.001, "--momentum", 0.9, "--trace", "off", *extra]
     with tempfile.TemporaryDirectory() as folder:
         done = json.loads(command([BINARY, "run", "--json", "--store", "none", "--quiet", *arguments], limit, folder=folder))
     if done["state"] != "ok":
@@ -65,7 +65,7 @@ def ours(case, workers, steps, precision, limit, extra=()):
 
 
 def job_of(case, workers, steps, precision):
-    return {**{key: case[key] for key in ("model", "options", "shape")}, "batch": case["batch"] * workers, "workers": workers, "steps": steps, "precision": precision}
+    return {**{key: case[key] for key in ("model", "options", "shape", "threads")}, "batch": case["batch"] * workers, "workers": workers, "steps": steps, "precision": precision}
 
 
 def told(said, workers):

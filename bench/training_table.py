@@ -50,6 +50,11 @@ class Rows:
                     return each["missing"][arm]
         return "not asked for"
 
+    def threads(self):
+        """Of a worker, in words; of all results the same."""
+        count = self.results[0]["case"].get("threads", 1)
+        return "one thread" if count == 1 else f"{count} threads"
+
     def networks(self, precision, workers):
         there = {each["network"] for each in self.results if (each["precision"], each["workers"]) == (precision, workers)}
         return [name for name in CASES if name in there]
@@ -202,7 +207,7 @@ def show(results):
         for workers in (1, 2):
             if not rows.networks(precision, workers):
                 continue
-            print(f"\n{workers} worker{'s' if workers > 1 else ''} of one thread, {precision}; medians of all steps with 95 % intervals; CPU: user and system time of a step, all workers; MiB: the largest process's peak"
+            print(f"\n{workers} worker{'s' if workers > 1 else ''} of {rows.threads()}, {precision}; medians of all steps with 95 % intervals; CPU: user and system time of a step, all workers; MiB: the largest process's peak"
                   f"{', both workers of MirroredStrategy being one' if workers > 1 else ''}\n")
             figures(rows, precision, workers)
             (goals_of_one if workers == 1 else goals_of_two)(rows, precision)

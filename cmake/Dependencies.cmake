@@ -37,14 +37,12 @@ message(STATUS "LibTorch ${DDL_TORCH_VERSION} in ${DDL_TORCH_ROOT}")
 add_library(ddl_torch INTERFACE)
 target_include_directories(ddl_torch SYSTEM INTERFACE
   ${DDL_TORCH_ROOT}/include ${DDL_TORCH_ROOT}/include/torch/csrc/api/include)
-target_link_libraries(ddl_torch INTERFACE ${DDL_TORCH_ROOT}/lib/libtorch_cpu.so ${DDL_TORCH_ROOT}/lib/libc10.so)
 # The OpenMP that its threads are of: a second one beside it would have threads of its own. Wheels bring one, and others use the system's.
 file(GLOB torch_openmp ${DDL_TORCH_ROOT}/lib/libgomp*.so.1)
 if(NOT torch_openmp)
   set(torch_openmp gomp)
 endif()
-add_library(ddl_torch_openmp INTERFACE)
-target_link_libraries(ddl_torch_openmp INTERFACE ${torch_openmp})
+target_link_libraries(ddl_torch INTERFACE ${DDL_TORCH_ROOT}/lib/libtorch_cpu.so ${DDL_TORCH_ROOT}/lib/libc10.so ${torch_openmp})
 # A wheel with CUDA works as a CPU one: its CUDA half is not linked until there are CUDA devices to run on, since
 # loading it costs every start seconds.
 

@@ -57,6 +57,13 @@ class Kernels(Case):
                 fast, torch = (self.losses(arguments, kernels, steps=STEPS.get(name, FEWEST_STEPS)) for kernels in ("fast", "torch"))
                 self.expect_alike(name, fast, torch, bounds)
 
+    def test_reach_the_same_loss_with_several_threads(self):
+        for name in ("resnet18", "alexnet", "gpt", "transformer"):
+            with self.subTest(name):
+                arguments, bounds = TRAININGS[name]
+                fast, torch = (self.losses([*arguments, "--workers", "cpu[threads=3]"], kernels) for kernels in ("fast", "torch"))
+                self.expect_alike(f"{name}, three threads", fast, torch, bounds)
+
     def test_reach_the_same_loss_in_bf16(self):
         for name, bounds in NARROW.items():
             with self.subTest(name):

@@ -66,6 +66,11 @@ class Memory(Case):
                 errors.append(self.expect_near(pairs, f"{name} {form}"))
         self.assertLess(sum(errors) / len(errors), ON_THE_MEAN)
 
+    def test_of_several_threads_is_what_was_planned(self):
+        for name, job in JOBS.items():
+            with self.subTest(network=name):
+                self.expect_near(self.measure("data", job, "cpu[threads=2]:2"), f"{name} data, two threads a worker")
+
     def test_of_what_is_run_again_is_what_was_planned(self):
         for form, workers in [("single", 1), ("data", 2), ("parameter-server", 2), ("sharded[level=1]", 2), ("sharded[level=2]", 2), ("sharded[level=3]", 2), ("local[every=3]", 2),
                               ("data[in-process=parallel]", 2), ("data[in-process=mirrored]", 2)]:

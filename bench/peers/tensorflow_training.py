@@ -1,6 +1,6 @@
 """One network in TensorFlow: times of training steps. One worker, MirroredStrategy (one process, a logical device each) or MultiWorkerMirroredStrategy (a process each, ring over gRPC).
 
-One thread a worker; a step is a tf.function; SGD with momentum; samples are drawn once and stay in memory, images channels last; workers have samples of their own, and their copies of the
+As many threads a worker as the job says; a step is a tf.function; SGD with momentum; samples are drawn once and stay in memory, images channels last; workers have samples of their own, and their copies of the
 weights must end equal. bf16 is Keras' policy mixed_bfloat16. `jit` compiles the step by XLA, for one worker.
 
 usage: tensorflow_training.py JSON, with {model, options{}, shape{}, batch, steps, workers, strategy: null|"mirrored"|"multi-worker", jit, precision}; {count: [{model, options, shape}…]} only counts parameters
@@ -27,9 +27,9 @@ WARM_UP = 2  # as torch_networks.py
 
 def strategy_of(job):
     """Before any operation. Threads, and a strategy; None for one worker."""
-    threads = job["workers"] if job["strategy"] == "mirrored" else 1
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    replicas = job["workers"] if job["strategy"] == "mirrored" else 1
+    tf.config.threading.set_intra_op_parallelism_threads(replicas * job["threads"])
+    tf.config.threading.set_inter_op_parallelism_threads(replicas)
     if job["strategy"] == "mirrored":
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * job["workers"])
         return tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(job["workers"])], cross_device_ops=tf.distribute.ReductionToOneDevice())

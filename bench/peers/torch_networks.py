@@ -1,4 +1,4 @@
-"""One network in eager PyTorch, or under DistributedDataParallel over Gloo: times of training steps, one thread a worker.
+"""One network in eager PyTorch, or under DistributedDataParallel over Gloo: times of training steps.
 
 Samples are drawn once and stay in memory; SGD with momentum, fused; DDP with gradient_as_bucket_view. The networks are those of
 tests/reference_networks.py, which the numerics tests hold equal to ours. Ranks have the same weights and samples of their own, and must end with the same weights.
@@ -55,7 +55,7 @@ def absolute_sum(model):
 
 
 def train(rank, job):
-    torch.set_num_threads(1)
+    torch.set_num_threads(job.get("threads", 1))
     torch.manual_seed(1)
     shape = Shape(**job["shape"])
     model = reference_networks.build(job["model"], shape, job["options"])

@@ -12,7 +12,7 @@ namespace {
 template <typename T>
 at::Tensor summed(const at::Tensor& rows) {
   auto sums = at::full({rows.size(1)}, -1.0, std::is_same_v<T, double> ? at::kDouble : at::kFloat);
-  column_sums(rows.size(0), rows.size(1), elements<T>(rows), places<Wide<T>>(sums));
+  column_sums({rows.size(0), rows.size(1), rows.size(1)}, elements<T>(rows), places<Wide<T>>(sums));
   return sums;
 }
 

@@ -16,18 +16,18 @@
 #include "ddl/nn/operators/product.h"
 #include "ddl/nn/operators/winograd.h"
 
-// One convolution of 3x3 with stride 1, forward and backward on one thread, by each way that there is: ATen's (oneDNN), one product of matrices over what each place sees, and tiles. Processor time, by turns; many weights in turn, as in a
-// network, so that they come from memory.
+// One convolution of 3x3 with stride 1, forward and backward, by each way that there is: ATen's (oneDNN), one product of matrices over what each place sees, and tiles. Processor time of one thread, the time that passed of several; by turns,
+// and many weights in turn, as in a network, so that they come from memory.
 //
-// usage: convolution_bench SAMPLES IN OUT SIDE [ROUNDS=9 [PRECISION=fp32]]    fp32, or bf16 with weights of fp32
+// usage: convolution_bench SAMPLES IN OUT SIDE [ROUNDS=9 [PRECISION=fp32 [THREADS=1]]]    fp32, or bf16 with weights of fp32
 // prints: milliseconds forward and backward, the median of rounds, and what of ATen's time each takes
 
 namespace ddl {
 namespace {
 
-double processor_ms() {
+double clock_ms() {
   timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  ::clock_gettime(at::get_num_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
   return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
 }
 
@@ -37,9 +37,9 @@ struct Way {
   std::vector<double> forward = {}, backward = {};
 };
 
-void compare(std::int64_t samples, std::int64_t in, std::int64_t out, std::int64_t side, int rounds, at::ScalarType type) {
+void compare(std::int64_t samples, std::int64_t in, std::int64_t out, std::int64_t side, int rounds, at::ScalarType type, int threads) {
   constexpr std::int64_t kBytesOfWeights = std::int64_t{64} << 20;
-  at::set_num_threads(1);
+  at::set_num_threads(threads);
   const Windows windows{samples, side, side, in, 3, 3, 1, 1, 1, 1, side, side};
   const auto make = [](at::IntArrayRef sizes) { return at::randn(sizes).contiguous(at::MemoryFormat::ChannelsLast); };
   const auto x = make({samples, in, side, side}).to(type).requires_grad_(), gradient = make({samples, out, side, side}).to(type);
@@ -52,11 +52,11 @@ void compare(std::int64_t samples, std::int64_t in, std::int64_t out, std::int64
     for (auto& way : ways) {
       double forward = 0, backward = 0;
       for (const auto& weight : weights) {
-        const auto begin = processor_ms();
+        const auto begin = clock_ms();
         const auto made = way.run(x, weight);
-        const auto middle = processor_ms();
+        const auto middle = clock_ms();
         torch::autograd::backward({made}, {gradient});
-        forward += middle - begin, backward += processor_ms() - middle;
+        forward += middle - begin, backward += clock_ms() - middle;
         weight.mutable_grad().reset();
         x.mutable_grad().reset();
       }
@@ -78,9 +78,10 @@ int main(int count, char** words) {
   std::vector<std::int64_t> sizes;
   const std::string precision = count > 6 ? words[6] : "fp32";
   for (int i = 1; i < std::min(count, 6); ++i) sizes.push_back(std::atoll(words[i]));
-  if (count < 5 || count > 7 || (precision != "fp32" && precision != "bf16") || std::any_of(sizes.begin(), sizes.end(), [](std::int64_t each) { return each < 1; })) {
-    std::fprintf(stderr, "usage: convolution_bench SAMPLES IN OUT SIDE [ROUNDS [fp32|bf16]]\n");
+  const int threads = count > 7 ? std::atoi(words[7]) : 1;
+  if (count < 5 || count > 8 || threads < 1 || (precision != "fp32" && precision != "bf16") || std::any_of(sizes.begin(), sizes.end(), [](std::int64_t each) { return each < 1; })) {
+    std::fprintf(stderr, "usage: convolution_bench SAMPLES IN OUT SIDE [ROUNDS [fp32|bf16 [THREADS]]]\n");
     return 2;
   }
-  ddl::compare(sizes[0], sizes[1], sizes[2], sizes[3], count > 5 ? static_cast<int>(sizes[4]) : 9, precision == "bf16" ? at::kBFloat16 : at::kFloat);
+  ddl::compare(sizes[0], sizes[1], sizes[2], sizes[3], count > 5 ? static_cast<int>(sizes[4]) : 9, precision == "bf16" ? at::kBFloat16 : at::kFloat, threads);
 }

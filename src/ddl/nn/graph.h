@@ -232,7 +232,7 @@ bool rectifies_for_pool(const ModelGraph& graph, const std::vector<std::size_t>&
 /// Whether layer `at` is a convolution or a linear layer that a ReLU alone reads, which then is computed as its output is written; but where that ReLU is a max pool's.
 bool rectifies_at_once(const ModelGraph& graph, const std::vector<std::size_t>& last_use, std::size_t at);
 
-/// What is kept, by layer, where the fast kernels of a processor compute on one thread: a max pool keeps a byte for each element that it makes, and not its input. A ReLU that goes with it is nothing of its own; where a cut lies between the two it is, which is not counted.
+/// What is kept, by layer, where the fast kernels of a processor compute: a max pool keeps a byte for each element that it makes, and not its input. A ReLU that goes with it is nothing of its own; where a cut lies between the two it is, which is not counted.
 std::vector<Keeps> kept_by_own_kernels(const ModelGraph& graph);
 
 /// The values a tensor starts with, the same on every worker and for every LibTorch: a pure function of (spec, seed,

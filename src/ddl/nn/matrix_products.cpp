@@ -50,11 +50,19 @@ bool goes_by_tiles(const Attributes& of, const Windows& windows, std::int64_t ch
   return 9 * windows.places() > kTilePoints * tiles_of(windows) + kTransforming;
 }
 
-std::int64_t tiles_at_once(std::int64_t tiles, std::int64_t channels_of_both, std::size_t element_bytes) {
-  constexpr std::int64_t kBytes = std::int64_t{2} << 20, kFewest = 127;
-  const auto most = std::max(kFewest, kBytes / (kTilePoints * channels_of_both * static_cast<std::int64_t>(element_bytes)));
-  const auto blocks = (tiles + most - 1) / most;
-  return std::min(tiles, ((tiles + blocks - 1) / blocks) | 1);
+TileBlocks tile_blocks(std::int64_t tiles, std::int64_t channels_of_both, std::int64_t sums, std::size_t element_bytes, int threads) {
+  constexpr std::int64_t kBytes = std::int64_t{2} << 20, kFewest = 127, kFewestApart = 48, kSums = std::int64_t{64} << 20;
+  const auto size = static_cast<std::int64_t>(element_bytes);
+  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  // The last is smaller, or there is one less.
+  const auto in = [&](std::int64_t blocks, int apart) {
+    const auto each = std::min(tiles, up(tiles, blocks) | 1);
+    return TileBlocks{each, up(tiles, each), apart};
+  };
+  const auto blocks_of = [&](std::int64_t bytes) { return up(tiles, std::max(kFewest, bytes / (kTilePoints * channels_of_both * size))); };
+  if (threads == 1) return in(blocks_of(kBytes), 1);
+  const auto apart = in(up(blocks_of(kBytes), threads) * threads, threads);
+  return apart.tiles >= kFewestApart && threads * sums * size <= kSums ? apart : in(blocks_of(threads * kBytes), 1);
 }
 
 ConvolutionWay way_of(const ModelGraph& graph, int number, std::int64_t samples) {
@@ -65,7 +73,7 @@ ConvolutionWay way_of(const ModelGraph& graph, int number, std::int64_t samples)
   return is_product(layer.attributes, windows, layer.shape[0]) ? ConvolutionWay::product : ConvolutionWay::other;
 }
 
-std::optional<std::int64_t> beside_product(const ModelGraph& graph, int number, int parameter, std::int64_t samples) {
+std::optional<std::int64_t> beside_product(const ModelGraph& graph, int number, int parameter, std::int64_t samples, int threads) {
   const auto& layer = graph.layers[at(number)];
   const auto dimensions = layer.parameters[at(parameter)].shape.size();
   switch (layer.kind) {
@@ -78,8 +86,9 @@ std::optional<std::int64_t> beside_product(const ModelGraph& graph, int number, 
       const auto windows = windows_of(graph, layer, samples);
       if (way == ConvolutionWay::tiles) {
         // Sums of products for each of a tile's points, and a block of tiles of both sides; as much, with transformed weights for sums, as other passes work in.
-        const auto channels = windows.channels + layer.shape[0];
-        return kTilePoints * (windows.channels * layer.shape[0] + tiles_at_once(tiles_of(windows), channels, sizeof(float)) * channels);
+        const auto channels = windows.channels + layer.shape[0], sums = kTilePoints * windows.channels * layer.shape[0];
+        const auto blocks = tile_blocks(tiles_of(windows), channels, sums, sizeof(float), threads);
+        return blocks.apart * (sums + kTilePoints * blocks.tiles * channels);
       }
       return windows.are_pixels() ? 0 : windows.places() * windows.seen();
     }

@@ -116,7 +116,7 @@ ModelGraph two_convolutions() {
   return std::move(builder).finish();
 }
 
-TEST(ConvolveByTiles, IsPickedForOneThreadAndStrideOne) {
+TEST(ConvolveByTiles, IsPickedForStrideOne) {
   const OneThread one;
   Network fast(two_convolutions(), {}), torch(two_convolutions(), {.kernels = Kernels::torch});
   const auto x = channels_last({2, 64, 24, 24}, at::kFloat);
@@ -134,8 +134,6 @@ TEST(ConvolveByTiles, IsPickedForOneThreadAndStrideOne) {
   b.sum().backward();
   for (std::size_t i = 0; i < fast.parameters().size(); ++i)
     EXPECT_LT(largest(fast.parameters()[i].grad() - torch.parameters()[i].grad()), 1e-5 * (1 + largest(torch.parameters()[i].grad()))) << i;
-  at::set_num_threads(2);
-  EXPECT_EQ(name_of_first(fast), "ConvolutionBackward0");
 }
 
 }  // namespace

@@ -49,8 +49,10 @@ Json read_machine(const std::string& path) {
   const auto schema = machine.is_object() && machine.contains("schema") && machine["schema"].is_string() ? machine["schema"].get<std::string>() : "";
   if (schema.starts_with("ddlbench.machine/") && schema != kSchema)
     throw Error(Code::unsupported, fmt::format("[machine] {}: unsupported: got schema {}, expected {}", path, schema, kSchema));
-  if (schema != kSchema || !machine.contains("communication") || !machine["communication"].is_array())
-    throw Error(Code::corrupt, fmt::format("[machine] {} is no machine profile; expected \"schema\": \"{}\"", path, kSchema));
+  if (schema != kSchema) throw Error(Code::corrupt, fmt::format("[machine] {} is no machine profile; got schema '{}', expected '{}'", path, schema, kSchema));
+  const auto wires = machine.find("communication");
+  if (wires == machine.end() || !wires->is_array())
+    throw Error(Code::corrupt, fmt::format("[machine] {} has no list of wires: communication; got {}, expected a list, empty where ddlbench probe comm has measured none", path, wires == machine.end() ? "nothing" : wires->type_name()));
   return machine;
 }
 

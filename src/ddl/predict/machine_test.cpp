@@ -101,21 +101,25 @@ TEST(Machine, KnowsItsOwn) {
 
 TEST(Machine, SaysWhatIsWrongWithAFile) {
   const auto path = (std::filesystem::temp_directory_path() / ("ddl-no-machine-" + std::to_string(::getpid()) + ".json")).string();
-  const auto code = [&](const std::string& text) {
+  const auto code = [&](const std::string& text, const std::string& says = "expected") {
     write_file(path, text);
     try {
       read_machine(path);
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(path), std::string::npos) << error.what();
+      const std::string said = error.what();
+      EXPECT_NE(said.find(path), std::string::npos) << said;
+      EXPECT_NE(said.find(says), std::string::npos) << said;
       return error.code();
     }
     ADD_FAILURE() << "taken: " << text;
     return Code::io;
   };
-  EXPECT_EQ(code("{"), Code::corrupt);
+  EXPECT_EQ(code("{", "JSON"), Code::corrupt);
   EXPECT_EQ(code("{}"), Code::corrupt);
-  EXPECT_EQ(code("{\"schema\": \"ddlbench.run/1\"}"), Code::corrupt);
+  EXPECT_EQ(code("{\"schema\": \"ddlbench.run/1\"}", "got schema 'ddlbench.run/1', expected 'ddlbench.machine/1'"), Code::corrupt);
   EXPECT_EQ(code("{\"schema\": \"ddlbench.machine/2\"}"), Code::unsupported);
+  EXPECT_EQ(code("{\"schema\": \"ddlbench.machine/1\"}", "communication; got nothing, expected a list"), Code::corrupt);
+  EXPECT_EQ(code("{\"schema\": \"ddlbench.machine/1\", \"communication\": {}}", "communication; got object, expected a list"), Code::corrupt);
   std::filesystem::remove(path);
   EXPECT_THROW(read_machine(path), Error);
 }

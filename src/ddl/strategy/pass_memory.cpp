@@ -180,7 +180,7 @@ std::int64_t NetworkMemory::making(int parameter, std::int64_t samples, bool has
   const auto& [number, of_layer] = owners_[at(parameter)];
   const auto& layer = input_.graph.layers[at(number)];
   const auto own = parameter_bytes_[at(parameter)];
-  if (const auto beside = input_.own_kernels ? beside_product(input_.graph, number, of_layer, samples) : std::nullopt; beside) return *beside * input_.element_bytes + (has_place ? 0 : own);
+  if (const auto beside = input_.own_kernels ? beside_product(input_.graph, number, of_layer, samples, input_.threads) : std::nullopt; beside) return *beside * input_.element_bytes + (has_place ? 0 : own);
   const bool reordered = input_.channels_last && layer.kind == LayerKind::conv2d && layer.parameters[at(of_layer)].shape.size() > 1;
   return own * (reordered ? 3 : 1);
 }

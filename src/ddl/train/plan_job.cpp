@@ -47,7 +47,8 @@ Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient
   input.parameter_norms = dynamic_cast<const NormsOfParts*>(optimizer.get()) != nullptr;
   input.channels_last = job.kernels == "fast" && has_wide_convolutions(graph);
   input.own_kernels = job.kernels == "fast" && job.precision == "fp32" &&
-                      std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.device == "cpu" && worker.threads == 1; });
+                      std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.device == "cpu"; });
+  for (const auto& worker : job.workers) input.threads = std::max(input.threads, worker.threads);
   input.forward_seconds = job.forward_seconds;
   input.backward_seconds = job.backward_seconds;
   Recipe recipe;

@@ -11,7 +11,8 @@ namespace {
 constexpr std::int64_t kRows = 128;  ///< that are summed without rounding what came before them
 
 template <typename T>
-DDL_INLINE void sum(std::int64_t rows, std::int64_t columns, const T* from, Wide<T>* to) {
+DDL_INLINE void sum(const Columns& of, const T* from, Wide<T>* to) {
+  const auto [rows, columns, apart] = of;
   Wide<T> sums[kColumnsTogether];
   double all[kColumnsTogether];
   for (std::int64_t first = 0; first < columns; first += kColumnsTogether) {
@@ -21,7 +22,7 @@ DDL_INLINE void sum(std::int64_t rows, std::int64_t columns, const T* from, Wide
       std::fill(sums, sums + width, Wide<T>{0});
       for (auto r = begin; r < std::min(rows, begin + kRows); ++r)
         for_blocks_of(width, [&](std::int64_t at, std::int64_t n) __attribute__((always_inline)) {
-          const T* const __restrict row = from + r * columns + first + at;
+          const T* const __restrict row = from + r * apart + first + at;
           Wide<T>* const __restrict own = sums + at;
           for (std::int64_t c = 0; c < n; ++c) own[c] += row[c];
         });
@@ -33,8 +34,8 @@ DDL_INLINE void sum(std::int64_t rows, std::int64_t columns, const T* from, Wide
 
 }  // namespace
 
-DDL_CLONES void column_sums(std::int64_t rows, std::int64_t columns, const float* from, float* to) { sum(rows, columns, from, to); }
-DDL_CLONES void column_sums(std::int64_t rows, std::int64_t columns, const Bf16* from, float* to) { sum(rows, columns, from, to); }
-DDL_CLONES void column_sums(std::int64_t rows, std::int64_t columns, const double* from, double* to) { sum(rows, columns, from, to); }
+DDL_CLONES void column_sums(const Columns& of, const float* from, float* to) { sum(of, from, to); }
+DDL_CLONES void column_sums(const Columns& of, const Bf16* from, float* to) { sum(of, from, to); }
+DDL_CLONES void column_sums(const Columns& of, const double* from, double* to) { sum(of, from, to); }
 
 }  // namespace ddl

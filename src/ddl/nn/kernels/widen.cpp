@@ -13,4 +13,6 @@ DDL_CLONES void widen_elements(const Bf16* from, bool adds, float* to, std::int6
     for (std::int64_t i = 0; i < elements; ++i) y[i] = x[i];
 }
 
+DDL_CLONES void narrow_elements(const float* from, Bf16* to, std::int64_t elements) { put(from, elements, to); }
+
 }  // namespace ddl

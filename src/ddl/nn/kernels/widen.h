@@ -36,5 +36,7 @@ DDL_INLINE void put(const Wide<T>* __restrict own, std::int64_t n, T* __restrict
 
 /// bf16 to fp32; `adds`: to what is there.
 void widen_elements(const Bf16* from, bool adds, float* to, std::int64_t elements);
+/// fp32 to bf16, rounded to the nearest.
+void narrow_elements(const float* from, Bf16* to, std::int64_t elements);
 
 }  // namespace ddl

@@ -67,12 +67,13 @@ DDL_INLINE Place after(const Place& place, std::int64_t height, std::int64_t wid
 }
 
 template <typename T>
-DDL_INLINE void see_tiles(const WinogradTiles& given, std::int64_t first, std::int64_t last, std::int64_t channels, const T* maps, T* to) {
+DDL_INLINE void see_tiles(const WinogradTiles& given, const TilePart& part, std::int64_t channels, const T* maps, T* to) {
   const WinogradTiles tiles = given;
   const T zeros[kChannels] = {};
-  const auto apart = (last - first) * channels, height = tiles.out_height(), width = tiles.out_width();
-  auto place = place_of(tiles, first);
-  for (auto tile = first; tile < last; ++tile, place = after(place, height, width)) {
+  const auto [first, count, first_tile, last_tile] = part;
+  const auto apart = count * channels, height = tiles.out_height(), width = tiles.out_width();
+  auto place = place_of(tiles, first_tile);
+  for (auto tile = first_tile; tile < last_tile; ++tile, place = after(place, height, width)) {
     const auto [sample, row, column] = place;
     for (std::int64_t begin = 0; begin < channels; begin += kChannels) {
       const T* seen[16];
@@ -108,12 +109,13 @@ DDL_INLINE Four<T> spread(T x0, T x1) {
 }
 
 template <typename T>
-DDL_INLINE void spread_tiles(const WinogradTiles& given, std::int64_t first, std::int64_t last, std::int64_t channels, const T* gradient, T* to) {
+DDL_INLINE void spread_tiles(const WinogradTiles& given, const TilePart& part, std::int64_t channels, const T* gradient, T* to) {
   const WinogradTiles tiles = given;
   const T zeros[kChannels] = {};
-  const auto apart = (last - first) * channels, height = tiles.out_height(), width = tiles.out_width();
-  auto place = place_of(tiles, first);
-  for (auto tile = first; tile < last; ++tile, place = after(place, height, width)) {
+  const auto [first, count, first_tile, last_tile] = part;
+  const auto apart = count * channels, height = tiles.out_height(), width = tiles.out_width();
+  auto place = place_of(tiles, first_tile);
+  for (auto tile = first_tile; tile < last_tile; ++tile, place = after(place, height, width)) {
     const auto [sample, row, column] = place;
     for (std::int64_t begin = 0; begin < channels; begin += kChannels) {
       const T* given_at[4];
@@ -142,15 +144,16 @@ DDL_INLINE void spread_tiles(const WinogradTiles& given, std::int64_t first, std
 }
 
 template <typename T>
-DDL_INLINE void gather_tiles(const WinogradTiles& given, std::int64_t first, std::int64_t last, std::int64_t channels, const T* products, const Wide<T>* bias, bool rectifies, T* result) {
+DDL_INLINE void gather_tiles(const WinogradTiles& given, const TilePart& part, std::int64_t channels, const T* products, const Wide<T>* bias, bool rectifies, T* result) {
   using W = Wide<T>;
   const WinogradTiles tiles = given;
   const W zeros[kChannels] = {};
   const W least = rectifies ? W{0} : -std::numeric_limits<W>::infinity();
   T nowhere[kChannels];
-  const auto apart = (last - first) * channels, height = tiles.out_height(), width = tiles.out_width();
-  auto place = place_of(tiles, first);
-  for (auto tile = first; tile < last; ++tile, place = after(place, height, width)) {
+  const auto [first, count, first_tile, last_tile] = part;
+  const auto apart = count * channels, height = tiles.out_height(), width = tiles.out_width();
+  auto place = place_of(tiles, first_tile);
+  for (auto tile = first_tile; tile < last_tile; ++tile, place = after(place, height, width)) {
     const auto [sample, row, column] = place;
     for (std::int64_t begin = 0; begin < channels; begin += kChannels) {
       const T* const __restrict from = products + (tile - first) * channels + begin;
@@ -191,11 +194,12 @@ DDL_INLINE Four<T> weigh(T x0, T x1, T x2) {
 }
 
 template <typename W, typename T>
-DDL_INLINE void weigh_all(std::int64_t out, std::int64_t in, const W* weights, bool turned, T* to) {
+DDL_INLINE void weigh_all(const ChannelPart& part, const W* weights, bool turned, T* to) {
+  const auto [out, in, first, last] = part;
   const auto apart = out * in;
   // Half a turn changes places of the first and the last row, and of the first and the last column.
   const auto turn = [&](std::int64_t i) { return turned && i % 3 == 0 ? 3 - i : i; };
-  for (std::int64_t o = 0; o < out; ++o) {
+  for (auto o = first; o < last; ++o) {
     const W* const __restrict g = weights + o * 9 * in;
     T* const __restrict row = to + o * in;
     for (std::int64_t begin = 0; begin < in; begin += kChannels) {
@@ -235,9 +239,10 @@ DDL_INLINE Three<T> fold(T x0, T x1, T x2, T x3) {
 }
 
 template <bool kAdds, typename T>
-DDL_INLINE void fold_all(std::int64_t out, std::int64_t in, const T* products, T* gradient) {
+DDL_INLINE void fold_all(const ChannelPart& part, const T* products, T* gradient) {
+  const auto [out, in, first, last] = part;
   const auto apart = out * in;
-  for (std::int64_t o = 0; o < out; ++o) {
+  for (auto o = first; o < last; ++o) {
     const T* const __restrict row = products + o * in;
     T* const __restrict g = gradient + o * 9 * in;
     for (std::int64_t begin = 0; begin < in; begin += kChannels) {
@@ -262,37 +267,37 @@ DDL_INLINE void fold_all(std::int64_t out, std::int64_t in, const T* products, T
 }
 
 template <typename T>
-DDL_INLINE void fold_any(std::int64_t out, std::int64_t in, const T* products, bool adds, T* gradient) {
-  adds ? fold_all<true>(out, in, products, gradient) : fold_all<false>(out, in, products, gradient);
+DDL_INLINE void fold_any(const ChannelPart& part, const T* products, bool adds, T* gradient) {
+  adds ? fold_all<true>(part, products, gradient) : fold_all<false>(part, products, gradient);
 }
 
 }  // namespace
 
-DDL_CLONES void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* maps, float* to) { see_tiles(tiles, first, last, channels, maps, to); }
-DDL_CLONES void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* maps, double* to) { see_tiles(tiles, first, last, channels, maps, to); }
-DDL_CLONES void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* maps, Bf16* to) { see_tiles(tiles, first, last, channels, maps, to); }
-DDL_CLONES void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* gradient, float* to) {
-  spread_tiles(tiles, first, last, channels, gradient, to);
+DDL_CLONES void winograd_see(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const float* maps, float* to) { see_tiles(tiles, part, channels, maps, to); }
+DDL_CLONES void winograd_see(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const double* maps, double* to) { see_tiles(tiles, part, channels, maps, to); }
+DDL_CLONES void winograd_see(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const Bf16* maps, Bf16* to) { see_tiles(tiles, part, channels, maps, to); }
+DDL_CLONES void winograd_spread(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const float* gradient, float* to) {
+  spread_tiles(tiles, part, channels, gradient, to);
 }
-DDL_CLONES void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* gradient, double* to) {
-  spread_tiles(tiles, first, last, channels, gradient, to);
+DDL_CLONES void winograd_spread(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const double* gradient, double* to) {
+  spread_tiles(tiles, part, channels, gradient, to);
 }
-DDL_CLONES void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* gradient, Bf16* to) {
-  spread_tiles(tiles, first, last, channels, gradient, to);
+DDL_CLONES void winograd_spread(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const Bf16* gradient, Bf16* to) {
+  spread_tiles(tiles, part, channels, gradient, to);
 }
-DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* products, const float* bias, bool rectifies, float* out) {
-  gather_tiles(tiles, first, last, channels, products, bias, rectifies, out);
+DDL_CLONES void winograd_gather(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const float* products, const float* bias, bool rectifies, float* out) {
+  gather_tiles(tiles, part, channels, products, bias, rectifies, out);
 }
-DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* products, const double* bias, bool rectifies, double* out) {
-  gather_tiles(tiles, first, last, channels, products, bias, rectifies, out);
+DDL_CLONES void winograd_gather(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const double* products, const double* bias, bool rectifies, double* out) {
+  gather_tiles(tiles, part, channels, products, bias, rectifies, out);
 }
-DDL_CLONES void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* products, const float* bias, bool rectifies, Bf16* out) {
-  gather_tiles(tiles, first, last, channels, products, bias, rectifies, out);
+DDL_CLONES void winograd_gather(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const Bf16* products, const float* bias, bool rectifies, Bf16* out) {
+  gather_tiles(tiles, part, channels, products, bias, rectifies, out);
 }
-DDL_CLONES void winograd_weights(std::int64_t out, std::int64_t in, const float* weights, bool turned, float* to) { weigh_all(out, in, weights, turned, to); }
-DDL_CLONES void winograd_weights(std::int64_t out, std::int64_t in, const double* weights, bool turned, double* to) { weigh_all(out, in, weights, turned, to); }
-DDL_CLONES void winograd_weights(std::int64_t out, std::int64_t in, const float* weights, bool turned, Bf16* to) { weigh_all(out, in, weights, turned, to); }
-DDL_CLONES void winograd_weight_gradient(std::int64_t out, std::int64_t in, const float* products, bool adds, float* gradient) { fold_any(out, in, products, adds, gradient); }
-DDL_CLONES void winograd_weight_gradient(std::int64_t out, std::int64_t in, const double* products, bool adds, double* gradient) { fold_any(out, in, products, adds, gradient); }
+DDL_CLONES void winograd_weights(const ChannelPart& part, const float* weights, bool turned, float* to) { weigh_all(part, weights, turned, to); }
+DDL_CLONES void winograd_weights(const ChannelPart& part, const double* weights, bool turned, double* to) { weigh_all(part, weights, turned, to); }
+DDL_CLONES void winograd_weights(const ChannelPart& part, const float* weights, bool turned, Bf16* to) { weigh_all(part, weights, turned, to); }
+DDL_CLONES void winograd_weight_gradient(const ChannelPart& part, const float* products, bool adds, float* gradient) { fold_any(part, products, adds, gradient); }
+DDL_CLONES void winograd_weight_gradient(const ChannelPart& part, const double* products, bool adds, double* gradient) { fold_any(part, products, adds, gradient); }
 
 }  // namespace ddl

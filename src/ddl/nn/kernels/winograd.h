@@ -24,27 +24,35 @@ struct WinogradTiles {
   std::int64_t tiles() const { return samples * tiles_high() * tiles_wide(); }
 };
 
-// Of tiles [first, last), a row of tiles after the other, one sample after the other.
+/// Tiles [begin, end) of a block of `count` from tile `first` on, whose transformed tiles lie together, [16, count, channels]: a row of tiles after the other, one sample after the other.
+struct TilePart {
+  std::int64_t first, count, begin, end;
+};
 
-/// B' d B of what they see, 0 where there is padding; `to`: [16, last - first, channels].
-void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* maps, float* to);
-void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* maps, double* to);
-void winograd_see(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* maps, Bf16* to);
+/// B' d B of what they see, 0 where there is padding; `to`: the block's.
+void winograd_see(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const float* maps, float* to);
+void winograd_see(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const double* maps, double* to);
+void winograd_see(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const Bf16* maps, Bf16* to);
 /// A dy A' of the gradient of the output, 0 beyond its edge.
-void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* gradient, float* to);
-void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* gradient, double* to);
-void winograd_spread(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* gradient, Bf16* to);
-/// The output, A' m A of products [16, last - first, channels]; plus bias [channels] where given; `rectifies`: 0 where that is less.
-void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const float* products, const float* bias, bool rectifies, float* out);
-void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const double* products, const double* bias, bool rectifies, double* out);
-void winograd_gather(const WinogradTiles& tiles, std::int64_t first, std::int64_t last, std::int64_t channels, const Bf16* products, const float* bias, bool rectifies, Bf16* out);
+void winograd_spread(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const float* gradient, float* to);
+void winograd_spread(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const double* gradient, double* to);
+void winograd_spread(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const Bf16* gradient, Bf16* to);
+/// The output, A' m A of the block's products; plus bias [channels] where given; `rectifies`: 0 where that is less.
+void winograd_gather(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const float* products, const float* bias, bool rectifies, float* out);
+void winograd_gather(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const double* products, const double* bias, bool rectifies, double* out);
+void winograd_gather(const WinogradTiles& tiles, const TilePart& part, std::int64_t channels, const Bf16* products, const float* bias, bool rectifies, Bf16* out);
+
+/// Channels [begin, end) of `out`.
+struct ChannelPart {
+  std::int64_t out, in, begin, end;
+};
 
 /// G g G' of weights [out, 3, 3, in]; `to`: [16, out, in]. `turned`: of windows turned by half a turn.
-void winograd_weights(std::int64_t out, std::int64_t in, const float* weights, bool turned, float* to);
-void winograd_weights(std::int64_t out, std::int64_t in, const double* weights, bool turned, double* to);
-void winograd_weights(std::int64_t out, std::int64_t in, const float* weights, bool turned, Bf16* to);
+void winograd_weights(const ChannelPart& part, const float* weights, bool turned, float* to);
+void winograd_weights(const ChannelPart& part, const double* weights, bool turned, double* to);
+void winograd_weights(const ChannelPart& part, const float* weights, bool turned, Bf16* to);
 /// G' x G of products [16, out, in]: the gradient of weights, added to what is there where `adds`.
-void winograd_weight_gradient(std::int64_t out, std::int64_t in, const float* products, bool adds, float* gradient);
-void winograd_weight_gradient(std::int64_t out, std::int64_t in, const double* products, bool adds, double* gradient);
+void winograd_weight_gradient(const ChannelPart& part, const float* products, bool adds, float* gradient);
+void winograd_weight_gradient(const ChannelPart& part, const double* products, bool adds, double* gradient);
 
 }  // namespace ddl

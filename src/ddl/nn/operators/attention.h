@@ -15,12 +15,12 @@ struct Attended {
   at::Tensor visible;      ///< bool [n, 1, 1, seen], or undefined: which are seen at all
 };
 
-/// Whether attend_by_blocks() is for it: fp32 or, under autocast, bf16 on one thread of a processor. Others are ATen's.
+/// Whether attend_by_blocks() is for it: fp32 or, under autocast, bf16 on a processor. Others are ATen's.
 bool attends_by_blocks(const Attended& of, const NetworkOptions& options);
 
 /// [n, places, features]: of each place and head, the mean of values by the softmax of scores. In blocks of places, whose scores stay in cache; what autograd keeps are the projections and a number for each place and head. Backward computes
 /// scores again (Dao et al., FlashAttention, NeurIPS 2022) and makes the gradient of all projections of a tensor as one.
-/// What is in bf16 is computed in fp32, sample by sample, and rounded at the end.
+/// What is in bf16 is computed in fp32, head by head, and rounded at the end. Threads share heads: the same bits on any number of them.
 /// Numbers: in fp32 within 2e-6 of the largest element, or four times as far off as ATen's (attention_test.cpp). Of a place that sees nothing, 0.
 at::Tensor attend_by_blocks(const Attended& of);
 

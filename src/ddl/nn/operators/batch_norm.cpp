@@ -6,7 +6,6 @@
 #include <type_traits>
 #include <utility>
 
-#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -16,6 +15,7 @@
 #include "ddl/nn/element_type.h"
 #include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/kernels/batch_norm.h"
+#include "ddl/nn/threads.h"
 
 namespace ddl {
 namespace {
@@ -23,19 +23,16 @@ namespace {
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t kElementsOfAThread = 32768;  // at::internal::GRAIN_SIZE
-
 /// Blocks of channels, divided among threads.
 template <typename F>
 void for_channels(std::int64_t rows, std::int64_t channels, F&& f) {
   const auto blocks = (channels + kChannelsAtOnce - 1) / kChannelsAtOnce;
-  at::parallel_for(0, blocks, std::max<std::int64_t>(1, kElementsOfAThread / (rows * kChannelsAtOnce)),
-                   [&](std::int64_t begin, std::int64_t end) { f(begin * kChannelsAtOnce, std::min(channels, end * kChannelsAtOnce)); });
+  share_out(blocks, rows * kChannelsAtOnce, [&](std::int64_t begin, std::int64_t end) { f(begin * kChannelsAtOnce, std::min(channels, end * kChannelsAtOnce)); });
 }
 
 template <typename F>
 void for_rows(std::int64_t rows, std::int64_t channels, F&& f) {
-  at::parallel_for(0, rows, std::max<std::int64_t>(1, kElementsOfAThread / channels), f);
+  share_out(rows, channels, f);
 }
 
 bool lies_for_us(const at::Tensor& maps, at::ScalarType type) {

@@ -2,8 +2,6 @@
 #include <limits>
 #include <optional>
 
-#include <ATen/Parallel.h>
-
 #include "ddl/nn/matrix_products.h"
 #include "ddl/nn/operators/batch_norm.h"
 #include "ddl/nn/operators/depthwise.h"
@@ -37,7 +35,7 @@ Padded pad(const OperatorContext& c, const at::Tensor& given, double with) {
 std::optional<Windows> own_windows(const OperatorContext& c, const at::Tensor& maps, const std::array<std::int64_t, 2>& padding) {
   const auto& a = c.layer.attributes;
   const auto& weight = c.own.parameters[0];
-  if (at::get_num_threads() != 1 || !takes_product(maps, weight, c.options) || !maps.is_contiguous(at::MemoryFormat::ChannelsLast) ||
+  if (!takes_product(maps, weight, c.options) || !maps.is_contiguous(at::MemoryFormat::ChannelsLast) ||
       !weight.is_contiguous(at::MemoryFormat::ChannelsLast))
     return {};
   return windows_over(a, {maps.size(0), maps.size(1), maps.size(2), maps.size(3)}, {padding[0], padding[1]});

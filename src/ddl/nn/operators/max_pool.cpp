@@ -3,7 +3,6 @@
 #include <array>
 #include <utility>
 
-#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
@@ -12,6 +11,7 @@
 #include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/kernels/max_pool.h"
 #include "ddl/nn/matrix_products.h"
+#include "ddl/nn/operators/samples.h"
 
 namespace ddl {
 namespace {
@@ -39,14 +39,16 @@ struct MaxPoolNode final : torch::autograd::Node {
     if (!gradients[0].defined()) return found;
     TORCH_CHECK(where.defined(), "a graph is gone through backward once");
     const auto gradient = gradients[0].contiguous(format);
-    const auto& w = windows;
-    found[0] = at::empty({w.samples, w.channels, w.height, w.width}, gradient.options().requires_grad(false).memory_format(format));
+    found[0] = at::empty({windows.samples, windows.channels, windows.height, windows.width}, gradient.options().requires_grad(false).memory_format(format));
     with_value_type(gradient, [&](auto zero) {
       using T = decltype(zero);
       const T* const from = elements<T>(gradient);
       const auto* const was = where.const_data_ptr<std::uint8_t>();
       T* const to = places<T>(found[0]);
-      format == at::MemoryFormat::Contiguous ? max_pool_planes_backward(w, from, was, to) : max_pool_pixels_backward(w, from, was, to);
+      for_samples(windows, [&](const Windows& some, std::int64_t map, std::int64_t place) {
+        const auto made = place * some.channels;
+        format == at::MemoryFormat::Contiguous ? max_pool_planes_backward(some, from + made, was + made, to + map) : max_pool_pixels_backward(some, from + made, was + made, to + map);
+      });
     });
     return found;
   }
@@ -56,7 +58,7 @@ struct MaxPoolNode final : torch::autograd::Node {
 
 bool takes_max_pool(const Attributes& of, const at::Tensor& maps, const NetworkOptions& options) {
   const bool whole = (of.padding_after.height < 0 || of.padding_after.height == of.padding.height) && (of.padding_after.width < 0 || of.padding_after.width == of.padding.width);
-  return options.kernels == Kernels::fast && at::get_num_threads() == 1 && whole && of.kernel.height * of.kernel.width <= kPlacesOfAWindow && maps.is_cpu() && maps.dim() == 4 && maps.numel() > 0 &&
+  return options.kernels == Kernels::fast && whole && of.kernel.height * of.kernel.width <= kPlacesOfAWindow && maps.is_cpu() && maps.dim() == 4 && maps.numel() > 0 &&
          computes_on(options.type, maps.scalar_type()) && (maps.is_contiguous() || maps.is_contiguous(at::MemoryFormat::ChannelsLast));
 }
 
@@ -76,7 +78,11 @@ at::Tensor most_of_windows(const Attributes& of, const at::Tensor& maps, const P
       const T* const from = elements<T>(maps);
       T* const to = places<T>(out);
       auto* const at = learns ? where.data_ptr<std::uint8_t>() : nullptr;
-      format == at::MemoryFormat::Contiguous ? max_pool_planes(windows, from, rectifies, to, at) : max_pool_pixels(windows, from, rectifies, to, at);
+      for_samples(windows, [&](const Windows& some, std::int64_t map, std::int64_t place) {
+        const auto made = place * some.channels;
+        auto* const of_some = at == nullptr ? nullptr : at + made;
+        format == at::MemoryFormat::Contiguous ? max_pool_planes(some, from + map, rectifies, to + made, of_some) : max_pool_pixels(some, from + map, rectifies, to + made, of_some);
+      });
     });
   }
   if (!learns) return out;

@@ -7,7 +7,7 @@
 
 namespace ddl {
 
-/// Whether a max pool of these maps is for most_of_windows(): on the processor and one thread, in the type of the network's parameters or, under autocast, in bf16, in either memory format. Others are ATen's.
+/// Whether a max pool of these maps is for most_of_windows(): on the processor, in the type of the network's parameters or, under autocast, in bf16, in either memory format. Others are ATen's.
 bool takes_max_pool(const Attributes& of, const at::Tensor& maps, const NetworkOptions& options);
 
 /// The most that each window sees; `rectifies`: of what a ReLU makes of the maps. `padding`: that is still to come, the same on both sides.

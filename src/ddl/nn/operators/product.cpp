@@ -7,6 +7,7 @@
 #include "ddl/nn/element_type.h"
 #include "ddl/nn/multiplier.h"
 #include "ddl/nn/operators/bias_gradient.h"
+#include "ddl/nn/operators/samples.h"
 #include "ddl/nn/operators/weighted_node.h"
 #include "ddl/nn/weight_gradient.h"
 
@@ -25,7 +26,10 @@ at::Tensor rows_of_input(const at::Tensor& input, const std::optional<Windows>& 
   if (!windows) return input.reshape({-1, input.size(-1)});
   if (windows->are_pixels()) return input.permute({0, 2, 3, 1}).view({windows->places(), windows->channels});
   auto seen = at::empty({windows->places(), windows->seen()}, input.options().memory_format(at::MemoryFormat::Contiguous));
-  unfold_windows(*windows, input.element_size(), input.const_data_ptr(), seen.data_ptr());
+  const auto bytes = input.element_size();
+  for_samples(*windows, [&, from = static_cast<const std::byte*>(input.const_data_ptr()), to = static_cast<std::byte*>(seen.data_ptr())](const Windows& some, std::int64_t map, std::int64_t place) {
+    unfold_windows(some, static_cast<std::size_t>(bytes), from + map * bytes, to + place * some.seen() * bytes);
+  });
   return seen;
 }
 
@@ -35,7 +39,7 @@ at::Tensor input_of_rows(const at::Tensor& rows, const std::vector<std::int64_t>
   auto maps = at::empty(sizes, rows.options().memory_format(at::MemoryFormat::ChannelsLast));
   with_value_type(rows, [&](auto zero) {
     using T = decltype(zero);
-    fold_windows(*windows, elements<T>(rows), places<T>(maps));
+    for_samples(*windows, [&, from = elements<T>(rows), to = places<T>(maps)](const Windows& some, std::int64_t map, std::int64_t place) { fold_windows(some, from + place * some.seen(), to + map); });
   });
   return maps;
 }

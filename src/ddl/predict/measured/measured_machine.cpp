@@ -187,7 +187,7 @@ LayerCost MeasuredMachine::layer(int worker, const ModelGraph& graph, std::size_
 
 bool MeasuredMachine::writes_in_place(int worker) const {
   const auto& own = this->worker(worker);
-  return setup_.kernels == "fast" && (setup_.precision == "fp32" || setup_.precision == "bf16") && own.threads == 1 && own.is_host();
+  return setup_.kernels == "fast" && (setup_.precision == "fp32" || setup_.precision == "bf16") && own.is_host();
 }
 
 LayerCost MeasuredMachine::loss(int worker, const ModelGraph& graph, std::int64_t samples) const { return estimate_loss(worker, graph, samples).cost; }
