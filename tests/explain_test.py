@@ -157,6 +157,8 @@ class Causes(Case):
                 self.assertGreater(run["ranks"][0]["ledger_ms"]["wait"], 0.5 * (computed[1] - computed[0]))
                 self.assertEqual(document["straggler"]["rank"], 1)
                 self.assertEqual(document["loss"]["causes"][0]["cause"], "unequal", document["loss"])
+                self.assertEqual(document["advice"]["cause"], "unequal", document["advice"])
+                self.assertIn("data[shares=", document["advice"]["words"])
                 break
             except AssertionError:
                 if tries_left == 0:

@@ -15,11 +15,11 @@ namespace {
 
 constexpr double kSeconds = 2;  ///< of steps, each
 
-Settings settings_of(const AdvisedPoint& point, const Settings& asked) {
+Settings settings_of(const Advice& advice, const AdvisedPoint& point, const Settings& asked) {
   auto own = asked;
   const auto put = [&](const std::string& key, const std::string& value) { own[key] = {value, "--verify"}; };
   put("strategy", to_string(point.strategy));
-  put("workers", to_string(chosen_workers(parse_workers(asked.contains("workers") ? asked.at("workers").value : "1"), point.workers)));
+  put("workers", to_string(chosen_workers(parse_workers(asked.contains("workers") ? asked.at("workers").value : "1"), advice.fastest, point.workers)));
   own.erase("accumulate");
   for (const auto& [key, value] : point.keys) put(key, value);
   own.erase("epochs");
@@ -46,7 +46,7 @@ std::vector<VerifiedPoint> verify_advice(const Advice& advice, int count, const 
   std::vector<Pending> pending;
   for (std::size_t i = 0; i < advice.points.size() && static_cast<int>(pending.size()) < count; ++i) {
     if (!advice.points[i].fits) break;
-    auto experiment = resolve(settings_of(advice.points[i], settings));
+    auto experiment = resolve(settings_of(advice, advice.points[i], settings));
     experiment.name = fmt::format("{}, {} workers", in_words(advice.points[i].strategy, advice.points[i].keys), advice.points[i].workers);
     check_names(experiment);
     auto record = planned_record(experiment, "", "", 0);

@@ -54,6 +54,9 @@ std::string advice_against(LossCause cause, const Job& job, const Plan& plan) {
       // One that has no bound has nobody wait for others.
       if (plan.serving.servers > 0 && plan.serving.stale != kNone) return fmt::format("a wider bound ({}[stale={}]), or none (async), by which fewer wait for the slowest, and gradients are older", job.strategy.name, 2 * plan.serving.stale + 2);
       if (plan.stages.size() > 1) return job.strategy.options.contains("stages") ? "a cut by time (balance=time in place of stages=…)" : "a cut by hand (stages=… in the strategy)";
+      // Samples of one process's replicas go by turns.
+      if (job.strategy.name == "data" && !says(job.strategy, "in-process", "parallel"))
+        return job.strategy.options.contains("shares") ? "other shares of the batch (data[shares=…]), which ddlbench advise finds by what each worker takes" : "more of the batch for who computes faster (data[shares=…], which ddlbench advise finds)";
       return "";
     case LossCause::contention: {
       const auto threads = std::max_element(job.workers.begin(), job.workers.end(), [](const WorkerSpec& a, const WorkerSpec& b) { return a.threads < b.threads; })->threads;

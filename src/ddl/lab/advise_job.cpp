@@ -74,9 +74,9 @@ std::vector<int> numbers_of_workers(int most) {
   return all;
 }
 
-Job job_of(const Job& base, int workers, const Spec& strategy, const std::map<std::string, std::string>& keys) {
+Job job_of(const Job& base, const std::vector<std::size_t>& fastest, int workers, const Spec& strategy, const std::map<std::string, std::string>& keys) {
   auto job = base;
-  job.workers = chosen_workers(base.workers, workers);
+  job.workers = chosen_workers(base.workers, fastest, workers);
   job.strategy = strategy;
   if (const auto found = keys.find("accumulate"); found != keys.end()) job.accumulate = std::stoll(found->second);
   if (const auto found = keys.find("recompute"); found != keys.end()) job.recompute = true;
@@ -90,6 +90,7 @@ class Adviser {
   explicit Adviser(const AdviceInput& input) : input_(input), job_(input.experiment.job), begin_(now()) {}
 
   Advice run() {
+    order_workers();
     families();
     const double search_ends = input_.budget.value * 2 / 3;
     const auto found = search(families_, [&](const Candidate& candidate) { return evaluate(candidate); }, [&] { return spent() < search_ends; });
@@ -106,6 +107,43 @@ class Adviser {
 
  private:
   double spent() const { return seconds(now() - begin_); }
+
+  /// Of a worker, over so many samples: forward and backward of the whole network.
+  double pass_seconds(const CostSource& source, int worker, std::int64_t samples) const {
+    double sum = 0;
+    for (std::size_t layer = 0; layer < input_.graph.layers.size(); ++layer) {
+      const auto cost = source.layer(worker, input_.graph, layer, samples);
+      sum += cost.forward + cost.backward();
+    }
+    const auto loss = source.loss(worker, input_.graph, samples);
+    return sum + loss.forward + loss.backward();
+  }
+
+  /// Of workers that are unlike by what a pass over their part of the batch takes each of them.
+  void order_workers() {
+    const auto& workers = job_.workers;
+    out_.fastest.resize(workers.size());
+    std::iota(out_.fastest.begin(), out_.fastest.end(), std::size_t{0});
+    if (std::all_of(workers.begin(), workers.end(), [&](const WorkerSpec& worker) { return worker == workers.front(); })) return;
+    const auto samples = std::max<std::int64_t>(1, job_.batch / static_cast<std::int64_t>(workers.size()));
+    std::vector<double> seconds;
+    try {
+      const auto costs = job_costs(job_, input_.machine, input_.per_node);
+      std::vector<std::size_t> known;  // of each sort of worker its first
+      for (std::size_t i = 0; i < workers.size(); ++i) {
+        const auto like = std::find_if(known.begin(), known.end(), [&](std::size_t other) { return workers[other] == workers[i]; });
+        if (like != known.end()) {
+          seconds.push_back(seconds[*like]);
+          continue;
+        }
+        seconds.push_back(pass_seconds(*costs.source, static_cast<int>(i), samples));
+        known.push_back(i);
+      }
+    } catch (const Error&) {
+      return;  // what cannot be predicted of all of them is told with each plan that has them
+    }
+    std::stable_sort(out_.fastest.begin(), out_.fastest.end(), [&](std::size_t a, std::size_t b) { return seconds[a] < seconds[b]; });
+  }
 
   void families() {
     const int most = static_cast<int>(job_.workers.size());
@@ -228,7 +266,7 @@ class Adviser {
     for (const auto number : order) {
       if (spent() >= ends) return;
       const auto& from = out_.points[number];
-      const auto workers = chosen_workers(job_.workers, from.workers);
+      const auto workers = chosen_workers(job_.workers, out_.fastest, from.workers);
       const auto option = from.strategy.options.find("in-process");
       if (std::all_of(workers.begin(), workers.end(), [&](const WorkerSpec& worker) { return worker == workers.front(); }) || (option != from.strategy.options.end() && option->second == "parallel")) continue;
       if (++seen[from.workers] <= kShared) share_batch(number);
@@ -239,21 +277,14 @@ class Adviser {
     const auto& from = out_.points[number];
     auto base = job_;
     if (!from.keys.contains("accumulate") && !from.asked) base.accumulate = 1;
-    const auto job = job_of(base, from.workers, from.strategy, from.keys);
+    const auto job = job_of(base, out_.fastest, from.workers, from.strategy, from.keys);
     const auto& costs = costs_.at({from.workers, job.collective, job.transport});
     std::map<std::tuple<std::string, int, double, std::int64_t>, double> known;
     const auto seconds = [&](int worker, std::int64_t samples) {
       const auto& own = job.workers[static_cast<std::size_t>(worker)];
       const auto [place, unknown] = known.try_emplace({own.device, own.threads, own.slow, samples});
       if (!unknown) return place->second;
-      const auto pass = (samples + job.accumulate - 1) / job.accumulate;
-      double sum = 0;
-      for (std::size_t layer = 0; layer < input_.graph.layers.size(); ++layer) {
-        const auto cost = costs.source->layer(worker, input_.graph, layer, pass);
-        sum += cost.forward + cost.backward();
-      }
-      const auto loss = costs.source->loss(worker, input_.graph, pass);
-      return place->second = static_cast<double>(job.accumulate) * (sum + loss.forward + loss.backward());
+      return place->second = static_cast<double>(job.accumulate) * pass_seconds(*costs.source, worker, (samples + job.accumulate - 1) / job.accumulate);
     };
     const auto look_at = [&](const std::vector<std::int64_t>& samples) -> std::optional<std::size_t> {
       if (samples.empty() || std::all_of(samples.begin(), samples.end(), [&](std::int64_t each) { return each == samples.front(); })) return std::nullopt;
@@ -291,7 +322,7 @@ class Adviser {
     auto base = job_;
     // Options that a strategy has of its own say it instead.
     if (!point.keys.contains("accumulate") && !point.asked) base.accumulate = 1;
-    const auto job = job_of(base, point.workers, point.strategy, point.keys);
+    const auto job = job_of(base, out_.fastest, point.workers, point.strategy, point.keys);
     const std::tuple of{point.workers, job.collective, job.transport};
     auto known = costs_.find(of);
     if (known == costs_.end()) known = costs_.emplace(of, job_costs(job, input_.machine, input_.per_node)).first;
@@ -375,10 +406,8 @@ class Adviser {
 
 Advice advise(const AdviceInput& input) { return Adviser(input).run(); }
 
-std::vector<WorkerSpec> chosen_workers(const std::vector<WorkerSpec>& workers, int count) {
-  std::vector<std::size_t> order(workers.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return workers[a].slow < workers[b].slow; });
+std::vector<WorkerSpec> chosen_workers(const std::vector<WorkerSpec>& workers, const std::vector<std::size_t>& fastest, int count) {
+  auto order = fastest;
   order.resize(std::min(order.size(), static_cast<std::size_t>(count)));
   std::sort(order.begin(), order.end());
   std::vector<WorkerSpec> out;

@@ -50,6 +50,7 @@ struct RefusedPoint {
 
 struct Advice {
   std::vector<AdvisedPoint> points;    ///< those that fit first, the fastest in front
+  std::vector<std::size_t> fastest;    ///< numbers of the job's workers, those that compute fastest in front: of fewer workers the first are meant
   std::vector<RefusedPoint> refused;   ///< could not be planned, or something that they take was not measured
   double not_searched = 0;             ///< candidates that time was too short for
   int priced = 0;                      ///< of `points`, by their closed form alone
@@ -63,8 +64,8 @@ struct Advice {
 /// Errors: what makes even one worker impossible to predict (a profile that lacks a term); not_found where no candidate could be predicted, with the first reason.
 Advice advise(const AdviceInput& input);
 
-/// So many of the workers: those that compute fastest, in their order. What an emulated worker's profile says counts for nothing here, how many times slower it is made does.
-std::vector<WorkerSpec> chosen_workers(const std::vector<WorkerSpec>& workers, int count);
+/// So many of the workers: the first of `fastest`, in the order in which they were asked for. The last stands for those that there are not.
+std::vector<WorkerSpec> chosen_workers(const std::vector<WorkerSpec>& workers, const std::vector<std::size_t>& fastest, int count);
 
 /// Cuts of as many stages in which one boundary lies `by` layers further on or back; each stage keeps one layer or more.
 std::vector<std::vector<int>> moved_cuts(const std::vector<int>& stages, int by);

@@ -195,12 +195,31 @@ TEST(MovedCuts, EachBoundaryGoesBothWaysAndNoStageIsEmptied) {
   EXPECT_TRUE(moved_cuts({7}, 1).empty());
 }
 
-TEST(ChosenWorkers, AreThoseThatComputeFastest) {
+TEST(ChosenWorkers, AreTheFirstOfTheFastest) {
   const std::vector<WorkerSpec> all{{"emulated:k80", 1, 4}, {"emulated:k80", 1, 1}, {"emulated:k80", 1, 2}};
-  EXPECT_EQ(chosen_workers(all, 1), (std::vector<WorkerSpec>{all[1]}));
-  EXPECT_EQ(chosen_workers(all, 2), (std::vector<WorkerSpec>{all[1], all[2]}));
-  EXPECT_EQ(chosen_workers(all, 3), all);
-  EXPECT_EQ(chosen_workers({WorkerSpec{}}, 2).size(), 2u);
+  EXPECT_EQ(chosen_workers(all, {1, 2, 0}, 1), (std::vector<WorkerSpec>{all[1]}));
+  EXPECT_EQ(chosen_workers(all, {1, 2, 0}, 2), (std::vector<WorkerSpec>{all[1], all[2]}));
+  EXPECT_EQ(chosen_workers(all, {1, 2, 0}, 3), all);
+  EXPECT_EQ(chosen_workers({WorkerSpec{}}, {0}, 2).size(), 2u);
+}
+
+// Whoever is named first: of other devices, and of devices that are made slower.
+TEST(Advise, OneWorkerIsTheFastest) {
+  const auto alone = [](const std::string& workers) {
+    const auto advice = advised({.workers = workers});
+    double fastest = 0;
+    for (const auto& point : advice.points)
+      if (point.workers == 1 && (fastest == 0 || point.step.seconds < fastest)) fastest = point.step.seconds;
+    EXPECT_GT(fastest, 0) << workers;
+    return std::pair{advice.fastest, fastest};
+  };
+  using Order = std::vector<std::size_t>;
+  const auto v100 = alone("emulated:v100:1"), k80 = alone("emulated:k80:1");
+  EXPECT_GT(k80.second, 2 * v100.second);
+  const auto mixed = alone("emulated:k80:1,emulated:v100:1");
+  EXPECT_EQ(mixed.first, (Order{1, 0}));
+  EXPECT_NEAR(mixed.second, v100.second, 1e-3 * v100.second);
+  EXPECT_EQ(alone("emulated:v100[slow=50]:1,emulated:k80:1,emulated:v100:1").first, (Order{2, 1, 0}));
 }
 
 // One worker takes three times as long: stages of equal work leave the other waiting, and a cut by hand does not.

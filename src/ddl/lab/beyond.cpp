@@ -131,7 +131,7 @@ Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part
   const auto workers = static_cast<std::size_t>(plan.workers());
   // Which kind of device, and how many threads, is of workers here; a datasheet is of whole devices. Of a GPU that is plain.
   const auto device = machine.value("device", Json::object());
-  if (device.value("kind", "") == "cpu")
+  if (device.value("kind", "") == "cpu" && !job.emulates())
     out.words.push_back(fmt::format("each worker is taken for a whole {}, all of its cores: threads of workers are left out", machine.value("name", std::string("device"))));
   const int most = convolves(part) ? kDatasheetDevicesOfConvolutions : kDatasheetDevices;
   out.devices = doublings_over(workers, most);
@@ -147,7 +147,7 @@ Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part
 }  // namespace
 
 Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine) {
-  if (costs.measured == nullptr) return is_datasheet(machine) && !job.emulates() ? beyond_datasheet(job, plan, part, machine) : Beyond{};
+  if (costs.measured == nullptr) return is_datasheet(machine) ? beyond_datasheet(job, plan, part, machine) : Beyond{};
   Beyond out;
   if (const auto real = first_real_worker(job, plan)) {
     const auto share = costs.measured->beyond(real->number, part, real->samples);

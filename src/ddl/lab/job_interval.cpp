@@ -55,7 +55,7 @@ std::pair<double, double> job_interval(const Job& job, const Plan& plan, const M
   if (step.mean.wall <= 0) return interval_of(step.seconds, sigma);
   const double exposed = (step.mean[Cause::communication] + step.mean[Cause::wait]) / step.mean.wall;
   if (costs.measured == nullptr)
-    return job.emulates() ? interval_of(step.seconds, sigma) : interval_of(step.seconds, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices), beyond.wires ? kDatasheetWires : 0, kDatasheetExposed * exposed));
+    return interval_of(step.seconds, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices), beyond.wires ? kDatasheetWires : 0, kDatasheetExposed * exposed));
   // Wires were measured between ranks that had the cores for themselves.
   const double crowded = job.emulates() ? kCrowded * crowding(machine, job.workers.size()) : 0;
   const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes;

@@ -58,8 +58,6 @@ double needed(double value, const char* column, const MeasuredRow& row) {
   throw Error(Code::invalid_argument, fmt::format("{} is empty; a gpt needs it, in row '{}'", column, row.id));
 }
 
-bool yes(const std::string& word) { return !word.empty() && word != "0" && word != "none" && word != "off"; }
-
 GptStep step_of(const MeasuredRow& row) {
   GptStep step;
   step.hidden = needed(static_cast<double>(row.hidden), "hidden", row);
@@ -80,10 +78,11 @@ GptStep step_of(const MeasuredRow& row) {
   if (row.interleave > 1) step.chunks = row.interleave;
   step.micro_batch = row.micro_batch;
   step.global_batch = needed(row.global_batch, "global_batch", row);
-  step.sequence_parallel = yes(row.sequence_parallel);
-  step.shards_optimizer = yes(row.sharded);
+  step.sequence_parallel = !row.sequence_parallel.empty();
+  step.shards_optimizer = !row.sharded.empty();
   step.overlaps = row.overlap;
   step.flash = row.stack.find("flash") != std::string::npos;
+  if (row.recompute == "except_last") throw Error(Code::unsupported, "recompute; got except_last, expected none, selective or full of a gpt");
   step.recompute = row.recompute == "full" ? GptStep::Recompute::full : row.recompute == "selective" ? GptStep::Recompute::selective : GptStep::Recompute::none;
   return step;
 }
@@ -97,6 +96,7 @@ double fullest(const GptStep& step, const GptStack& stack) {
 /// What tables seldom print, as runs that are made to be fast have it. Micro-batches: of a pipeline one sample, for the bubble; else as many as there is memory for, doubling from one. Chunks: a layer
 /// each, where the package interleaves whenever messages overlap.
 void fill_in(GptStep& step, const MeasuredRow& row, const Gpu& gpu, const GptStack& stack, std::vector<std::string>& notes) {
+  if (row.schedule == "gpipe" && step.pipeline > 1) notes.emplace_back("schedule gpipe takes as long as 1f1b; that it holds all micro-batches at once is not counted");
   if (stack.interleaves && step.overlaps && step.pipeline > 1 && row.interleave == 0 && std::fmod(step.layers, step.pipeline) == 0) {
     step.chunks = step.layers / step.pipeline;
     notes.push_back(fmt::format("interleave is empty; {} overlaps a pipeline's messages where it is interleaved: {} chunks of one layer are taken", stack.name, step.chunks));

@@ -153,6 +153,7 @@ ImageSeconds price_stages(Described& of, const ImageRoofline& device, double& sa
   const double micro_batch = row.micro_batch > 0 ? row.micro_batch : batch;
   const double measured_at = term_or(of.stack, fmt::format("images.one_device_batch.{}", row.model), micro_batch);
   samples = batch;
+  if (!row.schedule.empty() && row.schedule != "gpipe") of.notes.push_back(fmt::format("schedule {} is taken for stages that are filled and drained: as long, but more is held", row.schedule));
   return price_fill_drain({network, device, stages, micro_batch, batch, recompute_of(row.recompute), row.one_device_samples_per_s, measured_at}, of.stack);
 }
 

@@ -87,6 +87,21 @@ const std::map<std::string, Take>& columns_known() {
       row.*field = text == "1";
     };
   };
+  // What means the same is one word then.
+  const auto among = [](std::string MeasuredRow::*field, std::map<std::string, std::string> words) -> Take {
+    return [field, words = std::move(words)](MeasuredRow& row, const std::string& column, const std::string& text) {
+      const auto found = words.find(text);
+      if (found == words.end()) {
+        std::vector<std::string> expected;
+        for (const auto& each : words) expected.push_back(each.first);
+        wrong_field(column, text, "one of " + join(expected, " "));
+      }
+      row.*field = found->second;
+    };
+  };
+  const std::map<std::string, std::string> switched{{"0", ""}, {"no", ""}, {"off", ""}, {"none", ""}, {"false", ""}, {"1", "1"}, {"yes", "1"}, {"on", "1"}, {"true", "1"}};
+  auto sharded = switched;
+  for (const auto* optimizer : {"optimizer", "distributed", "zero1", "zero-1"}) sharded[optimizer] = "1";
   const auto count = [](int MeasuredRow::*field) -> Take { return [field](MeasuredRow& row, const std::string& column, const std::string& text) { row.*field = static_cast<int>(whole(column, text, 1)); }; };
   static const std::map<std::string, Take> known{
       {"id", word(&MeasuredRow::id)}, {"model", word(&MeasuredRow::model)}, {"params_b", real(&MeasuredRow::params_b)}, {"hidden", size(&MeasuredRow::hidden)},
@@ -97,12 +112,13 @@ const std::map<std::string, Take>& columns_known() {
        }},
       {"device", word(&MeasuredRow::device)}, {"devices", count(&MeasuredRow::devices)}, {"devices_per_node", count(&MeasuredRow::devices_per_node)},
       {"link_intra", word(&MeasuredRow::link_intra)}, {"link_inter", word(&MeasuredRow::link_inter)}, {"stack", word(&MeasuredRow::stack)}, {"precision", word(&MeasuredRow::precision)},
-      {"data", word(&MeasuredRow::data)}, {"strategy", word(&MeasuredRow::strategy)}, {"dp", count(&MeasuredRow::dp)}, {"tp", count(&MeasuredRow::tp)}, {"pp", count(&MeasuredRow::pp)},
-      {"schedule", word(&MeasuredRow::schedule)}, {"interleave", count(&MeasuredRow::interleave)},
+      {"data", among(&MeasuredRow::data, {{"synthetic", "synthetic"}, {"real", "real"}})}, {"strategy", word(&MeasuredRow::strategy)}, {"dp", count(&MeasuredRow::dp)}, {"tp", count(&MeasuredRow::tp)}, {"pp", count(&MeasuredRow::pp)},
+      {"schedule", among(&MeasuredRow::schedule, {{"1f1b", "1f1b"}, {"1F1B", "1f1b"}, {"interleaved-1f1b", "interleaved-1f1b"}, {"interleaved", "interleaved-1f1b"}, {"gpipe", "gpipe"}, {"fill-drain", "gpipe"}})}, {"interleave", count(&MeasuredRow::interleave)},
       {"stages", [](MeasuredRow& row, const std::string& column, const std::string& text) {
          for (const auto each : list(column, text, '/')) row.stages.push_back(static_cast<int>(each));
        }},
-      {"sharded", word(&MeasuredRow::sharded)}, {"sequence_parallel", word(&MeasuredRow::sequence_parallel)}, {"recompute", word(&MeasuredRow::recompute)},
+      {"sharded", among(&MeasuredRow::sharded, sharded)}, {"sequence_parallel", among(&MeasuredRow::sequence_parallel, switched)},
+      {"recompute", among(&MeasuredRow::recompute, {{"none", "none"}, {"never", "none"}, {"selective", "selective"}, {"full", "full"}, {"always", "full"}, {"except_last", "except_last"}})},
       {"overlap", flag(&MeasuredRow::overlap)}, {"untied", flag(&MeasuredRow::untied)}, {"memory_stage", count(&MeasuredRow::memory_stage)},
       {"memory_counts", [](MeasuredRow& row, const std::string& column, const std::string& text) {
          if (text != "device" && text != "tensors") wrong_field(column, text, "device or tensors");
@@ -163,7 +179,8 @@ MeasuredTable parse_table(const std::string& text, const std::string& path) {
       if (fields.size() != header.size()) throw Error(Code::corrupt, fmt::format("got {} fields, expected {} as in the header", fields.size(), header.size()));
       for (std::size_t i = 0; i < fields.size(); ++i)
         if (const auto known = columns_known().find(header[i]); known != columns_known().end() && !fields[i].empty()) known->second(row, header[i], fields[i]);
-      if (row.model.empty() || row.device.empty()) throw Error(Code::corrupt, fmt::format("{} is empty", row.model.empty() ? "model" : "device"));
+      for (const auto* needed : {"model", "device", "devices"})
+        if (fields[static_cast<std::size_t>(std::find(header.begin(), header.end(), needed) - header.begin())].empty()) throw Error(Code::corrupt, fmt::format("{} is empty; expected a value in every row", needed));
       table.rows.push_back(std::move(row));
     } catch (const Error& error) {
       table.unread.push_back({here, error.what()});

@@ -46,6 +46,30 @@ TEST(MeasuredTable, NoRowIsDroppedSilently) {
   }
 }
 
+// A word that means nothing is no word that means something else.
+TEST(MeasuredTable, WordsAreOfThoseThatMeanSomething) {
+  const std::string header = "model,device,devices,recompute,sharded,sequence_parallel,data,schedule,measured_ms\n";
+  const auto read = parse_table(header + "gpt,a100-80gb,8,always,zero1,true,real,interleaved,5\ngpt,a100-80gb,8,never,false,no,synthetic,fill-drain,5\ngpt,a100-80gb,8,,,,,,5\n", "t.csv");
+  ASSERT_TRUE(read.unread.empty()) << read.unread[0].reason;
+  ASSERT_EQ(read.rows.size(), 3U);
+  const auto words = [](const MeasuredRow& row) { return std::vector<std::string>{row.recompute, row.sharded, row.sequence_parallel, row.data, row.schedule}; };
+  EXPECT_EQ(words(read.rows[0]), (std::vector<std::string>{"full", "1", "1", "real", "interleaved-1f1b"}));
+  EXPECT_EQ(words(read.rows[1]), (std::vector<std::string>{"none", "", "", "synthetic", "gpipe"}));
+  EXPECT_EQ(words(read.rows[2]), (std::vector<std::string>(5)));
+  const std::vector<std::pair<std::string, std::string>> wrong{{"gpt,a100-80gb,8,partly,,,,,5", "recompute; got 'partly', expected one of always except_last full never none selective"},
+                                                               {"gpt,a100-80gb,8,,perhaps,,,,5", "sharded; got 'perhaps', expected one of"},
+                                                               {"gpt,a100-80gb,8,,,2,,,5", "sequence_parallel; got '2', expected one of"},
+                                                               {"gpt,a100-80gb,8,,,,made-up,,5", "data; got 'made-up', expected one of real synthetic"},
+                                                               {"gpt,a100-80gb,8,,,,,g-pipe,5", "schedule; got 'g-pipe', expected one of"},
+                                                               {"gpt,a100-80gb,,,,,,,5", "devices is empty"}};
+  for (const auto& [row, says] : wrong) {
+    const auto table = parse_table(header + row + "\n", "t.csv");
+    EXPECT_TRUE(table.rows.empty()) << row;
+    ASSERT_EQ(table.unread.size(), 1U) << row;
+    EXPECT_NE(table.unread[0].reason.find(says), std::string::npos) << table.unread[0].reason;
+  }
+}
+
 // A misspelt one would else be taken for empty.
 TEST(MeasuredTable, ColumnsThatMeanNothingAreTold) {
   const auto table = parse_table("model,device,devices,micro_bacth,measured_ms,who\nresnet50,k80,1,32,5,we\n", "t.csv");

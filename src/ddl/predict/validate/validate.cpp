@@ -138,8 +138,8 @@ Validation validate(const MeasuredTable& table, const std::string& device, bool 
         ++out.memory_rows;
         out.memory_mape += 100 * std::abs(out.memory.back().predicted / row.measured_memory_bytes - 1);
       }
-      // What ran out of memory has no time.
-      if (row.measured_seconds() <= 0 && (row.oom.value_or(false) || row.measured_memory_bytes > 0)) continue;
+      // What ran out of memory has no time, and whether it does may be all that a row says.
+      if (row.measured_seconds() <= 0 && (row.oom || row.measured_memory_bytes > 0)) continue;
       if (row.measured_seconds() <= 0) throw Error(Code::invalid_argument, "neither measured_ms nor measured_samples_per_s is given");
       one.predicted = predicted(row, one.estimate);
       plain.push_back(one.estimate.noted_shape ? predicted(row, estimate_row(row, false)) : one.predicted);
