@@ -117,7 +117,7 @@ TEST(Advise, LeavesOutWhatDoesNotFit) {
 TEST(Advise, CountsWhatCannotBePlanned) {
   // Seven heads' worth of nothing: tensor parallelism over 8 is refused, with the reason.
   Asked asked{"lenet", "fashion-mnist", "8", "64"};
-  asked.budget = 6;
+  asked.budget = 3;
   const auto advice = advised(asked);
   EXPECT_FALSE(advice.refused.empty());
   for (const auto& each : advice.refused) EXPECT_FALSE(each.reason.empty()) << in_words(each.strategy, each.keys);
@@ -140,7 +140,7 @@ TEST(Advise, TheExperimentsOwnStrategyIsAmongThem) {
 TEST(Advise, CompressionIsMarkedAndWantsToBeAskedFor) {
   Asked asked{"lenet", "fashion-mnist", "4", "64"};
   asked.machine["node"]["bus_bandwidth"] = 2e8;
-  asked.budget = 6;
+  asked.budget = 3;
   for (const bool lossy : {false, true}) {
     asked.lossy = lossy;
     const auto advice = advised(asked);
@@ -201,6 +201,23 @@ TEST(ChosenWorkers, AreTheFirstOfTheFastest) {
   EXPECT_EQ(chosen_workers(all, {1, 2, 0}, 2), (std::vector<WorkerSpec>{all[1], all[2]}));
   EXPECT_EQ(chosen_workers(all, {1, 2, 0}, 3), all);
   EXPECT_EQ(chosen_workers({WorkerSpec{}}, {0}, 2).size(), 2u);
+}
+
+// The faster worker would do two thirds of the batch, which it has no room for: it gets what it has room for, and the others the rest.
+TEST(Advise, SharesAreWithinMemory) {
+  Asked asked{.model = "resnet18", .dataset = "cifar10", .workers = "emulated:v100-16gb:1,emulated:k80:3", .batch = "6000", .strategy = "data"};
+  asked.budget = 3;
+  const auto share_of_first = [](const Advice& advice) {
+    const AdvisedPoint* best = nullptr;
+    for (const auto& point : advice.points)
+      if (point.workers == 4 && point.fits && point.strategy.options.contains("shares") && (best == nullptr || point.step.seconds < best->step.seconds)) best = &point;
+    return best == nullptr ? std::int64_t{0} : batch_shares(best->strategy)[0];
+  };
+  const auto bound = share_of_first(advised(asked));
+  asked.workers = "emulated:v100-32gb:1,emulated:k80:3";
+  const auto roomy = share_of_first(advised(asked));
+  EXPECT_GT(bound, 1500) << "more than an even share";
+  EXPECT_GT(roomy, 1.1 * static_cast<double>(bound));
 }
 
 // Whoever is named first: of other devices, and of devices that are made slower.

@@ -223,6 +223,10 @@ GptFitted fitted_to(const Json& part) {
   out.devices = range(part, "devices", out.devices);
   out.micro_batch = range(part, "micro_batch", out.micro_batch);
   out.sequence = range(part, "seq", out.sequence);
+  out.tensor = range(part, "tp", out.tensor);
+  out.pipeline = range(part, "pp", out.pipeline);
+  out.layers = range(part, "layers", out.layers);
+  out.vocabulary = range(part, "vocab", out.vocabulary);
   out.sequence_parallel = part.value("sequence_parallel", false);
   return out;
 }

@@ -28,7 +28,7 @@ struct GptStep {
 /// What the rows had that a package's constants were fitted to: outside of it a prediction is less certain.
 struct GptFitted {
   std::string device = "a100";  ///< how the names of its devices begin
-  std::pair<double, double> hidden{1024, 25'600}, devices{1, 3072}, micro_batch{1, 16}, sequence{1024, 2048};
+  std::pair<double, double> hidden{1024, 25'600}, devices{1, 3072}, micro_batch{1, 16}, sequence{1024, 2048}, tensor{1, 8}, pipeline{1, 64}, layers{12, 128}, vocabulary{50'257, 256'000};
   bool sequence_parallel = false;
 };
 

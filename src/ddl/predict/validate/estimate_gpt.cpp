@@ -123,7 +123,8 @@ double sigma_of(const GptStep& step, const MeasuredRow& row, const Gpu& gpu, con
   if (!gpu.name.starts_with(fitted.device)) base = std::max(base, gpu.name.starts_with("v100") ? 0.06 : 0.10);
   if (!own_wires) base = std::max(base, 0.10);
   double square = base * base + beyond("hidden", step.hidden, fitted.hidden, notes) + beyond("devices", row.devices, fitted.devices, notes) + beyond("micro_batch", step.micro_batch, fitted.micro_batch, notes) +
-                  beyond("seq", step.sequence, fitted.sequence, notes);
+                  beyond("seq", step.sequence, fitted.sequence, notes) + beyond("tp", step.tensor, fitted.tensor, notes) + beyond("pp", step.pipeline, fitted.pipeline, notes) +
+                  beyond("layers", step.layers, fitted.layers, notes) + beyond("vocab", step.vocabulary, fitted.vocabulary, notes);
   const bool parallel = step.sequence_parallel && !fitted.sequence_parallel, selective = step.recompute == GptStep::Recompute::selective;
   for (const auto& [used, what] : {std::pair(parallel, "sequence_parallel"), {selective, "selective recomputation"}})
     if (used) notes.push_back(fmt::format("{}: no row had it where constants were fitted, and the interval is wider for it", what));

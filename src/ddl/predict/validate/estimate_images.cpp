@@ -90,6 +90,14 @@ double sigma_of(Described& of, const ImageSeconds& priced) {
   if (of.stack.at("images").at("fitted").contains("wires"))
     for (const auto& [word, used] : {std::pair(row.link_intra, row.devices > 1), {row.link_inter, row.devices > of.per_node}})
       if (used && !word.empty() && !fitted(of.stack, "wires", word)) beyond(kOtherWires, word);
+  const auto& of_fit = of.stack.at("images").at("fitted");
+  // Sizes of a network are no networks of their own.
+  if (of_fit.contains("networks") && !fitted(of.stack, "networks", row.model.substr(0, row.model.find('(')))) beyond(term(of.stack, "images.sigma_of_network"), row.model);
+  const double batch = row.micro_batch > 0 ? row.micro_batch : row.global_batch / row.devices;
+  if (of_fit.contains("batches") && batch > 0) {
+    const double least = of_fit.at("batches").at(0).get<double>(), most = of_fit.at("batches").at(1).get<double>();
+    if (batch < least || batch > most) beyond(kPerDoubling * std::abs(std::log2(batch / std::clamp(batch, least, most))), fmt::format("{} samples a device, {} than {},", batch, batch < least ? "fewer" : "more", batch < least ? least : most));
+  }
   if (const double count = term(of.stack, "images.fitted.count"); row.devices > count) beyond(kPerDoubling * std::log2(row.devices / count), fmt::format("more than {} devices", count));
   double square = 0;
   for (const double part : parts) square += part * part;

@@ -75,6 +75,9 @@ TEST(GptTables, WhatWasNotFittedHasAWiderInterval) {
   };
   for (const auto* what : {"devices 8192 ", "seq 8192 "}) EXPECT_TRUE(says(estimate_row(larger), what)) << what;
   EXPECT_FALSE(says(estimate_row(larger), "hidden"));
+  const auto deep = estimate_row(row("g,gpt,2304,256,32,2048,512000,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,2,16,1,1f1b,1,full,0,1,512,1"));
+  for (const auto* what : {"tp 16 ", "layers 256 ", "vocab 512000 "}) EXPECT_TRUE(says(deep, what)) << what;
+  EXPECT_TRUE(says(estimate_row(row("h,gpt,2304,128,32,2048,51200,a100-80gb,128,8,,,megatron/nccl,fp16,hybrid,1,1,128,1f1b,1,full,0,1,512,1")), "pp 128 "));
   EXPECT_TRUE(estimate_row(fitted).notes.empty());
   const auto selective = estimate_row(row("f,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,selective,0,16,512,1"));
   EXPECT_TRUE(says(selective, "selective recomputation"));

@@ -214,6 +214,14 @@ TEST(ImageTables, WhatWasNotFittedHasAWiderInterval) {
   EXPECT_TRUE(mentions(device, "p100 was not measured with horovod-intelmpi"));
   EXPECT_TRUE(mentions(larger, "more than 32 devices"));
   EXPECT_TRUE(fitted.notes.empty());
+  const auto network = estimate_row(row("m,vgg16,,v100,8,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,512,300,1"));
+  EXPECT_TRUE(mentions(network, "vgg16 was not measured with horovod-intelmpi"));
+  EXPECT_GT(network.sigma, fitted.sigma);
+  const auto batch = estimate_row(row("n,resnet50,,v100,8,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,256,2048,300,1"));
+  EXPECT_TRUE(mentions(batch, "256 samples a device, more than 64, was not measured with horovod-intelmpi"));
+  EXPECT_GT(batch.sigma, 0.08);
+  // Another size of a network that was.
+  EXPECT_FALSE(mentions(estimate_row(row("o,U-Net(6;72),3x192x192,p40,1,8,,,torchgpipe,fp32,synthetic,single,,1,,none,32,32,,1")), "U-Net(6;72) was not"));
 
   const auto sockets = estimate_row(row("e,resnet50,,v100,32,4,pcie3,infiniband,horovod/openmpi+nccl,fp32,synthetic,data,,,,,64,2048,300,1"));
   const auto verbs = estimate_row(row("f,resnet50,,v100,32,4,pcie3,100Gbps,ddp/nccl,fp32,synthetic,data,,,,,64,2048,300,1"));
