@@ -82,10 +82,11 @@ StepPrediction predict_step(const PredictionInput& input) {
   StepPrediction out;
   out.engine = input.engine;
   if (out.engine == Engine::automatic) {
-    out.engine = tasks_of(input.plan, range_of(input).steps, by_worker(input)) <= kMostTasks || !has_closed_form(input.plan, input.strategy) ? Engine::simulated : Engine::closed;
+    out.engine = tasks_of(input.plan, range_of(input).steps, by_worker(input)) <= kMostTasks || !has_closed_form(input.plan) ? Engine::simulated : Engine::closed;
   }
   if (out.engine == Engine::closed) {
-    const auto priced = price_plan(input.plan, input.strategy, costs_of(input, roles_as_actors(input.plan)));
+    const bool unequal = input.plan.workers() > 1 && !batch_shares(input.strategy).empty();
+    const auto priced = price_plan(input.plan, input.strategy, unequal ? of_slowest(input.plan, costs_of(input, workers_as_actors(input.plan))) : costs_of(input, roles_as_actors(input.plan)));
     out.seconds = priced.seconds;
     out.roles = priced.workers;
   } else if (input.plan.asynchronous() || steps_apart(input.plan)) {

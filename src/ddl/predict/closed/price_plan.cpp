@@ -14,7 +14,6 @@
 #include "ddl/predict/closed/longest_path.h"
 #include "ddl/predict/step/jitter.h"
 #include "ddl/predict/step/server_turns.h"
-#include "ddl/strategy/batch_shares.h"
 
 namespace ddl {
 namespace {
@@ -308,8 +307,33 @@ PricedStep price_replica_in(double seconds, const WorkerTerms& terms, int micro_
 
 }  // namespace
 
-bool has_closed_form(const Plan& plan, const Spec& strategy) {
-  if (plan.workers() > 1 && !batch_shares(strategy).empty()) return false;
+StepCosts of_slowest(const Plan& plan, const StepCosts& costs) {
+  auto out = costs;
+  out.actors = roles_as_actors(plan);
+  out.tasks.clear();
+  out.harness.clear();
+  out.loader.clear();
+  for (auto& role : out.actors) {
+    std::vector<std::pair<double, std::size_t>> computing;  // of each of its workers
+    const auto& tasks = plan.roles[at(role.role)].tasks;
+    for (std::size_t a = 0; a < costs.actors.size(); ++a) {
+      if (costs.actors[a].role != role.role) continue;
+      double sum = 0;
+      for (std::size_t t = 0; t < tasks.size(); ++t)
+        if (const auto kind = tasks[t].kind; kind != TaskKind::collective && kind != TaskKind::send && kind != TaskKind::receive) sum += costs.tasks[a][t].seconds;
+      computing.emplace_back(sum, a);
+    }
+    const auto [most, slowest] = *std::max_element(computing.begin(), computing.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    const double as_long = most * std::exp(-costs.jitter.own());
+    role.count = static_cast<int>(std::count_if(computing.begin(), computing.end(), [&](const auto& each) { return each.first >= as_long; }));
+    out.tasks.push_back(costs.tasks[slowest]);
+    out.harness.push_back(costs.harness[slowest]);
+    out.loader.push_back(costs.loader[slowest]);
+  }
+  return out;
+}
+
+bool has_closed_form(const Plan& plan) {
   if (plan.in_process && plan.roles.size() > 1) return false;
   // Each place of the mesh's other axes has every stage once.
   const int once = plan.shares() * plan.parts();
@@ -320,8 +344,8 @@ bool has_closed_form(const Plan& plan, const Spec& strategy) {
 }
 
 PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& costs) {
-  if (!has_closed_form(plan, strategy))
-    throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of stages or replicas that several workers take by turns, nor of unequal shares of a batch; got {}, expected --engine simulated, or auto", to_string(strategy)));
+  if (!has_closed_form(plan))
+    throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of stages or replicas that several workers take by turns; got {}, expected --engine simulated, or auto", to_string(strategy)));
   const auto terms = terms_of(plan, costs);
   // The simulator has no jitter there either.
   if (plan.asynchronous() && plan.serving.servers == 0)

@@ -9,12 +9,15 @@ namespace ddl {
 /// What the tasks of each role come to, in the order of its workers. `costs` are of roles_as_actors().
 std::vector<WorkerTerms> terms_of(const Plan& plan, const StepCosts& costs);
 
-/// Whether there is a closed form: not of stages with several workers each (PipeDream's replicas), nor where one worker leads replicas within a process, whose own passes and those of others come one after the other, nor where
-/// `strategy`, which made the plan, shares the batch unequally.
-bool has_closed_form(const Plan& plan, const Spec& strategy);
+/// Whether there is a closed form: not of stages with several workers each (PipeDream's replicas), nor where one worker leads replicas within a process, whose own passes and those of others come one after the other.
+bool has_closed_form(const Plan& plan);
 
-/// A step of the plan, which `strategy` made, in closed form; ledgers by role. What it assumes, beside each strategy's derivation in docs/model.md: workers of a role take the same time, and nothing
-/// that is under way at once shares a resource.
+/// Of costs of workers_as_actors() those of roles_as_actors() that a step of the plan goes by where workers of a role take unlike times: of each role who computes longest, for whom the others wait. `count` is how many
+/// take as long but for what jitter makes of it.
+StepCosts of_slowest(const Plan& plan, const StepCosts& costs);
+
+/// A step of the plan, which `strategy` made, in closed form; ledgers by role. What it assumes, beside each strategy's derivation in docs/model.md: workers of a role take the same time (or wait for the slowest, of_slowest()), and
+/// nothing that is under way at once shares a resource.
 /// Errors: invalid_argument for costs that are not of the plan's roles; unsupported where has_closed_form() says no.
 PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& costs);
 
