@@ -63,7 +63,7 @@ class GptPricing {
   }
 
  private:
-  double gemm(double rows, double columns, double inner, double batch = 1, double efficiency = 1) const { return k_.gemm(gpu_, rows, columns, inner, batch, own_.kernel, efficiency); }
+  double gemm(double rows, double columns, double inner, double batch = 1, double efficiency = 1) const { return k_.gemm(gpu_, rows, columns, inner, batch, own_.kernel, efficiency * own_.product_gain); }
   double pass(double bytes) const { return k_.pass(gpu_, bytes); }
 
   /// Megatron's fused softmax wants heads by samples in fours.
@@ -266,6 +266,7 @@ GptStack gpt_stack(const Json& stack) {
   out.gather_bytes = optional("gather_bytes");
   out.accumulate_bytes = optional("accumulate_bytes");
   out.flash_efficiency_hopper = optional("flash_efficiency_hopper");
+  out.product_gain = term_or(stack, "gpt.product_gain", 1);
   out.slowdown_per_doubling = optional("slowdown_per_doubling_of_nodes");
   out.tensor_overlap = {optional("tensor_overlap.splits"), optional("tensor_overlap.taken")};
   out.interleaves = stack.at("gpt").value("interleaves", false);

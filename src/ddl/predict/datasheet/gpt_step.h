@@ -44,6 +44,7 @@ struct GptStack {
   double gather_bytes = 0;                  ///< of a parameter, when a split optimizer's parts are gathered, layer by layer as gradients are reduced; 0: gradients are reduced at once, and gradients_hidden of that is hidden
   double accumulate_bytes = 0;              ///< of a parameter, read and written by each micro-batch that adds to its gradient
   double flash_efficiency_hopper = 0;       ///< of peak, there; 0: the kernels'
+  double product_gain = 1;                  ///< how many times the share of peak that the kernels' fit says products of matrices reach: libraries get faster
   double slowdown_per_doubling = 0;         ///< of nodes; 0: the kernels'
   TensorOverlap tensor_overlap;             ///< of sequence parallel rows whose exchanges overlap
   bool interleaves = false;                 ///< a pipeline whose messages overlap is interleaved

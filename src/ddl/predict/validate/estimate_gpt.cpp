@@ -28,7 +28,8 @@ Package package_of(const std::string& stack, std::vector<std::string>& notes) {
     auto& own = (*found)["gpt"];
     if (own.contains("like")) {
       auto terms = find_stack(own["like"].get<std::string>()).at("gpt");
-      notes.push_back(fmt::format("{}: no time of it was fitted; times are those of {}", found->value("name", "?"), own["like"].get<std::string>()));
+      const bool level = own.contains("product_gain");
+      notes.push_back(fmt::format("{}: no time of it was fitted{}; times are those of {}", found->value("name", "?"), level ? " but how fast products are" : "", own["like"].get<std::string>()));
       terms.update(own);
       own = std::move(terms);
     }
