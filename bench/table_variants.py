@@ -113,6 +113,29 @@ def gpt_530b():
         print(f"\n530B on 2,240 A100, {recompute} recomputation: {mfu:.1f} % MFU")
 
 
+def nemo():
+    """The one constant of its level, fitted to all rows but those of a network, or of a release, which are then predicted."""
+    rows = rows_of("nemo-h100")
+    names = [row["id"].split("-")[:2] for row in rows]
+    errors = {}
+    for gain in (each / 200 for each in range(196, 229)):
+        found = sorted(validate(rows, {("stacks/nemo", "gpt.product_gain"): gain})["rows"], key=lambda row: row["line"])
+        errors[gain] = errors_pct(numpy.array([row["predicted"] for row in found]), numpy.array([row["measured"] for row in found]))
+    shipped = document("stacks/nemo")["gpt"]["product_gain"]
+    print("\nnemo-h100, rows that the gain of products was not fitted to\n\n| left out, each in turn | gains | MAPE | max | bias |\n|---|---|---|---|---|")
+    for what, group in [("nothing: no gain", None), ("nothing: as shipped", None), ("a network", 0), ("a release", 1)]:
+        if group is None:
+            gains = [1.0 if "no gain" in what else shipped]
+            held = errors[gains[0]]
+        else:
+            gains, held = [], numpy.zeros(len(rows))
+            for each in sorted({name[group] for name in names}):
+                out_of_it = numpy.array([name[group] == each for name in names])
+                gains.append(min(errors, key=lambda gain: abs(errors[gain][~out_of_it]).mean()))
+                held[out_of_it] = errors[gains[-1]][out_of_it]
+        print(f"| {what} | {', '.join(f'{gain:.3f}' for gain in gains)} | {abs(held).mean():.2f} % | {abs(held).max():.1f} % | {held.mean():+.1f} % |")
+
+
 def sailor():
     rows = rows_of("sailor-memory")
     stacks = [f"stacks/{name}" for name in ("sailor-opt", "sailor-gpt-neo")]
@@ -134,7 +157,7 @@ def sailor():
         print(f"| {best / 1e9:.1f} GB, fitted to every other row: the other {len(measured[rest])} | {errors(predicted, best)[rest].mean():.1f} % | | |")
 
 
-PARTS = {"datasheets": datasheets, "packages": packages, "nccl": nccl, "azure": azure, "h100": h100, "530b": gpt_530b, "sailor": sailor}
+PARTS = {"datasheets": datasheets, "packages": packages, "nccl": nccl, "azure": azure, "h100": h100, "nemo": nemo, "530b": gpt_530b, "sailor": sailor}
 
 if __name__ == "__main__":
     wanted = [part for name, part in PARTS.items() if len(sys.argv) < 2 or sys.argv[1] in name]
