@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include "ddl/core/error.h"
+#include "ddl/nn/threads.h"
 #include "ddl/train/device.h"
 #include "ddl/train/kernels/optimizer_kernels.h"
 #include "ddl/train/optimizer_list.h"
@@ -57,8 +57,7 @@ void Optimizer::update(const std::vector<std::size_t>& numbers, const std::vecto
 }
 
 void Optimizer::in_parts(std::int64_t elements, const std::function<void(std::int64_t, std::size_t)>& body) {
-  constexpr std::int64_t kWorthAThread = std::int64_t{1} << 15;
-  at::parallel_for(0, elements, kWorthAThread, [&](std::int64_t begin, std::int64_t end) { body(begin, static_cast<std::size_t>(end - begin)); });
+  share_out(elements, 1, [&](std::int64_t begin, std::int64_t end) { body(begin, static_cast<std::size_t>(end - begin)); });
 }
 
 std::int64_t Optimizer::state_bytes() const {

@@ -143,9 +143,9 @@ ImageSeconds price_replicas(Described& of, const ImageRoofline& device, double& 
 }
 
 FillDrainStep::Recompute recompute_of(const std::string& word) {
-  if (word.empty() || word == "none" || word == "never") return FillDrainStep::Recompute::none;
+  if (word.empty() || word == "none") return FillDrainStep::Recompute::none;
   if (word == "except_last") return FillDrainStep::Recompute::except_last;
-  if (word == "full" || word == "always") return FillDrainStep::Recompute::full;
+  if (word == "full") return FillDrainStep::Recompute::full;
   contradiction("recompute", word, "none, except_last or full of a pipeline");
 }
 
