@@ -26,6 +26,12 @@ void with_value_type(const at::Tensor& value, Body&& body) {
     with_type(value, body);
 }
 
+/// The same of what kernels know in fp32 and bf16 alone.
+template <typename Body>
+void with_single_type(const at::Tensor& value, Body&& body) {
+  value.scalar_type() == at::kBFloat16 ? body(Bf16{}) : body(float{});
+}
+
 /// The elements of a tensor of type T.
 template <typename T>
 const T* elements(const at::Tensor& of) {

@@ -135,14 +135,6 @@ class WideHeads {
   std::int64_t of_sample_, of_place_, places_, width_, heads_;
 };
 
-template <typename F>
-void with_head_type(const at::Tensor& of, F&& f) {
-  if (of.scalar_type() == at::kBFloat16)
-    f(Bf16{});
-  else
-    f(float{});
-}
-
 /// `f(number)` for heads of samples, by all threads.
 template <typename F>
 void for_heads(const Blocks& b, F&& f) {
@@ -248,7 +240,7 @@ struct AttentionNode final : torch::autograd::Node {
     of.keys_values = itself ? of.queries : keys_values.unpack();
     const auto gradient = gradients[0].contiguous();
     const auto to_queries = at::empty(of.queries.sizes(), plain_options(of.queries)), to_keys = itself ? to_queries : at::empty(of.keys_values.sizes(), plain_options(of.queries));
-    with_head_type(of.queries, [&](auto zero) { go_back<decltype(zero)>(of, hidden, log_sums, gradient, to_queries, to_keys); });
+    with_single_type(of.queries, [&](auto zero) { go_back<decltype(zero)>(of, hidden, log_sums, gradient, to_queries, to_keys); });
     found[0] = to_queries;
     if (!itself) found[1] = to_keys;
     return found;
@@ -274,7 +266,7 @@ at::Tensor attend_by_blocks(const Attended& of) {
     out = at::empty({b.samples, b.places, of.features}, plain_options(of.queries));
     log_sums = at::empty({b.samples, b.heads, b.places}, options);
     hidden = hidden_of(of.visible, b.seen);
-    with_head_type(out, [&](auto zero) { attend<decltype(zero)>(of, hidden, out, log_sums); });
+    with_single_type(out, [&](auto zero) { attend<decltype(zero)>(of, hidden, out, log_sums); });
   }
   if (!torch::autograd::compute_requires_grad(of.queries, of.keys_values)) return out;
   auto node = c10::make_intrusive<AttentionNode>();

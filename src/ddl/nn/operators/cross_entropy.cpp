@@ -26,12 +26,6 @@ void for_rows(std::int64_t rows, std::int64_t classes, F&& f) {
   at::parallel_for(0, rows, std::max<std::int64_t>(1, kElementsOfAThread / std::max<std::int64_t>(1, classes)), f);
 }
 
-/// `body(T{})` of logits of fp32 or bf16.
-template <typename F>
-void of_logits(const at::Tensor& logits, F&& body) {
-  logits.scalar_type() == at::kBFloat16 ? body(Bf16{}) : body(float{});
-}
-
 struct CrossEntropyNode final : torch::autograd::Node {
   SavedVariable logits;
   at::Tensor expected, log_sums;
@@ -49,7 +43,7 @@ struct CrossEntropyNode final : torch::autograd::Node {
     const auto x = logits.unpack();
     auto found = at::empty_like(x, x.options().requires_grad(false));
     const auto scale = gradients[0].item<float>();
-    of_logits(x, [&](auto zero) {
+    with_single_type(x, [&](auto zero) {
       using T = decltype(zero);
       const CrossEntropy<T> of{elements<T>(x), expected.const_data_ptr<std::int64_t>(), x.size(1), ignored, smoothing};
       for_rows(x.size(0), x.size(1), [&](std::int64_t first, std::int64_t last) { cross_entropy_gradient(of, first, last, log_sums.const_data_ptr<float>(), scale, places<T>(found)); });
@@ -68,7 +62,7 @@ at::Tensor fast_cross_entropy(const at::Tensor& logits, const at::Tensor& expect
     throw Error(Code::invalid_argument, fmt::format("[cross entropy] a label names a class; got {} of row {}, expected 0 to {}", *wrong, wrong - wanted, classes - 1));
   const auto log_sums = at::empty({rows, 2}, logits.options().dtype(at::kFloat).requires_grad(false));
   std::vector<double> losses(static_cast<std::size_t>(rows));
-  of_logits(logits, [&](auto zero) {
+  with_single_type(logits, [&](auto zero) {
     using T = decltype(zero);
     const CrossEntropy<T> of{elements<T>(logits), wanted, classes, ignored, smoothing};
     for_rows(rows, classes, [&](std::int64_t first, std::int64_t last) { cross_entropy_rows(of, first, last, log_sums.data_ptr<float>(), losses.data()); });
