@@ -26,6 +26,7 @@ demo: build      ## the first study: Fashion-MNIST, two networks, one and two wo
 
 test: build      ## every test, through the binary and the browser too
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE mpi -j $(JOBS)
+	@$(PYTHON) tools/skipped.py $(BUILD)
 	@ctest --test-dir $(BUILD) -N -L mpi | grep -q 'Total Tests: 0' || echo "Tests under MPI's launchers and SLURM, minutes more: make test-mpi"
 
 test-gpu:        ## what only a GPU shows: conformance on cuda:0, two workers on it, figures; PYTHON_CUDA has torch with CUDA
@@ -36,6 +37,7 @@ test-mpi: build  ## the same ranks under mpirun and srun, for each MPI that was 
 
 check: build     ## the inner loop: tests that take seconds
 	ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -LE "slow|mpi" -j $(JOBS)
+	@$(PYTHON) tools/skipped.py $(BUILD)
 
 # What needs no LibTorch, which is not built with sanitizers.
 PLAIN := core measure plan transport collective predict probe data

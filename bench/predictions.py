@@ -12,7 +12,7 @@ Where a machine is never calm, nothing is gained by tries: `--calibrations 3 --t
 each prediction against the median of so many rounds of runs; a column tells the errors at the pace that each run had. With `--by-turns` measuring and running take turns instead: each round measures each network once more, into the
 profile that it has, right before that network's runs, and the wires of two ranks before all of them, so that what drifts over half an hour is in both alike; every prediction is still made before its run, from what was measured before it.
 
-usage: predictions.py [--rounds 2] [--seconds 2] [--tries 3] [--calibrations 3 | --by-turns] [--only WORD,…] [--keep-wires]
+usage: predictions.py [--rounds 2] [--seconds 2] [--tries 3] [--calibrations 3 | --by-turns] [--only WORD,…] [--keep-wires] [--hold]
 prints tables in Markdown; build/bench/predictions.json has every row and every run. Run it on a quiet machine: the table says how disturbed it was. A fabric takes root
 """
 import argparse
@@ -37,6 +37,7 @@ DATASETS = {"mlp": "fashion-mnist", "lenet": "fashion-mnist", "smallcnn": "cifar
 CALIBRATED = {"lenet": "4,16,64", MLP: "4,16,64", "smallcnn": "4,16,64", "mobilenetv2": "1,4,16", "resnet18": "1,4,16", GPT: "1,4,16", TRANSFORMER: "1,4,16"}
 # And what of their layers is left to a worker where they are split, by themselves.
 PARTS = {"smallcnn": "tensor:2", "resnet18": "tensor[split=height]:2", GPT: "tensor:2", TRANSFORMER: "tensor:2"}
+GOAL = {"rows": 60, "mape": 5, "inside": 0.9}  # of all experiments together
 STOLEN = 0.01    # of the time that a hypervisor gave to others: as bad as another pace
 MEASURED = 4     # times that a network is measured in a round, at most
 LOST = 3         # runs in a row that were disturbed: the machine's pace is another now
@@ -392,6 +393,7 @@ def main():
     parser.add_argument("--calibrations", type=int, default=0, help="so many of each network before all runs, into one profile; else one before each network's runs, by itself")
     parser.add_argument("--by-turns", action="store_true", help="each round measures each network once more, into the same profile, right before its runs")
     parser.add_argument("--keep-wires", action="store_true", help="what probe comm measured for this script before")
+    parser.add_argument("--hold", action="store_true", help=f"end with 1 where there are fewer than {GOAL['rows']} experiments, MAPE is above {GOAL['mape']} %% or fewer than {GOAL['inside']} lie inside")
     parser.add_argument("--again", action="store_true", help="no runs: predict what the last run of this script measured, from the profiles of then")
     chosen = parser.parse_args()
     folder = ROOT / "build" / "bench"
@@ -428,6 +430,16 @@ def main():
     if not rows:
         sys.exit("nothing was predicted and measured: " + "; ".join(f"{name}: {why}" for name, why in failed.items()))
     show(rows, failed)
+    if chosen.hold:
+        hold(summary(rows), failed)
+
+
+def hold(told, failed):
+    """What predictions are to reach, on a machine as calm as whoever asks takes it to be."""
+    missed = [words for words, wrong in ((f"{told['rows']} experiments, expected {GOAL['rows']} or more", told["rows"] < GOAL["rows"]), (f"MAPE {told['mape']:.1f} %, expected {GOAL['mape']} or less", told["mape"] > GOAL["mape"]),
+                                         (f"{told['inside']:.0%} inside, expected {GOAL['inside']:.0%} or more", told["inside"] < GOAL["inside"]), (f"{len(failed)} experiments failed", bool(failed))) if wrong]
+    if missed:
+        sys.exit("not held: " + "; ".join(missed))
 
 
 def keep(cases, rounds, failed):

@@ -33,6 +33,8 @@ class Case(probe_case.Case):
         self.assertAlmostEqual(loss["loss"], loss["workers"] - loss["speedup"], delta=1e-9)
         # What tasks took, put together again, is the step that was measured.
         self.assertAlmostEqual(loss["simulated_ms"] / loss["step_ms"], 1, delta=0.15, msg=str(loss))
+        # Causes are of the simulated step: what they leave is what that is off by, and no more than a part of what was reached.
+        self.assertLess(abs(loss["not_explained"]), 0.2 * loss["speedup"], str(loss))
 
     def explained_undisturbed(self, *arguments):
         """Whatever else has the cores between two tasks of a step is in no task: then once more."""

@@ -274,6 +274,17 @@ class Datasheets(Case):
         self.assertLess(self.wide(some), self.wide(many))
         self.assertLess(self.wide(many), self.wide(most))
 
+    def test_exchanges_at_once_within_a_node(self):
+        """Of devices on one bus each exchange is priced as if alone there; NVLink is each device's own."""
+        def told(machine, strategy):
+            point = self.document("predict", "--model", "resnet50", "--dataset", "imagenet", "--synthetic", "--batch", 64, "--workers", 4, "--strategy", strategy, "--machine", machine)["points"][0]
+            return "several messages or collectives at once within a node have its " in " ".join(point["beyond"])
+
+        self.assertTrue(told("v100", "pipeline"))
+        self.assertTrue(told("v100", "hybrid[data=2,sharded=2]"))
+        self.assertFalse(told("v100", "data"))
+        self.assertFalse(told("a100-80gb", "pipeline"))
+
     def test_what_is_of_transports_here_says_that_it_is_left_out(self):
         plain = self.point(*self.RESNET, "--batch", 256, "--workers", 4, "--machine", "v100-32gb")
         point = self.point(*self.RESNET, "--batch", 256, "--workers", 4, "--machine", "v100-32gb", "--collective", "ring", "--transport", "tcp", "--fabric", "hosts=2,bandwidth=1Gbps")
@@ -532,12 +543,81 @@ class Beyond(Case):
         self.machine.write_text(json.dumps(profile))
         words, larger = point()
         self.assertIn("messages over shm of ", words)
-        self.assertIn("larger than any that were measured, 4 KiB: carried on from there, and the interval is wider for it (ddlbench probe comm --transport shm --sizes", words)
+        self.assertIn("larger than any that were measured, 4 KiB: carried on from there, and the interval is wider for it (ddlbench probe comm --transport shm --ranks 2 --sizes", words)
         self.assertEqual(larger["value"], inside["value"])
         self.assertGreater(larger["high"], inside["high"])
         words, _ = point("--strategy", "data[compress=fp16]")
         self.assertIn("buckets under fp16 of ", words)
         self.assertIn("larger than any that were measured, 4 KiB", words)
+        # Larger ones between other ranks say nothing of these: two price two.
+        profile["communication"] += [entry | {"ranks": 8, "most_bytes": 1 << 30} for entry in profile["communication"]]
+        profile["compression"] = [entry | {"ranks": 8, "bytes": 1 << 30} for entry in profile["compression"]]
+        self.machine.write_text(json.dumps(profile))
+        self.assertIn("larger than any that were measured, 4 KiB", point()[0])
+        words, _ = point("--strategy", "data[compress=fp16]")
+        self.assertIn("what fp16 takes of a bucket that 2 ranks sum was not measured: taken from 8, and the interval is wider for it (ddlbench probe compute --compression fp16)", words)
+        self.assertNotIn("buckets under fp16 of ", words)
+
+    def test_memory_of_another_place_than_what_was_measured(self):
+        self.calibrate()
+        profile = json.loads(self.machine.read_text())
+        profile["communication"] = [entry for entry in profile["communication"] if entry["memory"] == "own"]
+        self.machine.write_text(json.dumps(profile))
+        stages = ("--strategy", "pipeline[schedule=1f1b,micro_batches=2]")
+        words, alone = self.two_workers(*stages)
+        self.assertIn("memory of what layers make, as messages between 2 ranks over shm was not measured: taken for the transport's own memory, and the interval is wider for it (ddlbench probe comm --transport shm --ranks 2 --memory outside)", words)
+        self.assertEqual(self.two_workers()[0], "", "gradients lie in the transport's")
+        profile["communication"] += [entry | {"memory": "outside"} for entry in profile["communication"]]
+        self.machine.write_text(json.dumps(profile))
+        words, known = self.two_workers(*stages)
+        self.assertNotIn("memory of what layers make", words)
+        self.assertEqual(known["value"], alone["value"])
+        self.assertGreater(alone["high"], known["high"])
+        # Gradients of more than the caches hold have left them.
+        profile["device"]["cache_bytes"] = 4096
+        self.machine.write_text(json.dumps(profile))
+        self.assertIn("memory that has left the caches before it is exchanged between 2 ranks over shm was not measured", self.two_workers()[0])
+        profile["communication"] += [entry | {"memory": "evicted"} for entry in profile["communication"] if entry["memory"] == "own"]
+        self.machine.write_text(json.dumps(profile))
+        self.assertNotIn("left the caches", self.two_workers()[0])
+
+    def test_every_sort_of_worker_says_what_is_beyond_it(self):
+        self.calibrate()
+        words = self.document("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 4096, "--workers", 2, "--strategy", "data[shares=1/255]")["points"][0]["beyond"]
+        self.assertTrue(any(each.startswith("workers like 1 (cpu, 1 thread): ") and "fewer or more than 4080" in each for each in words), words)
+        self.assertFalse(any("fewer or more than 16" in each for each in words), words)
+
+    def test_emulated_workers_that_outnumber_cores(self):
+        self.calibrate()
+        profile = json.loads(self.machine.read_text())
+
+        def asked(cores):
+            self.machine.write_text(json.dumps(profile | {"cpu": profile["cpu"] | {"usable_cores": cores}}))
+            point = self.document("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 64, "--workers", "emulated:v100-16gb:8")["points"][0]
+            return " ".join(point["beyond"]), point["step_ms"]
+
+        (crowded, wide), (roomy, narrow) = asked(2), asked(8)
+        self.assertIn("8 workers share 2 cores: what they wait for one before they exchange was not measured, and the interval is wider for it", crowded)
+        self.assertNotIn("cores", roomy)
+        self.assertGreater(wide["high"] / wide["value"], narrow["high"] / narrow["value"])
+
+    def test_a_profile_that_lacks_a_term_names_it_and_its_probe(self):
+        self.calibrate()
+        profile = json.loads(self.machine.read_text())
+        told = ("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 32)
+        for part, term, probe in (("compute", "layers", "ddlbench probe compute --model mlp[hidden=64]"), ("communication", "best", "ddlbench probe comm --transport shm --ranks 2 measures it again"),
+                                  ("communication", "transport", "ddlbench probe comm --ranks 2 measures it again"), ("optimizer", "update_us", "ddlbench probe compute --optimizer sgd")):
+            broken = json.loads(json.dumps(profile))
+            del broken[part][0][term]
+            self.machine.write_text(json.dumps(broken))
+            done = self.run_it(*told, code=None)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"{self.machine}: {part}, entry 0 (", done.stderr)
+            self.assertIn(f"{term}; got nothing, expected ", done.stderr)
+            self.assertIn(probe, done.stderr)
+        # Measured again it is whole.
+        self.calibrate()
+        self.run_it(*told)
 
 
 class Published(Case):

@@ -244,7 +244,7 @@ void print_compute(const Json& document, const Output& output) {
 void keep(const std::string& path, const Json& document) {
   auto machine = new_machine(document["environment"]);
   if (std::filesystem::exists(path)) {
-    machine = read_machine(path);
+    machine = read_machine_to_measure(path);
     if (!same_machine(machine, document["environment"]))
       throw Error(Code::invalid_argument, fmt::format("--machine: {} is of another machine; got {}, here is {}; give another file", path, machine["cpu"].dump(),
                                                       new_machine(document["environment"])["cpu"].dump()));

@@ -17,7 +17,7 @@ Json profile_at(const std::string& path, const Json& environment, bool own) {
   if (own && !(environment.is_object() && same_machine(new_machine(environment), capture_environment())))
     throw Error(Code::invalid_argument, "--machine: the trace is not known to be of this machine, whose profile is written unless another is given; got no --machine, expected a file");
   if (std::filesystem::exists(path)) {
-    auto machine = read_machine(path);
+    auto machine = read_machine_to_measure(path);
     if (environment.is_object() && !same_machine(machine, environment))
       throw Error(Code::invalid_argument, fmt::format("--machine: {} is of another machine; got {}, the trace is of {}; give another file", path, machine["cpu"].dump(), environment["cpu"].dump()));
     return machine;

@@ -159,11 +159,13 @@ class Adviser {
     }
   }
 
-  /// Those that were fastest at some size where this machine measured them; a datasheet's library chooses by itself.
+  /// Those that were fastest at some size between as many ranks, or as many as a mesh of them may have along an axis, where this machine measured them; a datasheet's library chooses by itself.
   std::vector<std::string> algorithms(int workers) const {
     if (!is_measured(input_.machine) || workers < 2) return {};
     std::set<std::string> all;
-    for (const auto& each : best_algorithms(input_.machine, job_.transport, workers, Goal::all_reduce)) all.insert(each.algorithm);
+    for (int ranks = 2; ranks <= workers; ++ranks)
+      if (workers % ranks == 0)
+        for (const auto& each : best_algorithms(input_.machine, job_.transport, ranks, Goal::all_reduce)) all.insert(each.algorithm);
     return {all.begin(), all.end()};
   }
 
@@ -340,7 +342,7 @@ class Adviser {
     auto beyond = beyond_known(job, plan, part, costs, input_.machine);
     std::tie(point.step.low, point.step.high) = job_interval(job, plan, part, costs, input_.machine, beyond, point.step);
     point.beyond = std::move(beyond.words);
-    if (const auto real = first_real_worker(job, plan); costs.measured != nullptr && real) point.waited = costs.measured->waited(real->number);
+    point.waited = waited(job, plan, costs);
     point.memory_bytes = costs.memory_bytes;
     point.fits = job_fits(job, input_.graph, plan, costs, point.step);
   }

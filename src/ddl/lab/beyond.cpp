@@ -5,13 +5,13 @@
 
 #include "ddl/core/spec.h"
 #include "ddl/core/units.h"
+#include "ddl/lab/beyond_exchanges.h"
 #include "ddl/lab/real_worker.h"
+#include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_source.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
-#include "ddl/predict/step/compressed.h"
-#include "ddl/strategy/batch_shares.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/precision.h"
 
@@ -20,53 +20,6 @@ namespace {
 
 /// Shares of less are told by nobody.
 constexpr double kWorthTelling = 0.01;
-
-int widest_group(const Plan& plan) {
-  std::size_t widest = 1;
-  for (const auto& group : plan.groups) widest = std::max(widest, members(plan.mesh, group, 0).size());
-  return static_cast<int>(widest);
-}
-
-double doublings_over(double asked, double most) { return most > 0 ? std::log2(std::max(1.0, asked / most)) : 0; }
-
-/// The largest of what a plan's workers exchange, and of buckets that are compressed.
-struct LargestMoved {
-  double message = 0, bucket = 0;  ///< bytes
-};
-
-LargestMoved largest_moved(const Plan& plan) {
-  LargestMoved out;
-  for (const auto& role : plan.roles) {
-    for (const auto& task : role.tasks)
-      if (task.kind == TaskKind::collective || task.kind == TaskKind::send) out.message = std::max(out.message, static_cast<double>(task.bytes));
-    for (const auto& bucket : role.buckets) out.bucket = std::max(out.bucket, static_cast<double>(bucket.bytes));
-  }
-  return out;
-}
-
-/// Sizes up to half as large again go by what was measured.
-constexpr double kAboutAsLarge = 0.585;
-
-void beyond_sizes(const Job& job, const Plan& plan, const Json& machine, Beyond& out) {
-  if (plan.workers() < 2) return;
-  const auto moved = largest_moved(plan);
-  double most = 0;
-  for (const auto& entry : entries(machine, "communication"))
-    if (entry.at("transport") == job.transport && entry.at("memory") == "own") most = std::max(most, entry.value("most_bytes", 0.0));
-  const auto compression = compression_of(job.strategy);
-  const auto told = [&](double asked, double measured, const std::string& what, const std::string& probe) {
-    const double doublings = doublings_over(asked, measured);
-    if (doublings <= kAboutAsLarge) return;
-    out.bytes = std::max(out.bytes, doublings);
-    out.words.push_back(fmt::format("{} of {} are larger than any that were measured, {}: carried on from there, and the interval is wider for it ({})", what, to_string(Bytes{static_cast<std::int64_t>(asked)}),
-                                    to_string(Bytes{static_cast<std::int64_t>(measured)}), probe));
-  };
-  if (compression.empty()) told(moved.message, most, fmt::format("messages over {}", job.transport), fmt::format("ddlbench probe comm --transport {} --sizes …", job.transport));
-  double compressed = 0;
-  for (const auto& entry : entries(machine, "compression"))
-    if (entry.value("compression", "") == compression) compressed = std::max(compressed, entry.at("bytes").get<double>());
-  if (!compression.empty()) told(moved.bucket, compressed, "buckets under " + compression, "--bucket sets their size");
-}
 
 /// What those that compute on a host take from each other was measured of a few; or of none, and then is taken to be nothing.
 void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, const RealWorker& real, Beyond& out) {
@@ -79,13 +32,14 @@ void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, 
     if (entry.value("what", "") == "steps" && of_these(entry)) most = std::max(most, entry.at("workers").get<int>());
   const bool varied = costs.measured->jitter(beside).sigma > 0;
   if (most > 0 && varied) {
-    out.workers = doublings_over(beside, most);
-    if (out.workers > 0)
+    const double doublings = doublings_over(beside, most);
+    out.workers = std::max(out.workers, doublings);
+    if (doublings > 0)
       out.words.push_back(fmt::format("{} workers that compute on one host were not measured: what they take from each other, and how their steps vary, is carried on from {}, and the interval is wider for it", beside, most));
     return;
   }
   // The first doubling is the one that says whether they share anything.
-  out.workers = std::log2(beside) + (most == 0 ? 1 : 0);
+  out.workers = std::max(out.workers, std::log2(beside) + (most == 0 ? 1 : 0));
   const auto cores = machine.value("cpu", Json::object()).value("usable_cores", Json());
   const bool can_be = !own.is_host() || !cores.is_number() || 2 * own.threads <= cores.get<int>();
   const auto whose = own.is_host() ? fmt::format("with {} {}", own.threads, own.threads == 1 ? "thread" : "threads") : "on " + own.kind();
@@ -112,7 +66,7 @@ void beyond_collectives(const Job& job, const Plan& plan, const JobCosts& costs,
 void beyond_curves(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const RealWorker& real, Beyond& out) {
   const auto& role = plan.role_of(real.number);
   const auto updated = role.keeps_parts() ? 0 : part.parameters() * element_bytes(job.precision);
-  const auto samples = most_samples(job.strategy, job.batch, plan.shares());
+  const auto samples = real.samples * plan.micro_batches;
   const auto carried = costs.measured->carried(real.number, updated, samples);
   const auto& own = costs.measured->worker(real.number);
   const auto told = [&](double doublings, const std::string& what) {
@@ -123,6 +77,19 @@ void beyond_curves(const Job& job, const Plan& plan, const ModelGraph& part, con
   };
   told(carried.update, fmt::format("an update of {}", to_string(Bytes{updated})));
   told(carried.loader, fmt::format("making a batch of {} samples", samples));
+}
+
+/// Whether several messages or collectives may be on their way in one node at once, of devices that one switch or bus joins: each is priced as if alone there.
+bool shares_node(const Plan& plan, const Json& machine) {
+  const auto node = machine.value("node", Json::object());
+  if (!node.value("link", std::string()).starts_with("pcie")) return false;
+  const auto here = std::min(static_cast<std::size_t>(plan.workers()), static_cast<std::size_t>(term_or(machine, "node.devices", 8)));
+  const bool messages = std::any_of(plan.roles.begin(), plan.roles.end(), [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::send; }); });
+  const bool groups = std::any_of(plan.groups.begin(), plan.groups.end(), [&](const auto& group) {
+    const auto among = members(plan.mesh, group, 0).size();
+    return among > 1 && 2 * among <= here;
+  });
+  return here > 2 && (messages || groups);
 }
 
 /// Nothing of a datasheet is measured; but steps were, to so many devices, that it was held against. How workers here exchange says nothing of it.
@@ -138,10 +105,36 @@ Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part
   if (out.devices > 0) out.words.push_back(fmt::format("{} devices are more than any whose measured steps this was held against, {}: the interval is wider for it", workers, most));
   if (workers < 2) return out;
   for (const auto& words : machine.value("node", Json::object()).value("replaced", Json::array())) out.words.push_back(words.get<std::string>() + ": the interval is wider for it"), out.wires = true;
+  if (shares_node(plan, machine)) {
+    out.node = true;
+    out.words.push_back(fmt::format("several messages or collectives at once within a node have its {} each for themselves here: the interval is wider for it", machine["node"].value("link", std::string("wires"))));
+  }
   const auto library = machine.value("node", Json::object()).value("library", std::string("nccl"));
   if (const auto collective = collective_of(job); collective != "auto") out.words.push_back(fmt::format("collectives as {} does them there: collective={} is of transports here, and left out", library, collective));
   if (!job.fabric.empty()) out.words.push_back(fmt::format("wires as the profile has them: fabric {} is of transports here, and left out (NAME[link_inter=…] says what joins nodes)", job.fabric));
   return out;
+}
+
+/// Of what a worker computes.
+void beyond_computing(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const RealWorker& real, Beyond& out) {
+  const auto share = costs.measured->beyond(real.number, part, real.samples);
+  if (share.samples > kWorthTelling)
+    out.words.push_back(fmt::format("{:.0f} % of computing is of layers that were measured with other numbers of samples alone, fewer or more than {}: carried on from there, and the interval is wider for it", 100 * share.samples, real.samples));
+  if (share.sorts > kWorthTelling)
+    out.words.push_back(fmt::format("{:.0f} % of computing is of layers whose like was not measured: taken from others of their family, and the interval is wider for it (ddlbench probe compute --model {}{}{})", 100 * share.sorts, to_string(job.model),
+                                    MeasuredMachine::probe_flags(costs.measured->worker(real.number)), plan.split.empty() ? "" : fmt::format(" --parts {}:{}", to_string(job.strategy), job.workers.size())));
+  beyond_company(job, costs, machine, real, out);
+  beyond_collectives(job, plan, costs, machine, real, out);
+  beyond_curves(job, plan, part, costs, real, out);
+}
+
+/// Emulated workers sleep until their time is over, and then want a core: wires were measured between ranks that had one each.
+void beyond_cores(const Job& job, const Json& machine, Beyond& out) {
+  const auto cores = machine.value("cpu", Json::object()).value("usable_cores", Json());
+  if (!job.emulates() || job.workers.size() < 2 || !cores.is_number()) return;
+  out.crowded = doublings_over(static_cast<double>(job.workers.size()), std::max(1.0, cores.get<double>()));
+  if (out.crowded > 0)
+    out.words.push_back(fmt::format("{} workers share {} cores: what they wait for one before they exchange was not measured, and the interval is wider for it", job.workers.size(), cores.get<int>()));
 }
 
 }  // namespace
@@ -149,29 +142,23 @@ Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part
 Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine) {
   if (costs.measured == nullptr) return is_datasheet(machine) ? beyond_datasheet(job, plan, part, machine) : Beyond{};
   Beyond out;
-  if (const auto real = first_real_worker(job, plan)) {
-    const auto share = costs.measured->beyond(real->number, part, real->samples);
-    if (share.samples > kWorthTelling)
-      out.words.push_back(fmt::format("{:.0f} % of computing is of layers that were measured with other numbers of samples alone, fewer or more than {}: carried on from there, and the interval is wider for it", 100 * share.samples, real->samples));
-    if (share.sorts > kWorthTelling)
-      out.words.push_back(fmt::format("{:.0f} % of computing is of layers whose like was not measured: taken from others of their family, and the interval is wider for it (ddlbench probe compute --model {}{})", 100 * share.sorts, to_string(job.model),
-                                      plan.split.empty() ? "" : fmt::format(" --parts {}:{}", to_string(job.strategy), job.workers.size())));
-    beyond_company(job, costs, machine, *real, out);
-    beyond_collectives(job, plan, costs, machine, *real, out);
-    beyond_curves(job, plan, part, costs, *real, out);
+  const auto workers = real_workers(job, plan, *costs.measured);
+  std::vector<std::pair<std::string, std::vector<int>>> said;  // by whom
+  for (const auto& real : workers) {
+    beyond_computing(job, plan, part, costs, machine, real, out);
+    for (auto& words : out.words) {
+      const auto before = std::find_if(said.begin(), said.end(), [&](const auto& each) { return each.first == words; });
+      if (before != said.end()) before->second.push_back(real.number);
+      else said.emplace_back(std::move(words), std::vector{real.number});
+    }
+    out.words.clear();
   }
-  const int ranks = widest_group(plan);
-  beyond_sizes(job, plan, machine, out);
-  int nearest = 0;
-  const auto far = [&](int other) { return std::abs(std::log2(static_cast<double>(ranks) / other)); };
-  for (const auto& entry : entries(machine, "communication"))
-    if (entry.at("transport") == job.transport && entry.at("memory") == "own")
-      if (const int measured = entry.at("ranks"); nearest == 0 || far(measured) < far(nearest)) nearest = measured;
-  if (ranks > 1 && nearest > 0 && nearest != ranks) {
-    out.ranks = far(nearest);
-    out.words.push_back(fmt::format("collectives of {} ranks over {} were not measured: taken from rounds between {}, and the interval is wider for it (ddlbench probe comm --transport {} --ranks {})", ranks, job.transport, nearest,
-                                    job.transport, ranks));
+  for (auto& [words, by] : said) {
+    const auto& spec = job.workers[static_cast<std::size_t>(by.front())];
+    out.words.push_back(by.size() == workers.size() ? std::move(words) : fmt::format("workers like {} ({}, {} {}): {}", by.front(), spec.device, spec.threads, spec.threads == 1 ? "thread" : "threads", words));
   }
+  beyond_cores(job, machine, out);
+  beyond_exchanges(job, plan, part, costs, machine, out);
   return out;
 }
 

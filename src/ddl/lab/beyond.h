@@ -15,8 +15,11 @@ struct Beyond {
   double bytes = 0;                ///< doublings of the largest message, or compressed bucket, over the largest that was measured
   double workers = 0;              ///< doublings of the workers that compute on a host over the most that were measured at once
   double carried = 0;              ///< doublings of an update, or of making a batch, over the most that was measured
+  double crowded = 0;              ///< doublings of workers, emulated ones among them, over the host's cores
+  bool memory = false;             ///< of exchanges: whose memory lies elsewhere than what was measured
   bool contention = false;         ///< what a collective and computing take from each other was not measured over its transport
   double devices = 0;              ///< of datasheets: doublings of devices over the most whose measured steps this was held against
+  bool node = false;               ///< of datasheets: what goes on at once on the wires of a node shares nothing there
   bool wires = false;              ///< of datasheets: over wires that are not the profile's
 };
 

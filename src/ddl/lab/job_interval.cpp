@@ -25,8 +25,11 @@ constexpr double kRanksBeyond = 0.1;
 /// The same for each doubling of bytes over the largest message that was measured; and, of the whole step, of workers on a host over the most that were measured at once. Judgement.
 constexpr double kBytesBeyond = 0.05, kWorkersBeyond = 0.05;
 
-/// The same of a datasheet's, whose exchanges are by its library's published constants; for each doubling of devices over those that it was held against; and over wires that are not its own. Judgement.
-constexpr double kDatasheetExposed = 0.15, kDatasheetDoubling = 0.04, kDatasheetWires = 0.1;
+/// The same where exchanges read memory of another place than what was measured. Judgement.
+constexpr double kMemoryBeyond = 0.1;
+
+/// The same of a datasheet's, whose exchanges are by its library's published constants; for each doubling of devices over those that it was held against; over wires that are not its own; and of what several exchange at once within a node. Judgement.
+constexpr double kDatasheetExposed = 0.15, kDatasheetDoubling = 0.04, kDatasheetWires = 0.1, kDatasheetNode = 0.15;
 
 /// Where nobody measured what computing and collectives take from each other, of the whole step. Judgement.
 constexpr double kContentionBeyond = 0.05;
@@ -34,18 +37,13 @@ constexpr double kContentionBeyond = 0.05;
 /// For each doubling of an update, or of making a batch, over the most that was measured; of the whole step. Judgement.
 constexpr double kCarriedOn = 0.02;
 
-double crowding(const Json& machine, std::size_t workers) {
-  const auto& cpu = machine.value("cpu", Json());
-  const auto cores = cpu.is_object() && cpu.value("usable_cores", Json()).is_number() ? cpu["usable_cores"].get<double>() : static_cast<double>(workers);
-  return std::log2(std::max(1.0, static_cast<double>(workers) / std::max(1.0, cores)));
-}
-
 /// How far off the parts of a plan's step may be that are computed: of the logarithm of measured over predicted.
 double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
   if (costs.measured == nullptr) return kDatasheetSigma;
-  const auto real = first_real_worker(job, plan);
+  double most = 0;
+  for (const auto& real : real_workers(job, plan, *costs.measured)) most = std::max(most, costs.measured->uncertainty(real.number, part, real.samples));
   // What emulated workers compute is known.
-  return real ? costs.measured->uncertainty(real->number, part, real->samples) : kWireSigma;
+  return most > 0 ? most : kWireSigma;
 }
 
 }  // namespace
@@ -55,10 +53,10 @@ std::pair<double, double> job_interval(const Job& job, const Plan& plan, const M
   if (step.mean.wall <= 0) return interval_of(step.seconds, sigma);
   const double exposed = (step.mean[Cause::communication] + step.mean[Cause::wait]) / step.mean.wall;
   if (costs.measured == nullptr)
-    return interval_of(step.seconds, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices), beyond.wires ? kDatasheetWires : 0, kDatasheetExposed * exposed));
+    return interval_of(step.seconds, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices), beyond.wires ? kDatasheetWires : 0, (kDatasheetExposed + (beyond.node ? kDatasheetNode : 0)) * exposed));
   // Wires were measured between ranks that had the cores for themselves.
-  const double crowded = job.emulates() ? kCrowded * crowding(machine, job.workers.size()) : 0;
-  const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes;
+  const double crowded = kCrowded * beyond.crowded;
+  const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes + (beyond.memory ? kMemoryBeyond : 0);
   return interval_of(step.seconds, std::hypot(std::hypot(sigma, crowded, kWorkersBeyond * beyond.workers), std::hypot(own, beyond.contention ? kContentionBeyond : 0, kCarriedOn * beyond.carried), exchanges * exposed));
 }
 

@@ -144,7 +144,7 @@ JobPrediction predict_as_said(const Job& job, const ModelGraph& graph, const Jso
   out.beyond = beyond.words;
   if (const auto words = memory_words(machine); !words.empty()) out.beyond.push_back(words);
   std::tie(out.step.low, out.step.high) = job_interval(job, out.plan, part, costs, machine, beyond, out.step);
-  if (const auto real = first_real_worker(job, out.plan); costs.measured != nullptr && real) out.waited = costs.measured->waited(real->number);
+  out.waited = waited(job, out.plan, costs);
   out.links = job_links(job, out.plan, part, machine, per_node);
   out.fits = job_fits(job, graph, out.plan, costs, out.step);
   return out;

@@ -1,15 +1,32 @@
 #include "ddl/lab/real_worker.h"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
-#include "ddl/train/job_network.h"
+#include "ddl/predict/measured/measured_machine.h"
+#include "ddl/strategy/batch_shares.h"
 
 namespace ddl {
 
-std::optional<RealWorker> first_real_worker(const Job& job, const Plan& plan) {
-  const auto real = std::find_if(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return !worker.emulated(); });
-  if (real == job.workers.end()) return std::nullopt;
-  return RealWorker{static_cast<int>(real - job.workers.begin()), largest_pass(job, plan)};
+std::vector<RealWorker> real_workers(const Job& job, const Plan& plan, const MeasuredMachine& machine) {
+  std::vector<RealWorker> found;
+  std::set<std::tuple<std::string, int, std::int64_t, std::int64_t>> sorts;
+  for (int worker = 0; worker < static_cast<int>(job.workers.size()); ++worker) {
+    const auto& own = job.workers[static_cast<std::size_t>(worker)];
+    if (own.emulated()) continue;
+    const auto batch = samples_of_share(job.strategy, job.batch, plan.shares(), plan.share_of(worker)), parts = std::int64_t{plan.micro_batches};
+    const auto samples = (batch + parts - 1) / parts;
+    if (sorts.insert({machine.worker(worker).kind(), own.threads, samples, machine.computing_beside(worker)}).second) found.push_back({worker, samples});
+  }
+  return found;
+}
+
+double waited(const Job& job, const Plan& plan, const JobCosts& costs) {
+  double most = 0;
+  if (costs.measured != nullptr)
+    for (const auto& worker : real_workers(job, plan, *costs.measured)) most = std::max(most, costs.measured->waited(worker.number));
+  return most;
 }
 
 }  // namespace ddl

@@ -1,19 +1,21 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <vector>
 
-#include "ddl/plan/plan.h"
-#include "ddl/train/job.h"
+#include "ddl/lab/predict_job.h"
 
 namespace ddl {
 
-/// The first of a job's workers that computes itself, which what was measured of a machine is looked up for, and the samples of its micro-batches.
+/// A worker that computes itself, which what was measured of a machine is looked up for, and the samples of its micro-batches.
 struct RealWorker {
   int number = 0;
   std::int64_t samples = 0;
 };
-/// None: all are emulated.
-std::optional<RealWorker> first_real_worker(const Job& job, const Plan& plan);
+/// Of a job's workers that compute themselves one of each sort: device, threads, samples and host that it shares with as many. None: all are emulated.
+std::vector<RealWorker> real_workers(const Job& job, const Plan& plan, const MeasuredMachine& machine);
+
+/// The share of the time in which others had the cores while what they compute was measured, of the worker with the largest; 0 where nothing was measured, or all are emulated.
+double waited(const Job& job, const Plan& plan, const JobCosts& costs);
 
 }  // namespace ddl

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "ddl/core/error.h"
+#include "ddl/predict/machine_terms.h"
 
 namespace ddl {
 namespace {
@@ -44,7 +45,7 @@ void add_memory(Json& machine, const Json& environment) {
   machine["device"]["memory_bytes"] = allowed.is_number() ? std::min(there.get<std::int64_t>(), allowed.get<std::int64_t>()) : there.get<std::int64_t>();
 }
 
-Json read_machine(const std::string& path) {
+Json read_machine_to_measure(const std::string& path) {
   auto machine = parse_json(read_file(path), path);
   const auto schema = machine.is_object() && machine.contains("schema") && machine["schema"].is_string() ? machine["schema"].get<std::string>() : "";
   if (schema.starts_with("ddlbench.machine/") && schema != kSchema)
@@ -53,6 +54,12 @@ Json read_machine(const std::string& path) {
   const auto wires = machine.find("communication");
   if (wires == machine.end() || !wires->is_array())
     throw Error(Code::corrupt, fmt::format("[machine] {} has no list of wires: communication; got {}, expected a list, empty where ddlbench probe comm has measured none", path, wires == machine.end() ? "nothing" : wires->type_name()));
+  return machine;
+}
+
+Json read_machine(const std::string& path) {
+  auto machine = read_machine_to_measure(path);
+  require_terms(machine, path);
   return machine;
 }
 

@@ -16,8 +16,10 @@ namespace ddl {
 /// With nothing in it. `environment`: capture_environment()'s.
 Json new_machine(const Json& environment);
 
-/// Errors: not_found, corrupt (no JSON, or no machine profile), unsupported (a newer schema), each naming the file.
+/// Errors: not_found, corrupt (no JSON, or no machine profile), unsupported (a newer schema), each naming the file; those of require_terms().
 Json read_machine(const std::string& path);
+/// For measurements to be added to, which may be what mends it: terms that entries lack are no error.
+Json read_machine_to_measure(const std::string& path);
 
 /// With the folders that it lies in. Errors: io, naming the file.
 void write_machine(const std::string& path, const Json& machine);

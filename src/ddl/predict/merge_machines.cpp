@@ -4,6 +4,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/predict/machine.h"
+#include "ddl/predict/measured/history.h"
 
 namespace ddl {
 namespace {
@@ -25,12 +26,17 @@ int merge_machine(Json& machine, const Json& other) {
     for (const auto& entry : entries(other, part)) {
       if (!entry.is_object()) throw Error(Code::corrupt, fmt::format("[machine] {}: got {}, expected an entry", part, entry.type_name()));
       const auto known = earlier_entry(machine, part, keys, entry);
-      if (known == entry || (known.is_object() && is_later(known, entry))) continue;
-      add_entry(machine, part, keys, entry);
-      ++came;
+      if (known == entry) continue;
+      const bool comes = !(known.is_object() && is_later(known, entry));
+      auto merged = comes ? entry : known;
+      if (known.is_object()) remember_all(merged, comes ? known : entry);
+      if (merged == known) continue;
+      add_entry(machine, part, keys, merged);
+      if (comes) ++came;
     }
-  if (const auto memory = other.value("device", Json()); memory.is_object() && memory.contains("memory_bytes") && !machine.value("device", Json::object()).contains("memory_bytes"))
-    machine["device"]["memory_bytes"] = memory["memory_bytes"];
+  if (const auto device = other.find("device"); device != other.end() && device->is_object())
+    for (const auto* key : {"memory_bytes", "cache_bytes"})
+      if (device->contains(key) && !machine.value("device", Json::object()).contains(key)) machine["device"][key] = device->at(key);
   return came;
 }
 

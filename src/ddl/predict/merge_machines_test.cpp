@@ -28,6 +28,32 @@ TEST(MergeMachines, TheLaterOfTheSameStaysAndTheRestComesIn) {
   EXPECT_EQ(ours, before);
 }
 
+// What was measured before is what drift and what is usual are told by; which of two profiles comes first does not matter.
+TEST(MergeMachines, BothHistoriesAndWhatTheDeviceHas) {
+  const auto remembered = [](const char* measured, double ms, const char* build) { return Json{{"measured", measured}, {"build", build}, {"pass_ms", ms}}; };
+  const auto with = [&](const char* measured, double ms, Json history) {
+    auto made = entry(8, measured, ms);
+    made["history"] = std::move(history);
+    return made;
+  };
+  auto ours = machine(), theirs = machine();
+  ours["compute"] = Json::array({with("2026-11-20", 1, Json::array({remembered("2026-11-18", 3, "a"), remembered("2026-11-20", 1, "a")}))});
+  theirs["compute"] = Json::array({with("2026-11-21", 2, Json::array({remembered("2026-11-17", 9, "old"), remembered("2026-11-19", 4, "a"), remembered("2026-11-21", 2, "a")}))});
+  theirs["device"] = {{"memory_bytes", 1 << 30}, {"cache_bytes", 1 << 25}};
+  auto other_way = theirs;
+  EXPECT_EQ(merge_machine(other_way, ours), 0) << "the later is there already";
+  EXPECT_EQ(merge_machine(ours, theirs), 1);
+  EXPECT_EQ(ours["device"]["cache_bytes"], 1 << 25);
+  // Those of an earlier build say nothing of this one's.
+  EXPECT_EQ(ours["compute"], Json::array({with("2026-11-21", 2, Json::array({remembered("2026-11-18", 3, "a"), remembered("2026-11-19", 4, "a"), remembered("2026-11-20", 1, "a"), remembered("2026-11-21", 2, "a")}))}));
+  ASSERT_EQ(other_way["compute"].size(), 1U);
+  EXPECT_EQ(other_way["compute"][0]["pass_ms"], 2);
+  EXPECT_EQ(other_way, ours);
+  const auto before = ours;
+  EXPECT_EQ(merge_machine(ours, theirs), 0);
+  EXPECT_EQ(ours, before);
+}
+
 TEST(MergeMachines, OnlyProfilesOfOneMachine) {
   auto ours = machine();
   try {

@@ -146,7 +146,7 @@ std::vector<StrategyFamily> of_data(const ChoiceInput& input) {
   if (input.threads)
     for (const char* way : {"mirrored", "parallel"}) {
       ChoiceAxis inproc{"transport", {Choice{{}, {{"transport", "inproc"}}}}};
-      all.push_back({{"data", {{"in-process", way}}}, input.workers, {std::move(inproc), bucket(input), option_axis("overlap", {"", "on"}), accumulate(input, input.workers)}});
+      all.push_back({{"data", {{"in-process", way}}}, input.workers, {std::move(inproc), bucket(input), option_axis("overlap", {"", "on"}), accumulate(input, input.workers), recompute()}});
     }
   return all;
 }
@@ -163,41 +163,47 @@ std::vector<StrategyFamily> of_pipeline(const ChoiceInput& input) {
 
 std::vector<StrategyFamily> of_tensor(const ChoiceInput& input) {
   if (input.workers == 1) return {};
-  return {{{"tensor", {}}, input.workers, {splits(input), accumulate(input, 1), option_axis("recompute", {"", "always"})}}};
+  return {{{"tensor", {}}, input.workers, {splits(input), accumulate(input, 1), option_axis("recompute", {"", "always"}), collective(input)}}};
+}
+
+/// Of what optimizers, gradients and parameters are in parts of: the axes of each level.
+std::vector<std::pair<std::string, std::vector<ChoiceAxis>>> levels(const ChoiceInput& input) {
+  std::vector<std::pair<std::string, std::vector<ChoiceAxis>>> all;
+  for (const char* level : {"1", "2"}) all.push_back({level, {bucket(input), option_axis("overlap", {"", "off"}), accumulate(input, input.workers), recompute()}});
+  all.push_back({"3", {option_axis("prefetch", {"", "2", "4"}, true), option_axis("reshard", {"", "off"}), option_axis("recompute", {"", "on"}), accumulate(input, input.workers)}});
+  return all;
 }
 
 std::vector<StrategyFamily> of_sharded(const ChoiceInput& input) {
   if (input.workers == 1) return {};
   std::vector<StrategyFamily> all;
-  for (const char* level : {"1", "2"})
-    all.push_back({{"sharded", {{"level", level}}}, input.workers, {bucket(input), option_axis("overlap", {"", "off"}), accumulate(input, input.workers), recompute()}});
-  all.push_back({{"sharded", {{"level", "3"}}}, input.workers,
-                 {option_axis("prefetch", {"", "2", "4"}, true), option_axis("reshard", {"", "off"}), option_axis("recompute", {"", "on"}), accumulate(input, input.workers)}});
+  for (auto& [level, axes] : levels(input)) all.push_back({{"sharded", {{"level", level}}}, input.workers, std::move(axes)});
   return all;
 }
 
 std::vector<StrategyFamily> of_hybrid(const ChoiceInput& input) {
   std::vector<StrategyFamily> all;
   const int layers = layers_of(input.graph);
-  const auto add = [&](const MeshWish& uses, const MeshWish& needs, std::vector<ChoiceAxis> others) {
+  const auto add = [&](const MeshWish& uses, const MeshWish& needs, std::vector<ChoiceAxis> others, std::map<std::string, std::string> options = {}) {
     auto mesh = mesh_axis(input, uses, needs, layers);
     if (mesh.values.empty()) return;
     others.insert(others.begin(), std::move(mesh));
-    all.push_back({{"hybrid", {}}, input.workers, std::move(others)});
+    others.push_back(collective(input));
+    all.push_back({{"hybrid", std::move(options)}, input.workers, std::move(others)});
   };
   // Schedules as of two stages: what is too much for more of them is refused.
   add({.pipeline = true, .sharded = true}, {.pipeline = true, .data = false}, {schedules(input, 2), micro_batches_of_mesh(input), balance(false), recompute_of_stages()});
-  add({.tensor = true, .sharded = true}, {.tensor = true, .data = false}, {splits(input), recompute_of_stages()});
+  add({.tensor = true, .sharded = true}, {.tensor = true, .data = false}, {splits(input), recompute_of_stages(), accumulate(input, 1)});
   add({.pipeline = true, .tensor = true, .sharded = true}, {.pipeline = true, .tensor = true, .data = false},
       {schedules(input, 2), micro_batches_of_mesh(input), splits(input), recompute_of_stages()});
-  add({.sharded = true}, {.sharded = true, .data = true}, {option_axis("level", {"", "2", "1"}), accumulate(input, input.workers)});
+  for (auto& [level, axes] : levels(input)) add({.sharded = true}, {.sharded = true, .data = true}, std::move(axes), {{"level", level}});
   return all;
 }
 
 std::vector<StrategyFamily> of_local(const ChoiceInput& input) {
   if (input.workers == 1 || !input.changes_results) return {};
   ChoiceAxis average{"average", {{}, {{{"average", "gossip"}}}, {{{"average", "gossip"}, {"topology", "exponential"}}}}};
-  return {{{"local", {}}, input.workers, {option_axis("every", {"4", "", "16", "32"}, true), average, bucket(input)}}};
+  return {{{"local", {}}, input.workers, {option_axis("every", {"4", "", "16", "32"}, true), average, bucket(input), collective(input), accumulate(input, input.workers), recompute()}}};
 }
 
 std::vector<StrategyFamily> of_servers(const ChoiceInput& input) {
@@ -240,10 +246,10 @@ Registry<StrategyChoices> strategy_choices() {
   choices.add({"data", "buckets, overlap, algorithm, compression, threads of one process, micro-batches, recomputation", of_data});
   choices.add({"model", "where to cut, micro-batches", of_model});
   choices.add({"pipeline", "schedule, chunks, micro-batches, where to cut, recomputation", of_pipeline});
-  choices.add({"tensor", "what to split, micro-batches, recomputation", of_tensor});
+  choices.add({"tensor", "what to split, algorithm, micro-batches, recomputation", of_tensor});
   choices.add({"sharded", "level, buckets, overlap, prefetch, what is kept", of_sharded});
-  choices.add({"hybrid", "every mesh, with what its axes choose", of_hybrid});
-  choices.add({"local", "how often, and among whom, parameters are averaged", of_local});
+  choices.add({"hybrid", "every mesh, with what its axes choose, and algorithm", of_hybrid});
+  choices.add({"local", "how often, and among whom, parameters are averaged, buckets, algorithm, micro-batches, recomputation", of_local});
   choices.add({"parameter-server", "servers, and when gradients are applied", of_servers});
   return choices;
 }

@@ -98,6 +98,36 @@ TEST(StrategyChoices, WiresCompressionsAndThreadsWhereThereAreSome) {
     for (const auto& axis : family.axes) EXPECT_NE(axis.name, "transport");
 }
 
+// docs/advise.md: the algorithm wherever gradients, means or activations are all-reduced; replicas that are also in parts have what `sharded` has at each level. Each value can be planned by itself.
+TEST(StrategyChoices, AxesOfAlgorithmsAndOfMeshesOfReplicas) {
+  const auto graph = lenet();
+  ChoiceInput input{graph, 4, 64, 4, 8, true};
+  input.collectives = {"ring", "tree"};
+  std::set<std::string> algorithms;
+  std::map<std::string, std::set<std::string>> of_levels;
+  for (const auto& family : families_of(input)) {
+    std::vector<std::size_t> start;
+    for (const auto& axis : family.axes) start.push_back(axis.starts.front());
+    const bool replicas = family.base.name == "hybrid" && family.base.options.contains("level");
+    for (std::size_t axis = 0; axis < family.axes.size(); ++axis) {
+      if (family.axes[axis].name == "collective") algorithms.insert(family.base.name);
+      if (replicas) of_levels[family.base.options.at("level")].insert(family.axes[axis].name);
+      if (!replicas && family.base.name != "local") continue;
+      for (std::size_t value = 0; value < family.axes[axis].values.size(); ++value) {
+        auto at = start;
+        at[axis] = value;
+        const auto spec = family.spec(at);
+        EXPECT_EQ(builtin_strategies().at(spec.name).make({graph, 4, 64, 4, spec}).workers(), 4) << to_string(spec);
+      }
+    }
+  }
+  EXPECT_EQ(algorithms, (std::set<std::string>{"data", "hybrid", "local", "tensor"}));
+  ASSERT_EQ(of_levels.size(), 3U);
+  for (const auto* level : {"1", "2"})
+    for (const auto* axis : {"bucket", "overlap", "accumulate", "recompute", "collective"}) EXPECT_TRUE(of_levels[level].contains(axis)) << level << " " << axis;
+  for (const auto* axis : {"prefetch", "reshard", "accumulate", "recompute", "collective"}) EXPECT_TRUE(of_levels["3"].contains(axis)) << axis;
+}
+
 TEST(StrategyChoices, MeshesAreEveryProductAndJoinedByPrimes) {
   const auto graph = lenet();
   const ChoiceInput input{graph, 12, 64};

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
-#include "ddl/core/error.h"
 #include "ddl/predict/datasheet/gpt_step.h"
 #include "ddl/predict/datasheet/library.h"
 
@@ -18,29 +16,13 @@ class GptMemory {
 
   std::vector<GptStageBytes> run() const {
     std::vector<GptStageBytes> out;
-    const auto blocks = blocks_of();
+    const auto blocks = layers_of_stages(w_);
     for (std::size_t stage = 0; stage < blocks.size(); ++stage) out.push_back({tensors(static_cast<double>(stage), blocks[stage]), cached(static_cast<double>(stage), blocks[stage])});
     return out;
   }
 
  private:
   bool last(double stage) const { return stage + 1 == w_.pipeline; }
-
-  /// Layers of each stage.
-  std::vector<double> blocks_of() const {
-    const auto count = static_cast<std::size_t>(w_.pipeline);
-    if (w_.stages.empty()) return std::vector<double>(count, w_.layers / w_.pipeline);
-    std::vector<double> blocks(w_.stages.begin(), w_.stages.end());
-    if (blocks.size() != count) throw Error(Code::invalid_argument, fmt::format("[predict] gpt: stages; got {} of them, expected pp, {}", blocks.size(), count));
-    const double sum = std::accumulate(blocks.begin(), blocks.end(), 0.0);
-    if (sum != w_.layers && sum != w_.layers + 2)
-      throw Error(Code::invalid_argument, fmt::format("[predict] gpt: stages; got {} layers in all, expected {}, or {} with embedding and output layer", sum, w_.layers, w_.layers + 2));
-    if (sum == w_.layers + 2) {
-      blocks.front() -= 1;
-      blocks.back() -= 1;
-    }
-    return blocks;
-  }
 
   double words_here() const { return std::ceil(w_.vocabulary / w_.tensor / 128) * 128; }
   double key_share() const { return (w_.key_heads > 0 ? w_.key_heads : w_.heads) / w_.heads; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "ddl/core/error.h"
 #include "ddl/predict/datasheet/library.h"
@@ -25,19 +26,21 @@ struct Both {
 class GptPricing {
  public:
   GptPricing(const GptStep& step, const Gpu& gpu, const GpuKernels& kernels, const GptStack& stack)
-      : w_(step), gpu_(gpu), k_(kernels), own_(stack), rows_(step.micro_batch * step.sequence), value_(step.value_bytes * rows_ * step.hidden), flash_(step.flash || stack.flash), full_(step.recompute == GptStep::Recompute::full ? stack.recomputes : 0) {}
+      : w_(step), gpu_(gpu), k_(kernels), own_(stack), stages_(layers_of_stages(step)), longest_(*std::max_element(stages_.begin(), stages_.end())), rows_(step.micro_batch * step.sequence), value_(step.value_bytes * rows_ * step.hidden), flash_(step.flash || stack.flash), full_(step.recompute == GptStep::Recompute::full ? stack.recomputes : 0) {}
 
   GptSeconds run() const {
-    const double micro_batches = w_.global_batch / (w_.data * w_.micro_batch), p = w_.pipeline, t = w_.tensor, layers = w_.layers / p;
+    const double micro_batches = w_.global_batch / (w_.data * w_.micro_batch), p = w_.pipeline, t = w_.tensor;
+    const double layers = longest_;
     const bool alone = p == 1;
     const auto one = layer(), host = host_layer(), head = logits();
     const double embedding = embed();
-    const auto stage = [&](double more_forward, double more_backward) {
-      return beside(layers * one.forward + more_forward, layers * host.forward + own_.host_stage) + beside(layers * one.backward + more_backward, layers * host.backward + own_.host_stage);
+    const auto stage = [&](double blocks, double more_forward, double more_backward) {
+      return beside(blocks * one.forward + more_forward, blocks * host.forward + own_.host_stage) + beside(blocks * one.backward + more_backward, blocks * host.backward + own_.host_stage);
     };
-    const double middle = stage(0, 0);
-    const double last = stage(head.forward + (alone ? embedding : 0), head.backward + (alone ? 0.5 * embedding : 0));
-    const double first = alone ? last : middle + 1.5 * embedding;
+    // Of a pipeline's inner stages the longest; where it has none, what an even one would be.
+    const double middle = stage(p > 2 ? *std::max_element(stages_.begin() + 1, stages_.end() - 1) : w_.layers / p, 0, 0);
+    const double last = stage(stages_.back(), head.forward + (alone ? embedding : 0), head.backward + (alone ? 0.5 * embedding : 0));
+    const double first = alone ? last : stage(stages_.front(), 0, 0) + 1.5 * embedding;
     const double send = send_seconds();
     const double nodes = t * w_.data * p / gpu_.per_node;
 
@@ -69,9 +72,15 @@ class GptPricing {
   /// Megatron's fused softmax wants heads by samples in fours.
   bool unfused() const { return !flash_ && std::fmod(w_.micro_batch * w_.heads / w_.tensor, 4) != 0; }
 
+  /// Whether tensor parallel workers do not fit a node.
+  bool tensor_spans_nodes() const { return w_.tensor > gpu_.per_node; }
+
+  /// An all-reduce among tensor parallel workers.
+  double tensor_all_reduce(double bytes) const { return tensor_spans_nodes() ? k_.all_reduce_across(gpu_, bytes, w_.tensor, gpu_.per_node) : k_.all_reduce_in_node(gpu_, bytes, w_.tensor); }
+
   /// An all-reduce of a hidden tensor.
   double tensor_exchange() const {
-    return k_.all_reduce_in_node(gpu_, value_, w_.tensor) / own_.tensor_bandwidth + (w_.tensor > 1 ? own_.tensor_message / (1 + std::pow(own_.tensor_message_bytes / value_, 4)) : 0);
+    return tensor_all_reduce(value_) / (tensor_spans_nodes() ? 1 : own_.tensor_bandwidth) + (w_.tensor > 1 ? own_.tensor_message / (1 + std::pow(own_.tensor_message_bytes / value_, 4)) : 0);
   }
 
   bool overlaps_tensor() const { return own_.tensor_overlap && w_.tensor > 1 && w_.sequence_parallel && w_.overlaps; }
@@ -139,12 +148,12 @@ class GptPricing {
   Both logits() const {
     const double here = words_here(), reached = misaligned() ? own_.misaligned_vocabulary : 1;
     // Sequence parallel workers gather what they multiply.
-    const double gathered = w_.sequence_parallel ? 0.5 * k_.all_reduce_in_node(gpu_, value_, w_.tensor) : 0;
-    return {gemm(rows_, here, w_.hidden, 1, reached) + pass(0.6 * own_.loss_bytes * rows_ * here + 2 * value_) + 3 * k_.all_reduce_in_node(gpu_, 4 * rows_, w_.tensor) + gathered,
-            gemm(rows_, w_.hidden, here, 1, reached) + gemm(here, w_.hidden, rows_, 1, reached) + pass(0.4 * own_.loss_bytes * rows_ * here + 3 * value_) + k_.all_reduce_in_node(gpu_, value_, w_.tensor)};
+    const double gathered = w_.sequence_parallel ? 0.5 * tensor_all_reduce(value_) : 0;
+    return {gemm(rows_, here, w_.hidden, 1, reached) + pass(0.6 * own_.loss_bytes * rows_ * here + 2 * value_) + 3 * tensor_all_reduce(4 * rows_) + gathered,
+            gemm(rows_, w_.hidden, here, 1, reached) + gemm(here, w_.hidden, rows_, 1, reached) + pass(0.4 * own_.loss_bytes * rows_ * here + 3 * value_) + tensor_all_reduce(value_)};
   }
 
-  double embed() const { return pass(10 * value_) + (w_.sequence_parallel ? 0.5 : 1) * k_.all_reduce_in_node(gpu_, value_, w_.tensor); }
+  double embed() const { return pass(10 * value_) + (w_.sequence_parallel ? 0.5 : 1) * tensor_all_reduce(value_); }
 
   /// Whether the group does not fit a node.
   bool spans_nodes() const { return w_.tensor * w_.data * w_.pipeline > gpu_.per_node; }
@@ -154,7 +163,7 @@ class GptPricing {
     const double across = spans_nodes() ? std::min(w_.tensor * w_.data / gpu_.per_node, 1.0) : 0;
     // Sequence parallel workers have a part each, and need no more.
     const double inside = (w_.sequence_parallel ? value_ / w_.tensor : value_) / (0.5 * gpu_.bus);
-    const double whole = w_.tensor > 1 && !w_.sequence_parallel ? 0.5 * k_.all_reduce_in_node(gpu_, value_, w_.tensor) : 0;
+    const double whole = w_.tensor > 1 && !w_.sequence_parallel ? 0.5 * tensor_all_reduce(value_) : 0;
     const double over_network = value_ / w_.tensor / (gpu_.network * k_.library.network_bandwidth()) + whole;
     return (own_.message + across * over_network + (1 - across) * inside) * (w_.chunks > 1 && w_.overlaps ? 0.2 : 1);
   }
@@ -162,7 +171,7 @@ class GptPricing {
   /// Of the stage that has most.
   double parameters() const {
     const double h = w_.hidden, keys = w_.key_heads > 0 ? w_.key_heads / w_.heads : 1;
-    return w_.layers / w_.pipeline * (((2 + 2 * keys) * h * h + 2 * w_.ffn * h) / w_.tensor + 9 * h) + (w_.untied && w_.pipeline == 1 ? 2 : 1) * words() * h / w_.tensor;
+    return longest_ * (((2 + 2 * keys) * h * h + 2 * w_.ffn * h) / w_.tensor + 9 * h) + (w_.untied && w_.pipeline == 1 ? 2 : 1) * words() * h / w_.tensor;
   }
 
   /// Of an all-reduce among data parallel workers.
@@ -185,7 +194,7 @@ class GptPricing {
     const double reduced = w_.shards_optimizer ? all / 2 : all, gathered = w_.shards_optimizer ? data_exchange(own_.gather_bytes * parameters()) / 2 : 0;
     if (!w_.overlaps) return reduced + gathered;
     // A layer's gradients are there once the last micro-batch's backward is through with it, a chunk's while the pipeline is in the last round of the others.
-    if (w_.chunks <= 1) return exposed(reduced, stage.backward, w_.layers / w_.pipeline) + exposed(gathered, stage.forward, w_.layers / w_.pipeline);
+    if (w_.chunks <= 1) return exposed(reduced, stage.backward, longest_) + exposed(gathered, stage.forward, longest_);
     const double round = std::min(w_.pipeline, micro_batches) * (w_.chunks - 1) / w_.chunks;
     return exposed(reduced, round * stage.backward, w_.chunks) + exposed(gathered, round * stage.forward, w_.chunks);
   }
@@ -207,6 +216,8 @@ class GptPricing {
   const Gpu& gpu_;
   const GpuKernels& k_;
   const GptStack& own_;
+  std::vector<double> stages_;  ///< layers of each
+  double longest_;
   double rows_, value_;  ///< of every product; bytes of one hidden tensor
   bool flash_;
   double full_;
@@ -215,6 +226,8 @@ class GptPricing {
 std::pair<double, double> range(const Json& fitted, const char* key, std::pair<double, double> otherwise) {
   return fitted.contains(key) ? std::pair(fitted[key].at(0).get<double>(), fitted[key].at(1).get<double>()) : otherwise;
 }
+
+std::vector<std::string> words(const Json& fitted, const char* key, std::vector<std::string> otherwise) { return fitted.contains(key) ? fitted[key].get<std::vector<std::string>>() : std::move(otherwise); }
 
 GptFitted fitted_to(const Json& part) {
   GptFitted out;
@@ -227,8 +240,14 @@ GptFitted fitted_to(const Json& part) {
   out.pipeline = range(part, "pp", out.pipeline);
   out.layers = range(part, "layers", out.layers);
   out.vocabulary = range(part, "vocab", out.vocabulary);
+  out.precisions = words(part, "precisions", std::move(out.precisions));
+  out.recompute = words(part, "recompute", std::move(out.recompute));
   out.sequence_parallel = part.value("sequence_parallel", false);
   return out;
+}
+
+void require_multiple(const char* what, double got, const char* of, double part) {
+  if (std::fmod(got, part) != 0) throw Error(Code::invalid_argument, fmt::format("[predict] gpt: {}; got {}, expected a multiple of {}, {}", what, got, of, part));
 }
 
 void require(const GptStep& step) {
@@ -237,9 +256,37 @@ void require(const GptStep& step) {
     if (!(value > 0)) throw Error(Code::invalid_argument, fmt::format("[predict] gpt: {}; got {}, expected a number above 0", name, value));
   if (step.global_batch < step.data * step.micro_batch)
     throw Error(Code::invalid_argument, fmt::format("[predict] gpt: a batch of {} is less than one micro-batch of {} for each of {} replicas", step.global_batch, step.micro_batch, step.data));
+  require_multiple("global_batch", step.global_batch, "dp x micro_batch", step.data * step.micro_batch);
+  require_multiple("hidden", step.hidden, "heads", step.heads);
+  require_multiple("heads", step.heads, "tp", step.tensor);
+  require_multiple("ffn", step.ffn, "tp", step.tensor);
+  if (step.key_heads > 0) {
+    require_multiple("heads", step.heads, "kv_heads", step.key_heads);
+    // Fewer than workers are kept by several of them.
+    if (step.key_heads >= step.tensor) require_multiple("kv_heads", step.key_heads, "tp", step.tensor);
+    else require_multiple("tp", step.tensor, "kv_heads", step.key_heads);
+  }
+  if (step.chunks > 1 && step.pipeline <= 1) throw Error(Code::invalid_argument, fmt::format("[predict] gpt: interleave; got {}, expected 1 where pp is 1: a pipeline's stages have chunks", step.chunks));
+  if (step.stages.empty()) require_multiple("layers", step.layers, step.chunks > 1 ? "pp x interleave" : "pp", step.pipeline * step.chunks);
+  else if (step.chunks > 1) throw Error(Code::unsupported, "[predict] unsupported: gpt: stages of their own with interleaved chunks; expected one of the two");
 }
 
 }  // namespace
+
+std::vector<double> layers_of_stages(const GptStep& step) {
+  const auto count = static_cast<std::size_t>(step.pipeline);
+  if (step.stages.empty()) return std::vector<double>(count, step.layers / step.pipeline);
+  std::vector<double> layers(step.stages.begin(), step.stages.end());
+  if (layers.size() != count) throw Error(Code::invalid_argument, fmt::format("[predict] gpt: stages; got {} of them, expected pp, {}", layers.size(), count));
+  const double sum = std::accumulate(layers.begin(), layers.end(), 0.0);
+  if (sum != step.layers && sum != step.layers + 2)
+    throw Error(Code::invalid_argument, fmt::format("[predict] gpt: stages; got {} layers in all, expected {}, or {} with embedding and output layer", sum, step.layers, step.layers + 2));
+  if (sum == step.layers + 2) {
+    layers.front() -= 1;
+    layers.back() -= 1;
+  }
+  return layers;
+}
 
 GptStack gpt_stack(const Json& stack) {
   const auto of = [&](const char* key) { return term(stack, fmt::format("gpt.{}", key)); };

@@ -20,15 +20,19 @@ struct GptStep {
   double key_heads = 0;     ///< heads of keys and values; 0: as many as `heads`
   double value_bytes = 2;   ///< of activations and weights: 2, or 4 in 32 bits
   bool untied = false;      ///< the output layer has weights of its own
-  std::vector<int> stages;  ///< layers of each, for memory; empty: even. With two more than `layers` the first counts the embedding, the last the output layer
+  std::vector<int> stages;  ///< layers of each; empty: even. With two more than `layers` the first counts the embedding, the last the output layer
   bool sequence_parallel = false, shards_optimizer = false, overlaps = false, flash = false;
   enum class Recompute { none, selective, full } recompute = Recompute::none;
 };
 
-/// What the rows had that a package's constants were fitted to: outside of it a prediction is less certain.
+/// Layers of each stage's own, embedding and output layer not counted. Errors: invalid_argument for stages that are not as many as `pipeline`, or not of all layers.
+std::vector<double> layers_of_stages(const GptStep& step);
+
+/// What the rows had that a package's constants were fitted to, or its sigma judged by: outside of it a prediction is less certain.
 struct GptFitted {
   std::string device = "a100";  ///< how the names of its devices begin
   std::pair<double, double> hidden{1024, 25'600}, devices{1, 3072}, micro_batch{1, 16}, sequence{1024, 2048}, tensor{1, 8}, pipeline{1, 64}, layers{12, 128}, vocabulary{50'257, 256'000};
+  std::vector<std::string> precisions{"fp16", "bf16"}, recompute{"full"};  ///< words as tables have them
   bool sequence_parallel = false;
 };
 
@@ -75,7 +79,8 @@ struct GptSeconds {
   bool known_shape = false;
 };
 
-/// In closed form: docs/model.md, "GPT on GPUs". Errors: invalid_argument for sizes that are not positive, or a batch that does not divide into micro-batches.
+/// In closed form: docs/model.md, "GPT on GPUs". Errors: invalid_argument, naming the column, for sizes that are not positive, and for what does not divide: a batch into micro-batches of replicas, layers into
+/// stages and chunks, heads and feed-forward columns into tensor parallel parts.
 GptSeconds price_gpt(const GptStep& step, const Gpu& gpu, const GpuKernels& kernels, const GptStack& stack);
 
 }  // namespace ddl

@@ -15,7 +15,7 @@ struct Gradient {
   double ready = 0, megabytes = 0;
 };
 
-/// In the order in which they appear. An operator's are there when its backward is done, by its share of the roofline.
+/// In the order in which they appear. An operator's are there when its backward is done, by its share of the roofline; without overlap when all is done.
 std::vector<Gradient> gradients_of(const ReplicaStep& step, double backward) {
   constexpr double kBytes = 4;
   const double total = step.device.sums(step.network).backward;
@@ -23,7 +23,7 @@ std::vector<Gradient> gradients_of(const ReplicaStep& step, double backward) {
   double done = 0;
   for (auto each = step.network.rbegin(); each != step.network.rend(); ++each) {
     done += step.device.backward(*each);
-    for (auto tensor = each->parameters.rbegin(); tensor != each->parameters.rend(); ++tensor) out.push_back({done / total * backward, kBytes * *tensor / kMegabyte});
+    for (auto tensor = each->parameters.rbegin(); tensor != each->parameters.rend(); ++tensor) out.push_back({step.overlaps ? done / total * backward : backward, kBytes * *tensor / kMegabyte});
   }
   return out;
 }

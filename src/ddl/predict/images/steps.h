@@ -21,6 +21,7 @@ struct ReplicaStep {
   bool nvlink = false;         ///< inside a node
   bool reads = false;          ///< data from storage, not made up
   double network_bandwidth = 0;  ///< of a node, each way; 0: the table does not say
+  bool overlaps = true;        ///< gradients are exchanged beside backward; else after it, which price_horovod() alone knows
 
   int nodes() const { return (devices + per_node - 1) / per_node; }
 };

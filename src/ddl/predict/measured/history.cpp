@@ -32,6 +32,21 @@ void remember(Json& entry, const Json& earlier, const char* key, const std::stri
   entry[kHistory] = std::move(history);
 }
 
+void remember_all(Json& entry, const Json& other) {
+  if (!entry.contains(kHistory) || !other.contains(kHistory)) return;
+  auto& own = entry[kHistory];
+  if (own.empty()) return;
+  // Of another build's code nothing counts (remember()).
+  const auto build = own.back().value("build", "");
+  auto both = Json::array();
+  for (const Json* history : {static_cast<const Json*>(&own), &other[kHistory]})
+    for (const auto& each : *history)
+      if (each.value("build", "") == build && std::find(both.begin(), both.end(), each) == both.end()) both.push_back(each);
+  std::stable_sort(both.begin(), both.end(), [](const Json& a, const Json& b) { return a.value("measured", "") < b.value("measured", ""); });
+  if (both.size() > kMost) both.erase(both.begin(), both.end() - kMost);
+  own = std::move(both);
+}
+
 double usual(const Json& entry, const char* key) { return median(values(entry, key)); }
 
 void Drift::add(const Json& entry, const char* key) {

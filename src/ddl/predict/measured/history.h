@@ -12,6 +12,9 @@ namespace ddl {
 /// another computes otherwise.
 void remember(Json& entry, const Json& earlier, const char* key, const std::string& build);
 
+/// Puts what `other`, the same measured elsewhere or at another time, remembers into what `entry` does: the last nine of both, of the entry's build alone. Where either remembers nothing, nothing.
+void remember_all(Json& entry, const Json& other);
+
 /// The median over the history; the entry's own value where it has none.
 double usual(const Json& entry, const char* key);
 

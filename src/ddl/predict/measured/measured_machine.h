@@ -90,6 +90,11 @@ class MeasuredMachine final : public CostSource {
     double samples = 0, sorts = 0;
   };
   Beyond beyond(int worker, const ModelGraph& graph, std::int64_t samples) const;
+  /// Whether exchanges of such memory ("outside", "evicted"; WireSetup::memory) between so many ranks were measured; else it counts as the transport's own.
+  bool knows_memory(const std::string& memory, int ranks) const;
+  /// How much of a buffer has left the caches before it is exchanged, 0 to 1, after the workers of a worker's host each made so many bytes: of these and as many of parameters over what its largest cache holds; 0 where a profile
+  /// does not say what that is.
+  double left_caches(std::int64_t touched, int worker) const;
   /// How much more than the most that was measured, in doublings, an update of so many bytes of parameters and making a batch of so many samples are: carried on from there. 0 where as many were, or what was measured is a rate.
   struct Carried {
     double update = 0, loader = 0;
@@ -133,8 +138,7 @@ class MeasuredMachine final : public CostSource {
   LayerEstimate estimate(int worker, const Word& word, const std::string& called, const std::string& network, std::int64_t samples, const std::function<bool(std::int64_t)>& alike = {}) const;
   /// Of a family that was not measured and computes next to nothing, as the parts that layers are cut into (adding a bias, moments): by its bytes at the speed of copies.
   LayerEstimate by_bytes(int worker, const LayerWork& work, double samples) const;
-  /// How much of a buffer has left the caches before it is exchanged, 0 to 1: what the workers of a host touch between making it and that, as many bytes of parameters and of gradients each, over what its largest cache
-  /// holds; 0 where a profile says nothing of either.
+  /// left_caches(), where exchanges of such buffers were measured; else 0.
   double evicted_share(std::int64_t touched, const std::vector<int>& workers) const;
   /// A copy of so many bytes while so many workers of a host copy as many: what does not stay in caches they get from memory together.
   double copy_together(int worker, std::int64_t bytes, int workers) const;

@@ -99,11 +99,16 @@ double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std:
   return price(group_schedules(chosen.algorithm, shape, kElement), as(over_wire(rounds.at(size), setup))).seconds;
 }
 
+bool MeasuredMachine::knows_memory(const std::string& memory, int ranks) const { return measured_part(profile_, setup_.transport, ranks, memory) != nullptr; }
+
 double MeasuredMachine::evicted_share(std::int64_t touched, const std::vector<int>& workers) const {
-  if (measured_part(profile_, setup_.transport, static_cast<int>(workers.size()), "evicted") == nullptr) return 0;
+  return knows_memory("evicted", static_cast<int>(workers.size())) ? left_caches(touched, workers.front()) : 0;
+}
+
+double MeasuredMachine::left_caches(std::int64_t touched, int worker) const {
   const auto cache = term_or(profile_, "device.cache_bytes", 0);
   if (cache <= 0) return 0;
-  const int host = setup_.workers.at(static_cast<std::size_t>(workers.front())).host;
+  const int host = setup_.workers.at(static_cast<std::size_t>(worker)).host;
   // Between the first byte that is made and the last each worker has read as many parameters as it made gradients.
   const double all = 2 * static_cast<double>(touched) * static_cast<double>(computing_on(host, "cpu"));
   return all <= 0 ? 0 : std::clamp(std::log2(all / cache * kStays) / std::log2(kStays * kGone), 0.0, 1.0);

@@ -17,6 +17,9 @@ constexpr double kOtherStack = 0.35;
 /// Of a library of collectives that has no description, taken for its machine's. Judgement.
 constexpr double kOtherLibrary = 0.10;
 
+/// Of what rows of fitting did not have: a way to keep activations or to split them, a precision, tensor parallelism that goes over wires between nodes. Judgement.
+constexpr double kOtherWay = 0.06, kOtherPrecision = 0.10, kTensorOverNodes = 0.10;
+
 struct Package {
   Json stack;
   double sigma = 0;  ///< for being taken for another
@@ -126,19 +129,28 @@ double sigma_of(const GptStep& step, const MeasuredRow& row, const Gpu& gpu, con
   double square = base * base + beyond("hidden", step.hidden, fitted.hidden, notes) + beyond("devices", row.devices, fitted.devices, notes) + beyond("micro_batch", step.micro_batch, fitted.micro_batch, notes) +
                   beyond("seq", step.sequence, fitted.sequence, notes) + beyond("tp", step.tensor, fitted.tensor, notes) + beyond("pp", step.pipeline, fitted.pipeline, notes) +
                   beyond("layers", step.layers, fitted.layers, notes) + beyond("vocab", step.vocabulary, fitted.vocabulary, notes);
-  const bool parallel = step.sequence_parallel && !fitted.sequence_parallel, selective = step.recompute == GptStep::Recompute::selective;
-  for (const auto& [used, what] : {std::pair(parallel, "sequence_parallel"), {selective, "selective recomputation"}})
-    if (used) notes.push_back(fmt::format("{}: no row had it where constants were fitted, and the interval is wider for it", what));
-  if (parallel || selective) square += 0.06 * 0.06;
+  const auto unseen = [&](bool used, double widens, const std::string& what) {
+    if (!used) return;
+    notes.push_back(fmt::format("{}: no row had it where constants were fitted, and the interval is wider for it", what));
+    square += widens * widens;
+  };
+  const auto has = [](const std::vector<std::string>& words, const std::string& word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  unseen(step.sequence_parallel && !fitted.sequence_parallel, kOtherWay, "sequence_parallel");
+  unseen(!has(fitted.recompute, row.recompute), kOtherWay, "recompute " + row.recompute);
+  unseen(!has(fitted.precisions, row.precision), kOtherPrecision, "precision " + row.precision);
+  unseen(step.tensor > gpu.per_node, kTensorOverNodes, fmt::format("tensor parallelism over {} devices, {} of them on a node", step.tensor, gpu.per_node));
   return std::sqrt(square);
 }
 
 }  // namespace
 
-Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
+Estimate estimate_gpt(const MeasuredRow& asked, bool shapes) {
   Estimate out;
+  auto row = asked;
+  if (row.precision.empty()) row.precision = "fp16";
+  if (row.recompute.empty()) row.recompute = "none";
   auto step = step_of(row);
-  const auto precision = row.precision.empty() ? std::string("fp16") : row.precision;
+  const auto& precision = row.precision;
   step.value_bytes = value_bytes(precision);
   const auto machine = machine_laid_out(row.device);
   auto gpu = gpu_of(machine, precision);
@@ -150,6 +162,7 @@ Estimate estimate_gpt(const MeasuredRow& row, bool shapes) {
   // Shapes that were noted are layers of that package on an A100, in half precision.
   if (!shapes || package.stack["gpt"].contains("like") || !gpu.name.starts_with("a100") || step.value_bytes != 2) stack.shapes.clear();
   fill_in(step, row, gpu, stack, out.notes);
+  if (row.one_device_samples_per_s > 0) out.notes.emplace_back("one_device_samples_per_s is not used: a gpt is priced from its device's profile");
   const auto priced = price_gpt(step, gpu, gpu_kernels(find_stack("nvidia"), row_library(row, machine, package.sigma, out.notes)), stack);
   out.seconds = priced.total;
   out.noted_shape = priced.known_shape;

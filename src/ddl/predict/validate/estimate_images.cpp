@@ -72,10 +72,12 @@ bool fitted(const Json& stack, const char* what, const std::string& word) {
   return false;
 }
 
+std::string size_of(const std::vector<std::int64_t>& image) { return fmt::format("{}x{}x{}", image.at(0), image.at(1), image.at(2)); }
+
 /// Standard deviation of the logarithm, from residuals of the tables that constants were fitted to; docs/validation.md, "Intervals".
 double sigma_of(Described& of, const ImageSeconds& priced) {
   constexpr double kOfStalls = 0.5, kOfExposed = 0.15, kOfUneven = 0.1;
-  constexpr double kOtherDevice = 0.12, kOtherDeviceByDatasheet = 0.35, kOtherPrecision = 0.06, kOtherWires = 0.06, kPerDoubling = 0.04;
+  constexpr double kOtherDevice = 0.12, kOtherDeviceByDatasheet = 0.35, kOtherPrecision = 0.06, kOtherWires = 0.06, kOtherImages = 0.06, kOtherData = 0.15, kPerDoubling = 0.04;
   const auto& row = of.row;
   const bool rated = row.one_device_samples_per_s > 0;
   const double total = priced.total();
@@ -93,10 +95,14 @@ double sigma_of(Described& of, const ImageSeconds& priced) {
   const auto& of_fit = of.stack.at("images").at("fitted");
   // Sizes of a network are no networks of their own.
   if (of_fit.contains("networks") && !fitted(of.stack, "networks", row.model.substr(0, row.model.find('(')))) beyond(term(of.stack, "images.sigma_of_network"), row.model);
+  if (of_fit.contains("images") && !row.image.empty() && !fitted(of.stack, "images", size_of(row.image))) beyond(kOtherImages, "images of " + size_of(row.image));
+  if (of_fit.contains("data") && !row.data.empty() && !fitted(of.stack, "data", row.data)) beyond(kOtherData, row.data + " data");
   const double batch = row.micro_batch > 0 ? row.micro_batch : row.global_batch / row.devices;
-  if (of_fit.contains("batches") && batch > 0) {
+  if (batch > 0 && of_fit.contains("batches")) {
     const double least = of_fit.at("batches").at(0).get<double>(), most = of_fit.at("batches").at(1).get<double>();
     if (batch < least || batch > most) beyond(kPerDoubling * std::abs(std::log2(batch / std::clamp(batch, least, most))), fmt::format("{} samples a device, {} than {},", batch, batch < least ? "fewer" : "more", batch < least ? least : most));
+  } else if (batch > 0 && of_fit.contains("networks")) {
+    beyond(kPerDoubling, fmt::format("a batch of {} a device: rows of fitting print none; it", batch));
   }
   if (const double count = term(of.stack, "images.fitted.count"); row.devices > count) beyond(kPerDoubling * std::log2(row.devices / count), fmt::format("more than {} devices", count));
   double square = 0;
@@ -131,7 +137,7 @@ ImageSeconds price_replicas(Described& of, const ImageRoofline& device, double& 
   const double rate = row.one_device_samples_per_s, alone = rate > 0 ? batch / rate : device.step(network, batch);
   const auto slash = row.stack.find('/');
   const ReplicaStep step{network, device, batch, alone, row.devices, of.per_node, slash == std::string::npos ? "" : row.stack.substr(slash + 1),
-                         of.wires.nvlink, row.data == "real", of.wires.network};
+                         of.wires.nvlink, row.data == "real", of.wires.network, row.overlap};
   auto out = form == "tensorflow" ? price_tensorflow(step, of.stack) : form == "apex" ? price_apex(step, of.stack, of.machine) : price_horovod(step, of.stack);
   if (passes > 1) {
     out.terms.emplace_back("accumulated passes", (passes - 1) * alone);
@@ -196,7 +202,18 @@ std::vector<double> memory_of(const Described& of, const Json& kernels) {
 
 void require_images(const Described& of) {
   const auto& row = of.row;
-  const bool fills = of.stack.at("images").value("form", "") == "fill-drain";
+  const auto form = of.stack.at("images").value("form", "");
+  const bool fills = form == "fill-drain";
+  // What no model is of is no reason to price the row without it.
+  const auto refuse = [&](bool used, const char* column, const std::string& got, const char* expected) {
+    if (used) throw Error(Code::unsupported, fmt::format("{}; got {}, expected {}: no model of {} has it", column, got, expected, of.stack.value("name", "?")));
+  };
+  refuse(!row.sharded.empty(), "sharded", row.sharded, "0");
+  refuse(!row.sequence_parallel.empty(), "sequence_parallel", row.sequence_parallel, "0");
+  refuse(row.interleave > 1, "interleave", fmt::format("{}", row.interleave), "1");
+  refuse(!fills && !row.recompute.empty() && row.recompute != "none", "recompute", row.recompute, "none");
+  refuse(!row.overlap && form != "horovod" && row.devices > 1, "overlap", "0", "1");
+  if (!fills && row.dp > 1 && row.dp != row.devices) contradiction("dp", fmt::format("{}", row.dp), fmt::format("devices, {}", row.devices));
   if (row.tp > 1 || (fills && row.dp > 1) || (!fills && pipelined(row)))
     throw Error(Code::unsupported, fmt::format("[predict] unsupported: {} with strategy '{}', dp {}, tp {}, pp {}; expected {} over {}", row.model, row.strategy, row.dp, row.tp, row.pp,
                                                fills ? "a pipeline" : "data parallelism", of.stack.value("name", "?")));

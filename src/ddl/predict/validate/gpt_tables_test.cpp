@@ -80,17 +80,93 @@ TEST(GptTables, WhatWasNotFittedHasAWiderInterval) {
   EXPECT_TRUE(says(estimate_row(row("h,gpt,2304,128,32,2048,51200,a100-80gb,128,8,,,megatron/nccl,fp16,hybrid,1,1,128,1f1b,1,full,0,1,512,1")), "pp 128 "));
   EXPECT_TRUE(estimate_row(fitted).notes.empty());
   const auto selective = estimate_row(row("f,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,selective,0,16,512,1"));
-  EXPECT_TRUE(says(selective, "selective recomputation"));
+  EXPECT_TRUE(says(selective, "recompute selective"));
   ASSERT_FALSE(estimate_row(other).notes.empty());
   EXPECT_NE(estimate_row(other).notes[0].find("colossal"), std::string::npos);
   EXPECT_NE(estimate_row(other).notes[0].find("the interval is wider for it"), std::string::npos);
   EXPECT_GT(estimate_row(other).sigma, 0.3);
   EXPECT_EQ(estimate_row(other).seconds, estimate_row(fitted).seconds);
-  const auto core = [&](const char* device) { return estimate_row(row(fmt::format("e,gpt,2304,24,24,2048,51200,{},32,8,,,megatron-core/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,4,512,1", device))); };
+  const auto core = [&](const char* device) { return estimate_row(row(fmt::format("e,gpt,2304,24,24,2048,51200,{},32,8,,,megatron-core/nccl,fp16,hybrid,32,1,1,1f1b,1,none,0,4,512,1", device))); };
   EXPECT_LT(core("h100-80gb").sigma, 0.05);
   EXPECT_TRUE(core("h100-80gb").notes.empty());
   EXPECT_GE(core("a100-80gb").sigma, 0.1);
   EXPECT_EQ(core("a100-80gb").notes.at(0), "no constant of megatron-core was fitted on a100-80gb");
+}
+
+// Every package says what its own rows had: none has another's range.
+TEST(GptTables, EveryPackageHasItsOwnRange) {
+  int packages = 0;
+  for (const auto& name : shipped_stacks()) {
+    const auto stack = stack_with(name, "gpt");
+    if (!stack || stack->at("gpt").contains("like") || name == "megatron") continue;
+    ++packages;
+    EXPECT_TRUE(stack->at("gpt").contains("fitted")) << name << " would have megatron's range";
+  }
+  EXPECT_EQ(packages, 2);
+  const auto says = [](const Estimate& estimate, const std::string& what) { return std::any_of(estimate.notes.begin(), estimate.notes.end(), [&](const std::string& note) { return note.starts_with(what); }); };
+  const auto of = [](const char* stack, const char* sizes, const char* divided) { return estimate_row(row(fmt::format("a,gpt,{},a100-80gb,{},{}/nccl,fp16,hybrid,{},1", sizes, divided[0] == '2' ? "512,8,," : "8,8,,", stack, divided + 2))); };
+  const auto inside = of("megatron-deepspeed", "2048,24,16,1024,51200", "0,1,8,1,1f1b,,full,0,8,16"), wide = of("megatron-deepspeed", "12288,24,96,1024,51200", "0,1,8,1,1f1b,,full,0,8,16"),
+             many = of("megatron-deepspeed", "12288,96,96,2048,51200", "2,8,8,8,1f1b,,full,0,1,1024");
+  EXPECT_TRUE(inside.notes.empty() || !says(inside, "hidden"));
+  for (const auto* what : {"hidden 12288 lies outside", "devices 512 ", "seq 2048 ", "pp 8 ", "layers 96 "}) EXPECT_TRUE(says(many, what)) << what;
+  EXPECT_GT(wide.sigma, inside.sigma);
+  EXPECT_GT(many.sigma, wide.sigma);
+  EXPECT_FALSE(says(of("megatron", "12288,96,96,2048,51200", "2,8,8,8,1f1b,,full,0,1,1024"), "devices")) << "which megatron's rows had";
+}
+
+// A precision, a way to recompute, and tensor parallelism over wires between nodes that no row had: wider, and told.
+TEST(GptTables, WaysThatNoRowHadHaveAWiderInterval) {
+  const auto of = [](const char* precision, const char* recompute, const char* node, int tp) { return estimate_row(row(fmt::format("a,gpt,4096,24,32,2048,51200,a100-80gb,32,{},,,megatron/nccl,{},hybrid,{},{},1,1f1b,1,{},0,4,128,1", node, precision, 32 / tp, tp, recompute))); };
+  const auto fitted = of("fp16", "full", "8", 8);
+  EXPECT_TRUE(fitted.notes.empty());
+  const std::pair<Estimate, const char*> others[] = {{of("tf32", "full", "8", 8), "precision tf32"}, {of("fp16", "none", "8", 8), "recompute none"}, {of("fp16", "full", "4", 8), "tensor parallelism over 8 devices, 4 of them on a node"}};
+  for (const auto& [other, what] : others) {
+    EXPECT_GT(other.sigma, 1.5 * fitted.sigma) << what;
+    EXPECT_TRUE(std::any_of(other.notes.begin(), other.notes.end(), [&](const std::string& note) { return note.starts_with(what); })) << what;
+  }
+}
+
+// Tensor parallel workers on several nodes exchange over the wires between them, which an A100's eight make a fifteenth as fast as NVLink for one device and as much as that for all; compute stays.
+TEST(GptTables, TensorParallelOverNodes) {
+  const auto of = [](int per_node, const char* between) { return estimate_row(row(fmt::format("a,gpt,4096,24,32,2048,51200,a100-80gb,16,{},,{},megatron/nccl,fp16,hybrid,2,8,1,1f1b,1,full,0,4,8,1", per_node, between))); };
+  const auto term_of = [](const Estimate& estimate, const char* name) {
+    for (const auto& [term, seconds] : estimate.terms)
+      if (term == name) return seconds;
+    return -1.0;
+  };
+  const auto within = of(8, "8x200Gbps"), over_two = of(4, "8x200Gbps"), slower = of(4, "8x100Gbps"), slowest = of(4, "8x25Gbps");
+  EXPECT_GT(term_of(over_two, "tensor exchange"), 1.1 * term_of(within, "tensor exchange"));
+  EXPECT_GT(term_of(slower, "tensor exchange"), 1.5 * term_of(over_two, "tensor exchange"));
+  EXPECT_NEAR(term_of(slowest, "tensor exchange") / term_of(slower, "tensor exchange"), 4, 0.6);
+  EXPECT_EQ(term_of(of(8, "8x25Gbps"), "tensor exchange"), term_of(within, "tensor exchange")) << "none leaves its node";
+}
+
+// A stage with more layers than others is what all wait for; as many each is the even way.
+TEST(GptTables, StagesAreTheRows) {
+  constexpr const char* header = "id,model,hidden,layers,heads,seq,device,devices,stack,precision,recompute,dp,tp,pp,stages,micro_batch,global_batch,measured_ms\n";
+  const auto of = [&](const char* stages) { return estimate_row(parse_table(fmt::format("{}a,gpt,2304,24,24,2048,a100-80gb,4,megatron/nccl,fp16,full,1,1,4,{},1,64,1\n", header, stages), "rows").rows.at(0)).seconds; };
+  EXPECT_EQ(of(""), of("6/6/6/6"));
+  EXPECT_EQ(of(""), of("7/6/6/7")) << "with embedding and output layer";
+  // Nine layers where six and the logits are the slowest.
+  EXPECT_NEAR(of("5/9/5/5") / of(""), 1.3, 0.1);
+  EXPECT_LT(of("7/6/6/5"), of("5/9/5/5"));
+}
+
+// The one-device rate of a gpt is not what it is priced from, and a word for how work is divided that nobody knows is not read: both are told.
+TEST(GptTables, ColumnsThatAreNotReadAreTold) {
+  constexpr const char* header = "id,model,hidden,layers,heads,seq,device,devices,stack,recompute,dp,tp,pp,strategy,micro_batch,global_batch,one_device_samples_per_s,measured_ms\n";
+  const auto of = [&](const char* strategy, const char* rate) { return estimate_row(parse_table(fmt::format("{}a,gpt,2304,24,24,2048,a100-80gb,4,megatron/nccl,full,1,1,4,{},1,64,{},1\n", header, strategy, rate), "rows").rows.at(0)); };
+  EXPECT_TRUE(of("pipeline", "").notes.empty());
+  ASSERT_EQ(of("pipeline", "3").notes.size(), 1U);
+  EXPECT_NE(of("pipeline", "3").notes[0].find("one_device_samples_per_s is not used"), std::string::npos);
+  ASSERT_EQ(of("3d", "").notes.size(), 1U);
+  EXPECT_NE(of("3d", "").notes[0].find("strategy '3d' is none that tables know (data hybrid pipeline single tensor)"), std::string::npos);
+  try {
+    of("data", "");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("strategy; got 'data' with 4 devices, dp 1, tp 1, pp 4"), std::string::npos) << error.what();
+  }
 }
 
 /// Errors of a shipped table's rows, %, by id.
@@ -315,7 +391,13 @@ TEST(GptTables, RowsThatCannotBePricedSayWhy) {
       {"b,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,8,2,1,1f1b,1,full,0,16,512,1", "dp x tp x pp; got 8 x 2 x 1, expected devices, 32"},
       {"c,gpt,2304,24,24,2048,51200,a1000,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1", "a100-40gb"},
       {"d,gpt,2304,24,24,2048,51200,k80,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1", "no peak of precision fp16"},
-      {"e,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,32,1", "less than one micro-batch"}};
+      {"e,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,32,1", "less than one micro-batch"},
+      {"f,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,5,512,1", "global_batch; got 512, expected a multiple of dp x micro_batch, 160"},
+      {"g,gpt,2304,26,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,8,1,4,1f1b,1,full,0,16,512,1", "layers; got 26, expected a multiple of pp, 4"},
+      {"h,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,8,1,4,interleaved,4,full,0,16,512,1", "layers; got 24, expected a multiple of pp x interleave, 16"},
+      {"i,gpt,2304,24,18,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,8,4,1,1f1b,1,full,0,16,512,1", "heads; got 18, expected a multiple of tp, 4"},
+      {"j,gpt,2304,24,20,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,8,4,1,1f1b,1,full,0,16,512,1", "hidden; got 2304, expected a multiple of heads, 20"},
+      {"k,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,interleaved,2,full,0,16,512,1", "interleave; got 2, expected 1 where pp is 1"}};
   for (const auto& [text, expected] : rows) {
     try {
       estimate_row(row(text));

@@ -240,6 +240,57 @@ TEST(ImageTables, WhatWasNotFittedHasAWiderInterval) {
 }
 
 // Wires that a stack was fitted over change nothing; others do, as far as the stack minds them, and widen the interval.
+// Real data where made-up data was measured, images of another size, batches that pipelines never had, a batch where rows print none: wider, and told.
+TEST(ImageTables, DataImagesAndBatchesThatWereNotFitted) {
+  const auto made_up = estimate_row(row("a,resnet50,3x224x224,k80,4,4,,,horovod/intelmpi,fp32,synthetic,data,,,,,64,,50,1"));
+  const auto read = estimate_row(row("a,resnet50,3x224x224,k80,4,4,,,horovod/intelmpi,fp32,real,data,,,,,64,,50,1"));
+  const auto small = estimate_row(row("a,resnet50,3x160x160,k80,4,4,,,horovod/intelmpi,fp32,synthetic,data,,,,,64,,50,1"));
+  EXPECT_FALSE(mentions(made_up, "was not measured"));
+  EXPECT_TRUE(mentions(read, "real data was not measured with horovod-intelmpi"));
+  EXPECT_GT(read.sigma, 2 * made_up.sigma);
+  EXPECT_TRUE(mentions(small, "images of 3x160x160 was not measured with horovod-intelmpi"));
+  EXPECT_GT(small.sigma, made_up.sigma);
+  const auto fits = estimate_row(row("b,resnet101,3x224x224,p40,2,2,,,torchgpipe,fp32,synthetic,pipeline,,2,185/185,except_last,25,5000,95,1"));
+  const auto tiny = estimate_row(row("b,resnet101,3x224x224,p40,2,2,,,torchgpipe,fp32,synthetic,pipeline,,2,185/185,except_last,1,5000,95,1"));
+  EXPECT_FALSE(mentions(fits, "samples a device"));
+  EXPECT_TRUE(mentions(tiny, "1 samples a device, fewer than 14, was not measured with torchgpipe"));
+  EXPECT_GT(tiny.sigma, fits.sigma);
+  EXPECT_TRUE(mentions(estimate_row(row("c,resnet50,3x224x224,v100-16gb,8,8,,,apex/nccl,fp32,real,data,,,,,128,,,1")), "a batch of 128 a device: rows of fitting print none; it was not measured with apex"));
+  EXPECT_FALSE(mentions(estimate_row(row("c,resnet50,3x224x224,v100-16gb,8,8,,,apex/nccl,fp32,real,data,,,,,,,,1")), "a batch of"));
+  EXPECT_TRUE(mentions(estimate_row(row("c,resnet50,3x224x224,v100-16gb,8,8,,,apex/nccl,fp32,synthetic,data,,,,,,,,1")), "synthetic data was not measured with apex"));
+}
+
+// What replicas have no model of is refused, not priced as if the column were empty; what Horovod exchanges after backward is all exposed.
+TEST(ImageTables, ColumnsOfReplicasAreReadOrRefused) {
+  constexpr const char* header = "id,model,device,devices,devices_per_node,stack,strategy,dp,sharded,sequence_parallel,interleave,recompute,overlap,micro_batch,one_device_samples_per_s,measured_samples_per_s\n";
+  const auto of = [&](const std::string& stack, const std::string& end) { return estimate_row(parse_table(fmt::format("{}a,resnet50,k80,4,4,{},{},64,50,1\n", header, stack, end), "rows").rows.at(0)); };
+  const std::tuple<const char*, const char*, const char*> rows[] = {{"horovod/intelmpi", "data,4,1,,,,", "sharded; got 1, expected 0"},
+                                                                    {"horovod/intelmpi", "data,4,,1,,,", "sequence_parallel; got 1, expected 0"},
+                                                                    {"horovod/intelmpi", "data,4,,,2,,", "interleave; got 2, expected 1"},
+                                                                    {"horovod/intelmpi", "data,4,,,,full,", "recompute; got full, expected none"},
+                                                                    {"tensorflow/ps-cpu", "data,4,,,,,0", "overlap; got 0, expected 1"},
+                                                                    {"horovod/intelmpi", "data,2,,,,,", "dp; got 2, expected devices, 4"},
+                                                                    {"horovod/intelmpi", "single,,,,,,", "strategy; got 'single' with 4 devices"},
+                                                                    {"horovod/intelmpi", "tensor,,,,,,", "strategy; got 'tensor'"}};
+  for (const auto& [stack, end, expected] : rows) {
+    try {
+      of(stack, end);
+      ADD_FAILURE() << end;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
+    }
+  }
+  const auto beside = of("horovod/intelmpi", "data,4,0,,1,none,1"), after = of("horovod/intelmpi", "data,4,,,,,0");
+  const auto exposed = [](const Estimate& estimate) {
+    for (const auto& [term, seconds] : estimate.terms)
+      if (term == "gradients") return seconds;
+    return -1.0;
+  };
+  EXPECT_EQ(beside.seconds, of("horovod/intelmpi", "data,,,,,,").seconds);
+  EXPECT_GT(exposed(after), 10 * exposed(beside));
+  EXPECT_GT(after.seconds, beside.seconds);
+}
+
 TEST(ImageTables, WiresAreTheRows) {
   const auto with = [](const char* device, const char* inside, const char* between, const char* stack, int devices) {
     return estimate_row(row(fmt::format("a,resnet50,,{},{},4,{},{},{},fp32,synthetic,data,,,,,64,{},3000,1", device, devices, inside, between, stack, 64 * devices)));

@@ -1,0 +1,129 @@
+#include "ddl/lab/beyond_exchanges.h"
+
+#include <map>
+#include <set>
+
+#include "ddl/core/units.h"
+#include "ddl/predict/machine.h"
+#include "ddl/predict/measured/measured_machine.h"
+#include "ddl/predict/measured/wire_seconds.h"
+#include "ddl/predict/step/compressed.h"
+#include "ddl/train/precision.h"
+
+namespace ddl {
+namespace {
+
+/// What a plan's workers exchange, by how many of them take part.
+struct Exchanged {
+  std::map<int, double> largest;  ///< bytes of the largest message or collective
+  std::set<int> of_layers;        ///< of those that move what layers make, which lies where layers make it
+  double bucket = 0;              ///< bytes of the largest bucket
+  int widest = 1;
+};
+
+Exchanged exchanged(const Plan& plan) {
+  Exchanged out;
+  std::vector<int> ranks;
+  for (const auto& group : plan.groups) {
+    ranks.push_back(static_cast<int>(members(plan.mesh, group, 0).size()));
+    out.widest = std::max(out.widest, ranks.back());
+  }
+  for (const auto& role : plan.roles) {
+    for (const auto& task : role.tasks) {
+      const bool message = task.kind == TaskKind::send;
+      if (!message && task.kind != TaskKind::collective) continue;
+      const int among = message ? 2 : ranks.at(static_cast<std::size_t>(task.group));
+      if (among < 2) continue;
+      auto& most = out.largest[among];
+      most = std::max(most, static_cast<double>(task.bytes));
+      if (message ? task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients : task.layer != kNone) out.of_layers.insert(among);
+    }
+    for (const auto& bucket : role.buckets) out.bucket = std::max(out.bucket, static_cast<double>(bucket.bytes));
+  }
+  return out;
+}
+
+double far(int asked, int known) { return std::abs(std::log2(static_cast<double>(asked) / known)); }
+
+/// The number of ranks whose measurement prices so many; 0 where there is none.
+int pricing_ranks(const Json& machine, const std::string& transport, int ranks) {
+  int nearest = 0;
+  for (const auto& entry : entries(machine, "communication"))
+    if (entry.at("transport") == transport && entry.at("memory") == "own")
+      if (const int measured = entry.at("ranks"); nearest == 0 || far(ranks, measured) < far(ranks, nearest)) nearest = measured;
+  return nearest;
+}
+
+void larger(double asked, double measured, const std::string& what, const std::string& probe, Beyond& out) {
+  const double doublings = doublings_over(asked, measured);
+  if (doublings <= kAboutAsLarge) return;
+  out.bytes = std::max(out.bytes, doublings);
+  out.words.push_back(fmt::format("{} of {} are larger than any that were measured, {}: carried on from there, and the interval is wider for it ({})", what, to_string(Bytes{static_cast<std::int64_t>(asked)}),
+                                  to_string(Bytes{static_cast<std::int64_t>(measured)}), probe));
+}
+
+/// By what was measured between the ranks that price them, whatever others had.
+void beyond_sizes(const Job& job, const Exchanged& of, const Json& machine, Beyond& out) {
+  std::map<int, double> asked;  // by the ranks that price
+  for (const auto& [ranks, bytes] : of.largest)
+    if (const int pricing = pricing_ranks(machine, job.transport, ranks); pricing > 0) asked[pricing] = std::max(asked[pricing], bytes);
+  for (const auto& [ranks, bytes] : asked) {
+    double most = 0;
+    for (const auto& entry : entries(machine, "communication"))
+      if (entry.at("transport") == job.transport && entry.at("memory") == "own" && entry.at("ranks") == ranks) most = std::max(most, entry.value("most_bytes", 0.0));
+    larger(bytes, most, fmt::format("messages over {}", job.transport), fmt::format("ddlbench probe comm --transport {} --ranks {} --sizes …", job.transport, ranks), out);
+  }
+}
+
+void beyond_compression(const std::string& compression, const Exchanged& of, const Json& machine, Beyond& out) {
+  int nearest = 0;
+  for (const auto& entry : entries(machine, "compression"))
+    if (entry.value("compression", "") == compression)
+      if (const int measured = entry.at("ranks"); nearest == 0 || far(of.widest, measured) < far(of.widest, nearest)) nearest = measured;
+  if (nearest == 0) return;  // which prices have refused
+  double most = 0;
+  for (const auto& entry : entries(machine, "compression"))
+    if (entry.value("compression", "") == compression && entry.at("ranks") == nearest) most = std::max(most, entry.at("bytes").get<double>());
+  larger(of.bucket, most, "buckets under " + compression, "--bucket sets their size", out);
+  if (nearest == of.widest) return;
+  out.ranks = std::max(out.ranks, far(of.widest, nearest));
+  out.words.push_back(fmt::format("what {} takes of a bucket that {} ranks sum was not measured: taken from {}, and the interval is wider for it (ddlbench probe compute --compression {})", compression, of.widest, nearest, compression));
+}
+
+void beyond_ranks(const Job& job, const Exchanged& of, const Json& machine, Beyond& out) {
+  const int nearest = pricing_ranks(machine, job.transport, of.widest);
+  if (of.widest < 2 || nearest == 0 || nearest == of.widest) return;
+  out.ranks = std::max(out.ranks, far(of.widest, nearest));
+  out.words.push_back(fmt::format("collectives of {} ranks over {} were not measured: taken from rounds between {}, and the interval is wider for it (ddlbench probe comm --transport {} --ranks {})", of.widest, job.transport, nearest,
+                                  job.transport, of.widest));
+}
+
+/// Where buffers lie counts between ranks that read each other's memory.
+void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, const Exchanged& of, const MeasuredMachine& measured, Beyond& out) {
+  const auto told = [&](const char* memory, int ranks, const std::string& what) {
+    if (measured.knows_memory(memory, ranks) || !measured.knows_memory("own", ranks)) return;  // of the latter beyond_ranks() tells
+    out.memory = true;
+    out.words.push_back(fmt::format("{} between {} ranks over {} was not measured: taken for the transport's own memory, and the interval is wider for it (ddlbench probe comm --transport {} --ranks {} --memory {})", what, ranks, job.transport,
+                                    job.transport, ranks, memory));
+  };
+  if (!shares_memory(job.transport)) return;
+  for (const int ranks : of.of_layers)
+    told("outside", ranks, "memory of what layers make, as messages");
+  const bool gradients = std::any_of(plan.roles.begin(), plan.roles.end(), [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::gradients; }); });
+  const auto made = part.parameters() * element_bytes(job.precision);
+  if (gradients && of.widest > 1 && measured.left_caches(made, 0) > 0) told("evicted", of.widest, "memory that has left the caches before it is exchanged");
+}
+
+}  // namespace
+
+void beyond_exchanges(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, Beyond& out) {
+  if (plan.workers() < 2) return;
+  const auto of = exchanged(plan);
+  const auto compression = compression_of(job.strategy);
+  if (compression.empty()) beyond_sizes(job, of, machine, out);
+  else beyond_compression(compression, of, machine, out);
+  beyond_ranks(job, of, machine, out);
+  beyond_memory(job, plan, part, of, *costs.measured, out);
+}
+
+}  // namespace ddl

@@ -1,0 +1,97 @@
+#include "ddl/predict/machine_terms.h"
+
+#include <gtest/gtest.h>
+
+#include "ddl/core/error.h"
+#include "ddl/predict/machine.h"
+
+namespace ddl {
+namespace {
+
+Json good() {
+  auto machine = new_machine({{"host", "here"}, {"cpu", {{"model", "Fast 3000"}, {"usable_cores", 2}}}});
+  const Json piece{{"from_bytes", 0}, {"to_bytes", ~std::size_t{0}}, {"alpha_us", 1}, {"overhead_us", 0}, {"beta_ns_per_byte", 0.1}, {"copy_ns_per_byte", 0}, {"gamma_ns_per_byte", 0}, {"local_ns_per_byte", 0}};
+  const Json layer{{"sort", "linear 10 10"}, {"family", "linear"}, {"flops", 200}, {"elements", 20}, {"parameters", 110}, {"count", 1}, {"forward_us", 1.5}, {"backward_input_us", nullptr}, {"backward_weight_us", 2}, {"spread", 0.01}};
+  machine["communication"] = Json::array({{{"transport", "shm"}, {"ranks", 2}, {"memory", "own"}, {"rounds", Json::array({piece})}, {"one_shot", Json::array()},
+                                           {"best", Json::array({{{"collective", "all-reduce"}, {"from_bytes", 0}, {"to_bytes", 100}, {"algorithm", "direct"}}})}}});
+  machine["compute"] = Json::array({{{"device", "cpu"}, {"threads", 1}, {"precision", "fp32"}, {"kernels", "fast"}, {"network", "lenet"}, {"dataset", "mnist"}, {"batch", 8}, {"correction", 1}, {"pass_ms", 2},
+                                     {"step", {{"load_ms", 0.1}, {"copy_ms", 0.1}}}, {"loader_us", 3}, {"layers", Json::array({layer})}, {"history", Json::array({{{"pass_ms", 2}, {"build", "a"}}})}}});
+  machine["optimizer"] = Json::array({{{"device", "cpu"}, {"threads", 1}, {"optimizer", "sgd"}, {"bytes", 100}, {"update_us", 1}}});
+  machine["memory"] = Json::array({{{"what", "triad"}, {"threads", 1}, {"bytes", 100}, {"bytes_per_s", 1e9}}});
+  machine["compression"] = Json::array({{{"compression", "topk"}, {"ranks", 2}, {"bytes", 100}, {"own_us", 1}}});
+  machine["contention"] = Json::array({{{"what", "collective"}, {"workers", 2}, {"slowdown", 1.1}, {"collective_slowdown", 1.2}}, {{"what", "steps"}, {"network", "lenet"}, {"workers", 2}, {"slowdown", 1.1}}});
+  machine["jitter"] = Json::array({{{"network", "lenet"}, {"workers", 2}, {"median_ms", 1}, {"p95_ms", 1.1}, {"sigma_log", 0.02}}});
+  machine["loader"] = Json::array({{{"dataset", "mnist"}, {"synthetic", true}, {"sample_us", 1}}});
+  return machine;
+}
+
+/// What is said of a profile; empty where nothing is wrong.
+std::string said(const Json& machine, Code code = Code::not_found) {
+  try {
+    require_terms(machine, "here.json");
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+}
+
+TEST(MachineTerms, ATermThatIsMissingIsNamedWithItsEntryAndProbe) {
+  EXPECT_EQ(said(good()), "");
+  const std::tuple<const char*, const char*, const char*> missing[] = {
+      {"communication", "best", "ddlbench probe comm --transport shm --ranks 2 measures it again"},
+      {"communication", "transport", "ddlbench probe comm --ranks 2 measures it again"},
+      {"compute", "layers", "ddlbench probe compute --model lenet --dataset mnist --threads 1 --precision fp32 --kernels fast measures it again"},
+      {"compute", "correction", "--model lenet"},
+      {"optimizer", "update_us", "ddlbench probe compute --optimizer sgd --threads 1 measures it again"},
+      {"memory", "bytes_per_s", "ddlbench probe compute --threads 1 measures it again"},
+      {"memory", "threads", "ddlbench probe compute measures it again"},
+      {"compression", "own_us", "ddlbench probe compute --compression topk measures it again"},
+      {"contention", "slowdown", "ddlbench probe compute measures it again"},
+      {"contention", "collective_slowdown", "ddlbench probe compute measures it again"},
+      {"jitter", "p95_ms", "ddlbench probe compute --model lenet measures it again"},
+      {"loader", "sample_us", "ddlbench probe loader --dataset mnist measures it again"}};
+  for (const auto& [part, term, probe] : missing) {
+    auto machine = good();
+    machine[part][0].erase(term);
+    const auto words = said(machine);
+    EXPECT_NE(words.find(fmt::format("[machine] here.json: {}, entry 0 (", part)), std::string::npos) << words;
+    EXPECT_NE(words.find(fmt::format("): {}; got nothing, expected ", term)), std::string::npos) << words;
+    EXPECT_NE(words.find(probe), std::string::npos) << words;
+  }
+  auto steps = good();
+  steps["contention"][1].erase("network");
+  EXPECT_NE(said(steps).find("contention, entry 1 (what steps, workers 2): network; got nothing"), std::string::npos) << said(steps);
+}
+
+TEST(MachineTerms, WhatLiesWithinAnEntryCounts) {
+  auto machine = good();
+  machine["compute"][0]["layers"][0].erase("forward_us");
+  EXPECT_NE(said(machine).find("(device cpu, threads 1, precision fp32, kernels fast, network lenet, dataset mnist, batch 8): layers.forward_us; got nothing, expected a number or null"), std::string::npos) << said(machine);
+  machine = good();
+  machine["compute"][0]["parts"] = Json::array({{{"layers", Json::array({Json::object()})}}});
+  EXPECT_NE(said(machine).find("parts.layers.sort; got nothing"), std::string::npos) << said(machine);
+  machine = good();
+  machine["communication"][0]["rounds"][0]["alpha_us"] = "fast";
+  EXPECT_NE(said(machine, Code::corrupt).find("rounds.alpha_us; got \"fast\", expected a number"), std::string::npos);
+  machine = good();
+  machine["compute"][0]["step"] = 3;
+  EXPECT_NE(said(machine, Code::corrupt).find("step; got 3, expected an object"), std::string::npos);
+  machine = good();
+  machine["compute"][0]["history"][0].erase("pass_ms");
+  EXPECT_NE(said(machine).find("history.pass_ms; got nothing"), std::string::npos);
+  machine = good();
+  machine["jitter"] = Json::array({3});
+  EXPECT_NE(said(machine, Code::corrupt).find("jitter, entry 0: got 3, expected an object"), std::string::npos);
+}
+
+// Profiles of before, which did not say these yet, are whole.
+TEST(MachineTerms, WhatNothingNeedsMayBeAbsent) {
+  auto machine = good();
+  for (const auto* term : {"pass_ms", "history"}) machine["compute"][0].erase(term);
+  for (const auto* part : {"optimizer", "memory", "compression", "contention", "jitter", "loader"}) machine.erase(part);
+  EXPECT_EQ(said(machine), "");
+}
+
+}  // namespace
+}  // namespace ddl
