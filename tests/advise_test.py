@@ -195,11 +195,13 @@ class MadeUp(Case):
     #: what the profile says was fastest at sizes, which `auto` follows; of large messages not what these wires are best with
     DOUBLING, RING = ("recursive-doubling", "ring"), ("ring", "recursive-doubling")
 
+    OF_NO_WORKER = {"threads": 0, "network": "lenet", "batch": 1, "correction": 1, "step": {"load_ms": 0, "copy_ms": 0}, "loader_us": 0, "layers": []}
+
     def wires(self, name, alpha_us, ns_per_byte, ns_per_byte_beside, best):
-        """A measured profile of nothing but what rounds of collectives take."""
+        """A measured profile of nothing but what rounds of collectives take, and of layers for workers that nobody has."""
         rounds = [{"from_bytes": 0, "to_bytes": 2**50, "alpha_us": alpha_us, "overhead_us": 0, "beta_ns_per_byte": ns_per_byte, "copy_ns_per_byte": 0, "gamma_ns_per_byte": 0, "local_ns_per_byte": ns_per_byte_beside}]
         fastest = [{"collective": "all-reduce", "from_bytes": begin, "to_bytes": end, "algorithm": algorithm} for (begin, end), algorithm in zip(((0, 65536), (65536, 2**50)), best)]
-        profile = {"schema": "ddlbench.machine/1", "host": name, "cpu": {"model": "made up", "usable_cores": 8}, "device": {"memory_bytes": 2**40}, "compute": [{"threads": 0}],
+        profile = {"schema": "ddlbench.machine/1", "host": name, "cpu": {"model": "made up", "usable_cores": 8}, "device": {"memory_bytes": 2**40}, "compute": [self.OF_NO_WORKER],
                    "communication": [{"transport": "shm", "ranks": 2, "memory": "own", "measured": "2026-11-23T00:00:00.000Z", "rounds": rounds, "one_shot": [], "best": fastest}]}
         (self.folder / f"{name}.json").write_text(json.dumps(profile))
         return f"{name}.json"

@@ -264,7 +264,7 @@ class Datasheets(Case):
         for fast, slow in zip(rows("a100-80gb"), rows("a100-80gb[link_inter=10Gbps]")):
             self.assertLess(fast["predicted"], slow["predicted"], "fewer bytes a second, longer steps")
         measured = self.folder / "measured.json"
-        measured.write_text(json.dumps({"schema": "ddlbench.machine/1", "communication": [], "compute": [{"network": "lenet"}]}))
+        measured.write_text(json.dumps({"schema": "ddlbench.machine/1", "communication": [], "compute": [{"network": "lenet", "batch": 8, "correction": 1, "step": {"load_ms": 0, "copy_ms": 0}, "loader_us": 1, "layers": []}]}))
         self.assertIn("was measured, and how its workers are joined with it", self.run_it(*self.RESNET, "--batch", 64, "--machine", f"{measured}[nodes=2]", code=6).stderr)
 
     def test_more_devices_than_any_it_was_held_against_widen_the_interval(self):
@@ -563,7 +563,7 @@ class Beyond(Case):
         profile = json.loads(self.machine.read_text())
         profile["communication"] = [entry for entry in profile["communication"] if entry["memory"] == "own"]
         self.machine.write_text(json.dumps(profile))
-        stages = ("--strategy", "pipeline[schedule=1f1b,micro_batches=2]")
+        stages = ("--strategy", "pipeline[schedule=1f1b,micro=2]")
         words, alone = self.two_workers(*stages)
         self.assertIn("memory of what layers make, as messages between 2 ranks over shm was not measured: taken for the transport's own memory, and the interval is wider for it (ddlbench probe comm --transport shm --ranks 2 --memory outside)", words)
         self.assertEqual(self.two_workers()[0], "", "gradients lie in the transport's")

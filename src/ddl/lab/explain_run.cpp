@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <map>
 
@@ -303,11 +304,11 @@ RunExplanation explain_run(const Json& record, const Json* one, const std::strin
     const auto graph = make_model(job.model, dataset_shape(job.dataset, job.synthetic));
     std::optional<Json> profile;
     if (!machine.empty()) profile = machine_called(machine);
-    else if (const auto own = default_machine_path(); !own.empty()) {
+    else if (const auto own = default_machine_path(); !own.empty() && std::filesystem::exists(own)) {
       try {
         profile = read_machine(own);
       } catch (const Error& error) {
-        if (error.code() != Code::not_found) run.notes.push_back(error.what());
+        run.notes.push_back(error.what());
       }
     }
     if (profile && machine.empty() && !same_machine(*profile, record.at("environment").at("before"))) {

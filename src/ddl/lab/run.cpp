@@ -20,6 +20,7 @@
 #include "ddl/lab/record.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"
+#include "ddl/predict/machine_terms.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/worker.h"
 
@@ -72,8 +73,9 @@ void follow_machine_profile(Experiment& experiment, Json& record) {
   const auto path = default_machine_path();
   if (experiment.subject != "ddlbench" || job.workers.size() < 2 || job.collective != "auto" || path.empty() || !std::filesystem::exists(path)) return;
   try {
-    const auto machine = read_machine(path);
+    const auto machine = read_machine_to_measure(path);
     if (!same_machine(machine, record.at("environment").at("before"))) return;
+    require_terms(machine, path);
     for (const auto& choice : best_algorithms(machine, job.transport, static_cast<int>(job.workers.size()), Goal::all_reduce)) {
       if (!parse_native(Goal::all_reduce, choice.algorithm)) choose_algorithm(Goal::all_reduce, choice.algorithm);
       job.measured.push_back({choice.from, choice.to, choice.algorithm});

@@ -175,9 +175,10 @@ Json measured_here(const Json& environment) {
   const auto path = default_machine_path();
   std::error_code ignored;
   if (path.empty() || !std::filesystem::exists(path, ignored)) throw Error(Code::not_found, "nothing was measured of this machine; ddlbench probe compute and probe comm do");
-  auto machine = read_machine(path);
+  auto machine = read_machine_to_measure(path);
   if (!same_machine(machine, environment)) throw Error(Code::not_found, fmt::format("{} is of another machine", path));
   if (!is_measured(machine)) throw Error(Code::not_found, fmt::format("{} has no layers; ddlbench probe compute measures them", path));
+  require_terms(machine, path);
   return machine;
 }
 
