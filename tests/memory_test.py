@@ -18,7 +18,8 @@ JOBS = {
     "alexnet": ["--model", "alexnet[dropout=0]", "--dataset", "cifar10", "--batch", 24],
 }
 COMMON = ["--synthetic", "--train-samples", 96, "--test-samples", 16, "--no-evaluate", "--steps", 3, "--optimizer", "adam", "--trace", "recent"]
-WITHIN, ON_THE_MEAN, OTHERS_LESS, OTHERS_MORE = 10, 5, 15, 30  # %
+WITHIN, ON_THE_MEAN, OTHERS_LESS, OTHERS_MORE = 6, 2, 15, 30  # %; 62 plans on 2026-11-25: 0.8 on the mean, and but for one 4.6 at most
+FURTHER = {"gpt hybrid[tensor=2x2,split=hidden+vocabulary/features]": 9}  # 6.9, why is not known
 WORKED_IN = 24e6  # bytes: what convolutions by tiles work in (transformed weights, blocks of tiles) is counted of gradients of weights alone
 
 
@@ -43,12 +44,12 @@ class Memory(Case):
         return [(planned_of(record, rank["rank"]), rank["memory_bytes"]) for rank in record["ranks"]]
 
     def expect_near(self, pairs, what):
-        """Of the worker that holds the most within a tenth. Of others a plan may say more: of parts of unlike size it tells the largest."""
+        """Of the worker that holds the most as near as WITHIN says. Of others a plan may say more: of parts of unlike size it tells the largest."""
         off = [100 * (total(plan) / total(took) - 1) for plan, took in pairs]
         most = 100 * (max(total(plan) for plan, _ in pairs) / max(total(took) for _, took in pairs) - 1)
         print(f"{most:+6.1f} % {what}; workers {min(off):+.1f} to {max(off):+.1f} %", flush=True)
         parts = "\n".join(f"planned {shown(plan)}\ntook    {shown(took)}" for plan, took in pairs)
-        self.assertLess(abs(most), WITHIN, parts)
+        self.assertLess(abs(most), FURTHER.get(what, WITHIN), parts)
         for (plan, took), less in zip(pairs, off):
             self.assertTrue(less > -OTHERS_LESS or total(took) - total(plan) < WORKED_IN, parts)
         self.assertLess(max(off), OTHERS_MORE, parts)
