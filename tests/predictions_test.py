@@ -234,6 +234,7 @@ class Runs(Case):
 class Datasheets(Case):
     """Predictions by a datasheet alone: how its devices are joined, what they have room for, and how far from what it was held against they are."""
     RESNET = "predict --model resnet50 --dataset imagenet --synthetic --precision fp16".split()
+    SMALL = "--model lenet --dataset fashion-mnist --synthetic".split()
 
     def point(self, *words):
         return self.document(*words)["points"][0]
@@ -299,6 +300,17 @@ class Datasheets(Case):
         for workers, machine, words in (("cuda:1,cpu:1", "a100-80gb", "workers of cpu and cuda, expected one kind, or emulated:PROFILE for each"), ("cuda:1", "cpu-avx512", "cpu-avx512 is a processor; got workers of cuda")):
             found = self.run_it(*self.RESNET, "--batch", 256, "--workers", workers, "--machine", machine, code=None)
             self.assertIn(words, found.stderr + found.stdout)
+
+    def test_unlike_workers_wait_for_the_slowest_by_both_engines(self):
+        def step(engine, workers, strategy, code=0):
+            words = ("predict", *self.SMALL, "--batch", 64, "--workers", workers, "--strategy", strategy, "--machine", "v100-16gb", "--engine", engine)
+            return self.document(*words)["points"][0]["step_ms"]["value"] if code == 0 else self.run_it(*words, code=None).stderr
+
+        for strategy in ("data", "sharded[level=3]", "hybrid[data=2,sharded=2,level=1]", "tensor", "local[every=4]", "pipeline"):
+            for workers in ("emulated:v100-16gb:3,emulated:k80:1", "emulated:k80:1,emulated:v100-16gb:3", "emulated:v100-16gb:2,emulated:v100-16gb[slow=3]:2"):
+                closed, simulated = step("closed", workers, strategy), step("simulated", workers, strategy)
+                self.assertAlmostEqual(closed / simulated, 1, delta=0.02, msg=f"{strategy} {workers}")
+        self.assertIn("no closed form of unlike workers that do not wait for each other", step("closed", "emulated:v100-16gb:3,emulated:k80:1", "parameter-server[async=on]", 6))
 
     def test_every_profile_that_ships_prices_a_step(self):
         machines = json.loads(self.run_it("list", "machines", "--json").stdout)["items"]

@@ -336,8 +336,8 @@ class Adviser {
     std::size_t tasks = 0;
     for (const auto& role : plan.roles) tasks += role.tasks.size() * static_cast<std::size_t>(costs.by_worker ? role.count : 1);
     const bool small = tasks * 3 <= kFewTasks && !plan.asynchronous();
-    const auto priced = [&](Engine engine) { return predict_step({plan, part, job.strategy, job.batch, *costs.source, 0, engine, costs.by_worker, loading_of(job, input_.machine)}); };
-    point.step = priced(simulate || !has_closed_form(plan) ? Engine::automatic : small ? Engine::simulated : Engine::closed);
+    const auto priced = [&](Engine engine) { return predict_step({plan, part, job.strategy, job.batch, *costs.source, 0, engine, costs.by_worker, loading_of(job, input_.machine), costs.unlike}); };
+    point.step = priced(simulate || !has_closed_form(plan, costs.unlike) ? Engine::automatic : small ? Engine::simulated : Engine::closed);
     point.step.trace.clear();
     auto beyond = beyond_known(job, plan, part, costs, input_.machine);
     std::tie(point.step.low, point.step.high) = job_interval(job, plan, part, costs, input_.machine, beyond, point.step);

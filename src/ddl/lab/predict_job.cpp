@@ -84,6 +84,7 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
   costs.measured = dynamic_cast<const MeasuredMachine*>(costs.source.get());
   const bool own_pace = job.emulates() || std::any_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.slow != 1; });
   costs.by_worker = costs.measured != nullptr || own_pace;
+  costs.unlike = std::any_of(job.workers.begin(), job.workers.end(), [&](const WorkerSpec& worker) { return worker != job.workers.front(); });
   const bool all_emulated = std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); });
   // Workers of a host share its memory.
   const auto workers = static_cast<int>(job.workers.size());
@@ -139,7 +140,7 @@ JobPrediction predict_as_said(const Job& job, const ModelGraph& graph, const Jso
   const auto costs = job_costs(job, machine, per_node);
   out.plan = planned_job(job, graph, *costs.source);
   const auto part = graph_of(out.plan, graph, 0);
-  out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, 0, engine, costs.by_worker, loading_of(job, machine, stored, per_node)});
+  out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, 0, engine, costs.by_worker, loading_of(job, machine, stored, per_node), costs.unlike});
   const auto beyond = beyond_known(job, out.plan, part, costs, machine);
   out.beyond = beyond.words;
   if (const auto words = memory_words(machine); !words.empty()) out.beyond.push_back(words);

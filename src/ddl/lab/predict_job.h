@@ -27,6 +27,7 @@ struct JobCosts {
   std::unique_ptr<CostSource> source;
   const MeasuredMachine* measured = nullptr;  ///< what in it was measured of real workers and wires; null where all is of datasheets
   bool by_worker = false;   ///< PredictionInput::by_worker
+  bool unlike = false;      ///< PredictionInput::unlike
   double memory_bytes = 0;  ///< what there is for one worker, the one that has least
   std::vector<double> memory_of = {};  ///< by worker
 };

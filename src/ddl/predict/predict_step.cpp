@@ -26,11 +26,17 @@ std::size_t tasks_of(const Plan& plan, int steps, bool by_worker) {
 /// What runs before a step is predicted: of asynchronous plans until the pipeline is full, and as long again.
 StepRange range_of(const PredictionInput& input) { return steps_to_simulate(input.plan, input.source.jitter(input.plan.workers())); }
 
-/// One worker stands for the others of its role where they do not slow each other down, do not step apart, and have as many samples.
-bool by_worker(const PredictionInput& input) { return input.by_worker || steps_apart(input.plan) || !batch_shares(input.strategy).empty(); }
+/// Of how many samples each worker has of a batch; empty where all have as many.
+std::vector<std::int64_t> shares_of(const PredictionInput& input) { return input.plan.workers() > 1 ? batch_shares(input.strategy) : std::vector<std::int64_t>{}; }
+
+/// Workers of a role that take unlike times.
+bool unequal(const PredictionInput& input) { return input.plan.workers() > 1 && (input.unlike || !shares_of(input).empty()); }
+
+/// One worker stands for the others of its role where they do not slow each other down, do not step apart, and take as long.
+bool by_worker(const PredictionInput& input) { return input.by_worker || steps_apart(input.plan) || unequal(input); }
 
 StepCosts costs_of(const PredictionInput& input, const std::vector<Actor>& actors) {
-  return step_costs(input.plan, input.graph, input.batch, actors, input.source, input.loading, compression_of(input.strategy), input.plan.workers() > 1 ? batch_shares(input.strategy) : std::vector<std::int64_t>{});
+  return step_costs(input.plan, input.graph, input.batch, actors, input.source, input.loading, compression_of(input.strategy), shares_of(input));
 }
 
 /// Steps that go on into each other. Of workers that step apart each has its turns at the servers, so that one cannot stand for the others.
@@ -82,11 +88,12 @@ StepPrediction predict_step(const PredictionInput& input) {
   StepPrediction out;
   out.engine = input.engine;
   if (out.engine == Engine::automatic) {
-    out.engine = tasks_of(input.plan, range_of(input).steps, by_worker(input)) <= kMostTasks || !has_closed_form(input.plan) ? Engine::simulated : Engine::closed;
+    out.engine = tasks_of(input.plan, range_of(input).steps, by_worker(input)) <= kMostTasks || !has_closed_form(input.plan, unequal(input)) ? Engine::simulated : Engine::closed;
   }
   if (out.engine == Engine::closed) {
-    const bool unequal = input.plan.workers() > 1 && !batch_shares(input.strategy).empty();
-    const auto priced = price_plan(input.plan, input.strategy, unequal ? of_slowest(input.plan, costs_of(input, workers_as_actors(input.plan))) : costs_of(input, roles_as_actors(input.plan)));
+    if (unequal(input) && !has_closed_form(input.plan, true) && has_closed_form(input.plan))
+      throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of unlike workers that do not wait for each other; got {}, expected --engine simulated, or auto", to_string(input.strategy)));
+    const auto priced = price_plan(input.plan, input.strategy, unequal(input) ? of_slowest(input.plan, costs_of(input, workers_as_actors(input.plan))) : costs_of(input, roles_as_actors(input.plan)));
     out.seconds = priced.seconds;
     out.roles = priced.workers;
   } else if (input.plan.asynchronous() || steps_apart(input.plan)) {

@@ -28,6 +28,7 @@ struct PredictionInput {
   Engine engine = Engine::automatic;
   bool by_worker = false;    ///< of the simulator: workers that share cores or memory slow each other down, and one cannot stand for the others
   Loading loading = {};
+  bool unlike = false;       ///< workers of one role may take unlike times for the same: neither engine lets one stand for the others
 };
 
 struct StepPrediction {

@@ -333,7 +333,8 @@ StepCosts of_slowest(const Plan& plan, const StepCosts& costs) {
   return out;
 }
 
-bool has_closed_form(const Plan& plan) {
+bool has_closed_form(const Plan& plan, bool unlike) {
+  if (unlike && (plan.asynchronous() || steps_apart(plan))) return false;
   if (plan.in_process && plan.roles.size() > 1) return false;
   // Each place of the mesh's other axes has every stage once.
   const int once = plan.shares() * plan.parts();

@@ -10,7 +10,8 @@ namespace ddl {
 std::vector<WorkerTerms> terms_of(const Plan& plan, const StepCosts& costs);
 
 /// Whether there is a closed form: not of stages with several workers each (PipeDream's replicas), nor where one worker leads replicas within a process, whose own passes and those of others come one after the other.
-bool has_closed_form(const Plan& plan);
+/// `unlike`: workers of a role take unlike times; then not of those that do not wait for each other either.
+bool has_closed_form(const Plan& plan, bool unlike = false);
 
 /// Of costs of workers_as_actors() those of roles_as_actors() that a step of the plan goes by where workers of a role take unlike times: of each role who computes longest, for whom the others wait. `count` is how many
 /// take as long but for what jitter makes of it.
