@@ -65,6 +65,8 @@ class Causes(Case):
         for rank in document["ranks"]:
             self.assertAlmostEqual(sum(rank["ledger_ms"].values()), rank["wall_ms"], delta=1e-3 * rank["wall_ms"])
         self.assertIn("nothing was measured of this machine yet", document["no_prediction"])
+        if document["straggler"]["rank"] is None:
+            self.assertNotIn("shares=", document["words"], "workers that are alike, of which none is slower, have nothing to share otherwise")
         text = self.run_it("explain", two["id"], "--against", one["id"]).stdout
         self.assertTrue(text.startswith("2 workers reach "), text)
         for word in ("Ledgers", "not explained", "straggler: ", f"Against run {one['id']}", "probe compute"):

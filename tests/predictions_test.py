@@ -265,7 +265,7 @@ class Datasheets(Case):
         for fast, slow in zip(rows("a100-80gb"), rows("a100-80gb[link_inter=10Gbps]")):
             self.assertLess(fast["predicted"], slow["predicted"], "fewer bytes a second, longer steps")
         measured = self.folder / "measured.json"
-        measured.write_text(json.dumps({"schema": "ddlbench.machine/1", "communication": [], "compute": [{"network": "lenet", "batch": 8, "correction": 1, "step": {"load_ms": 0, "copy_ms": 0}, "loader_us": 1, "layers": []}]}))
+        measured.write_text(json.dumps({"schema": "ddlbench.machine/1", "cpu": {"model": "a", "usable_cores": 2}, "communication": [], "compute": [{"network": "lenet", "batch": 8, "correction": 1, "step": {"load_ms": 0, "copy_ms": 0}, "loader_us": 1, "layers": []}]}))
         self.assertIn("was measured, and how its workers are joined with it", self.run_it(*self.RESNET, "--batch", 64, "--machine", f"{measured}[nodes=2]", code=6).stderr)
 
     def test_more_devices_than_any_it_was_held_against_widen_the_interval(self):
@@ -274,6 +274,34 @@ class Datasheets(Case):
         self.assertIn("1024 devices are more than any whose measured steps this was held against, 64", " ".join(many["beyond"]))
         self.assertLess(self.wide(some), self.wide(many))
         self.assertLess(self.wide(many), self.wide(most))
+
+    def test_what_no_measured_step_had_widens_the_interval(self):
+        known = self.point(*self.RESNET, "--batch", 256, "--workers", 8, "--machine", "v100-16gb")
+        self.assertEqual(known["beyond"], [])
+        for words, told in ((("--batch", 256, "--workers", 8, "--machine", "rtx-3090"), "no measured step of rtx-3090 was held against its profile"),
+                            (("--batch", 65536, "--workers", 8, "--machine", "v100-16gb"), "8192 samples in a pass are more than in any measured step that this was held against, 512"),
+                            (("--batch", 8, "--workers", 8, "--machine", "v100-16gb"), "1 samples in a pass are fewer than in any measured step that this was held against, 14"),
+                            (("--batch", 256, "--workers", 8, "--machine", "v100-16gb", "--precision", "fp32", "--strategy", "data[compress=power-sgd]"), "what power-sgd takes on a GPU was not measured")):
+            found = self.point(*self.RESNET[:-2], *(("--precision", "fp16") if "--precision" not in words else ()), *words)
+            self.assertTrue(any(each.startswith(told) for each in found["beyond"]), (told, found["beyond"]))
+            self.assertGreater(self.wide(found), self.wide(known), told)
+        gpt = self.point("predict", "--model", "gpt[hidden=512,layers=4,heads=16]", "--dataset", "language", "--synthetic", "--batch", 16, "--workers", 16, "--strategy", "tensor", "--machine", "a100-80gb")
+        self.assertTrue(any(each.startswith("no measured step had layers split over 16 devices, 8 of which share a node") for each in gpt["beyond"]), gpt["beyond"])
+
+    def test_a_limit_of_memory_is_what_there_is(self):
+        words = ("--model", "resnet50", "--dataset", "imagenet", "--synthetic", "--batch", 256, "--workers", 2, "--machine", "v100-16gb")
+        self.assertTrue(self.point("predict", *words)["fits"])
+        self.assertFalse(self.point("predict", *words, "--memory-limit", "1GB")["fits"])
+        told = self.document("advise", *words, "--memory-limit", "9GB", "--budget", "3s")
+        self.assertTrue(told["points"])
+        for point in told["points"]:
+            self.assertTrue(point["memory_bytes"] <= 9e9 or not point["fits"], point)
+
+    def test_clipping_reads_all_gradients(self):
+        words = ("predict", "--model", "vgg11", "--dataset", "cifar10", "--synthetic", "--batch", 32, "--machine", "v100-16gb")
+        plain, clipped = (self.point(*words, *more)["ledger_ms"] for more in ((), ("--clip", 1)))
+        self.assertAlmostEqual(clipped["update"] / plain["update"], 6 / 5, delta=0.01, msg="SGD with momentum: five passes, and one more")
+        self.assertAlmostEqual(clipped["forward"], plain["forward"], delta=1e-4 * plain["forward"])
 
     def test_exchanges_at_once_within_a_node(self):
         """Of devices on one bus each exchange is priced as if alone there; NVLink is each device's own."""

@@ -77,11 +77,17 @@ Exit act(const Options& options) {
   }
   // Not to be silenced: a row that is not there must not pass for one that is.
   for (const auto& [at, reason] : found.skipped) print_error(fmt::format("{}:{}: skipped: {}", options.table, at, reason));
-  if (!found.skipped.empty() && !options.output.json) options.output.data(fmt::format("rows: {} predicted, {} skipped\n", found.rows.size() + found.memory.size(), found.skipped.size()));
+  auto predicted = found.rows.size();
   std::map<std::string, std::size_t> notes;
   for (const auto& row : found.rows)
     for (const auto& note : row.estimate.notes) ++notes[note];
-  for (const auto& [note, rows] : notes) options.output.say(fmt::format("{} of {} rows: {}", rows, found.rows.size(), note));
+  for (const auto& row : found.memory) {
+    if (row.timed) continue;
+    ++predicted;
+    for (const auto& note : row.notes) ++notes[note];
+  }
+  if (!found.skipped.empty() && !options.output.json) options.output.data(fmt::format("rows: {} predicted, {} skipped\n", predicted, found.skipped.size()));
+  for (const auto& [note, rows] : notes) options.output.say(fmt::format("{} of {} rows: {}", rows, predicted, note));
   if (found.rows.empty() && found.memory.empty()) {
     print_error(fmt::format("[validate] {}: no row could be predicted; got {} that were skipped", options.table, found.skipped.size()));
     return Exit::failure;

@@ -5,10 +5,9 @@
 
 #include "ddl/core/spec.h"
 #include "ddl/core/units.h"
+#include "ddl/lab/beyond_datasheet.h"
 #include "ddl/lab/beyond_exchanges.h"
 #include "ddl/lab/real_worker.h"
-#include "ddl/predict/datasheet/library.h"
-#include "ddl/predict/datasheet/machine_source.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
@@ -77,42 +76,6 @@ void beyond_curves(const Job& job, const Plan& plan, const ModelGraph& part, con
   };
   told(carried.update, fmt::format("an update of {}", to_string(Bytes{updated})));
   told(carried.loader, fmt::format("making a batch of {} samples", samples));
-}
-
-/// Whether several messages or collectives may be on their way in one node at once, of devices that one switch or bus joins: each is priced as if alone there.
-bool shares_node(const Plan& plan, const Json& machine) {
-  const auto node = machine.value("node", Json::object());
-  if (!node.value("link", std::string()).starts_with("pcie")) return false;
-  const auto here = std::min(static_cast<std::size_t>(plan.workers()), static_cast<std::size_t>(term_or(machine, "node.devices", 8)));
-  const bool messages = std::any_of(plan.roles.begin(), plan.roles.end(), [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::send; }); });
-  const bool groups = std::any_of(plan.groups.begin(), plan.groups.end(), [&](const auto& group) {
-    const auto among = members(plan.mesh, group, 0).size();
-    return among > 1 && 2 * among <= here;
-  });
-  return here > 2 && (messages || groups);
-}
-
-/// Nothing of a datasheet is measured; but steps were, to so many devices, that it was held against. How workers here exchange says nothing of it.
-Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine) {
-  Beyond out;
-  const auto workers = static_cast<std::size_t>(plan.workers());
-  // Which kind of device, and how many threads, is of workers here; a datasheet is of whole devices. Of a GPU that is plain.
-  const auto device = machine.value("device", Json::object());
-  if (device.value("kind", "") == "cpu" && !job.emulates())
-    out.words.push_back(fmt::format("each worker is taken for a whole {}, all of its cores: threads of workers are left out", machine.value("name", std::string("device"))));
-  const int most = convolves(part) ? kDatasheetDevicesOfConvolutions : kDatasheetDevices;
-  out.devices = doublings_over(workers, most);
-  if (out.devices > 0) out.words.push_back(fmt::format("{} devices are more than any whose measured steps this was held against, {}: the interval is wider for it", workers, most));
-  if (workers < 2) return out;
-  for (const auto& words : machine.value("node", Json::object()).value("replaced", Json::array())) out.words.push_back(words.get<std::string>() + ": the interval is wider for it"), out.wires = true;
-  if (shares_node(plan, machine)) {
-    out.node = true;
-    out.words.push_back(fmt::format("several messages or collectives at once within a node have its {} each for themselves here: the interval is wider for it", machine["node"].value("link", std::string("wires"))));
-  }
-  const auto library = machine.value("node", Json::object()).value("library", std::string("nccl"));
-  if (const auto collective = collective_of(job); collective != "auto") out.words.push_back(fmt::format("collectives as {} does them there: collective={} is of transports here, and left out", library, collective));
-  if (!job.fabric.empty()) out.words.push_back(fmt::format("wires as the profile has them: fabric {} is of transports here, and left out (NAME[link_inter=…] says what joins nodes)", job.fabric));
-  return out;
 }
 
 /// Of what a worker computes.

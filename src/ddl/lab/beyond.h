@@ -20,6 +20,7 @@ struct Beyond {
   bool contention = false;         ///< what a collective and computing take from each other was not measured over its transport
   double devices = 0;              ///< of datasheets: doublings of devices over the most whose measured steps this was held against
   bool node = false;               ///< of datasheets: what goes on at once on the wires of a node shares nothing there
+  double unheld = 0;               ///< of datasheets: how much further off what no measured step had may be, of the logarithm
   bool wires = false;              ///< of datasheets: over wires that are not the profile's
 };
 

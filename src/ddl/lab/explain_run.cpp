@@ -180,6 +180,10 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
   run.straggler = find_straggler(plan, draws);
   double most = kWorthIt * run.loss->speedup;
   for (const auto& part : run.loss->parts) {
+    // Of workers that are alike, none of which is slower than the others, the waiting is chance.
+    if (part.cause == LossCause::unequal && plan.stages.size() <= 1 && run.straggler && run.straggler->worker == kNone &&
+        std::all_of(job.workers.begin(), job.workers.end(), [&](const WorkerSpec& worker) { return worker == job.workers.front(); }))
+      continue;
     const auto advice = advice_against(part.cause, job, plan);
     if (advice.empty() || part.speedup_without - run.loss->speedup <= most) continue;
     most = part.speedup_without - run.loss->speedup;
@@ -189,6 +193,8 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
   const double median = record.at("step_ms").at("median").get<double>() * 1e-3, took = run.loss->measured;
   if (std::abs(took - median) > 0.1 * median)
     run.notes.push_back(fmt::format("the {} traced steps took {:.4g} ms on the mean, the whole run's median is {:.4g} ms: causes are those of the traced steps (--trace all keeps more)", steps.size(), took * 1e3, median * 1e3));
+  if (const double mean = run.ledger->wall; plan.workers() > 0 && !run.loss->apart && std::abs(mean - median) > 0.1 * median)
+    run.notes.push_back(fmt::format("all steps after warm-up took {:.4g} ms on the mean, half of them {:.4g} ms or less: what is held against the prediction is the mean", mean * 1e3, median * 1e3));
   if (plan.asynchronous() || run.loss->apart) run.notes.emplace_back("gradients are of parameters that have been updated since: causes are of speed, and what a step learns is another thing (docs/strategies.md)");
   if (steps.size() < 10) run.notes.push_back(fmt::format("{} traced steps after warm-up: few to tell jitter and stragglers from", steps.size()));
 }
@@ -297,8 +303,8 @@ RunExplanation explain_run(const Json& record, const Json* one, const std::strin
       return run;
     }
     if (!record.contains("trace") || record["trace"].empty() || !record.contains("plan") || !record["plan"].is_object())
-      throw Error(Code::not_found, fmt::format("[explain] no trace was kept of run {}; got --trace {}, expected a run with --trace recent or all", text_at(record, "id"),
-                                               record.contains("config") ? text_at(record["config"], "trace") : ""));
+      throw Error(Code::not_found, fmt::format("[explain] run {} has no {}; got --trace {}, expected a record with both, of a run with --trace recent or all", text_at(record, "id"),
+                                               record.contains("trace") && !record["trace"].empty() ? "plan" : "trace", record.contains("config") ? text_at(record["config"], "trace") : ""));
     run.experiment = experiment_from(record.at("config"), record.value("provenance", Json()));
     const auto& job = run.experiment->job;
     const auto graph = make_model(job.model, dataset_shape(job.dataset, job.synthetic));

@@ -53,7 +53,7 @@ std::pair<double, double> job_interval(const Job& job, const Plan& plan, const M
   if (step.mean.wall <= 0) return interval_of(step.seconds, sigma);
   const double exposed = (step.mean[Cause::communication] + step.mean[Cause::wait]) / step.mean.wall;
   if (costs.measured == nullptr)
-    return interval_of(step.seconds, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices), beyond.wires ? kDatasheetWires : 0, (kDatasheetExposed + (beyond.node ? kDatasheetNode : 0)) * exposed));
+    return interval_of(step.seconds, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices, beyond.unheld), beyond.wires ? kDatasheetWires : 0, (kDatasheetExposed + (beyond.node ? kDatasheetNode : 0)) * exposed));
   // Wires were measured between ranks that had the cores for themselves.
   const double crowded = kCrowded * beyond.crowded;
   const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes + (beyond.memory ? kMemoryBeyond : 0);

@@ -98,6 +98,8 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
     const auto shared = std::count_if(job.workers.begin(), job.workers.end(), [&](const WorkerSpec& other) { return other.device == device; });
     costs.memory_of[w] = gpu_memory(machine, device) / static_cast<double>(shared);
   }
+  if (job.memory_limit > 0)
+    for (auto& each : costs.memory_of) each = std::min(each > 0 ? each : static_cast<double>(job.memory_limit), static_cast<double>(job.memory_limit));
   if (own_pace) {
     auto devices = emulated_devices(job, costs.memory_of);
     costs.source = std::make_unique<EmulatedCosts>(std::move(costs.source), std::move(devices));

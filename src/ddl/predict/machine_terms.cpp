@@ -12,13 +12,14 @@
 namespace ddl {
 namespace {
 
-enum class Sort { number, number_or_null, word, object, list };
+enum class Sort { number, above_zero, number_or_null, word, object, list };
 
 struct Term {
   const char* key;
   Sort sort = Sort::number;
   std::vector<Term> within = {};  ///< of an object, or of each of a list
   bool optional = false;
+  const char* beside = "";        ///< a key of the entry: without it this one is optional, too
 };
 
 /// What each entry of a part needs. `when`: the word of `what` that it is for; empty: any.
@@ -35,18 +36,18 @@ const std::vector<Needed>& needed() {
   static const auto history = [](const char* key) { return Term{"history", Sort::list, {{key}}, true}; };
   static const std::vector<Needed> all{
       {"communication", "",
-       {{"transport", Sort::word}, {"ranks"}, {"memory", Sort::word}, {"rounds", Sort::list, pieces}, {"one_shot", Sort::list, pieces},
+       {{"transport", Sort::word}, {"ranks", Sort::above_zero}, {"memory", Sort::word}, {"rounds", Sort::list, pieces}, {"one_shot", Sort::list, pieces},
         {"best", Sort::list, {{"collective", Sort::word}, {"from_bytes"}, {"to_bytes"}, {"algorithm", Sort::word}}}}},
       {"compute", "",
-       {{"network", Sort::word}, {"batch"}, {"correction"}, {"step", Sort::object, {{"load_ms"}, {"copy_ms"}}}, {"loader_us"}, {"layers", Sort::list, layers},
-        {"parts", Sort::list, {{"layers", Sort::list, layers}}, true}, {"pass_ms", Sort::number, {}, true}, {"parameter_bytes", Sort::number, {}, true}, history("pass_ms")}},
-      {"optimizer", "", {{"bytes"}, {"update_us"}}},
-      {"memory", "", {{"what", Sort::word}, {"bytes"}, {"bytes_per_s"}}},
-      {"memory", "triad", {{"threads"}}},
-      {"compression", "", {{"compression", Sort::word}, {"ranks"}, {"bytes"}, {"own_us"}}},
-      {"contention", "", {{"what", Sort::word}, {"workers"}, {"slowdown"}, history("slowdown")}},
+       {{"network", Sort::word}, {"batch", Sort::above_zero}, {"correction", Sort::above_zero}, {"step", Sort::object, {{"load_ms"}, {"copy_ms"}}}, {"loader_us"}, {"layers", Sort::list, layers},
+        {"parts", Sort::list, {{"layers", Sort::list, layers}}, true}, {"pass_ms", Sort::number, {}, true}, {"parameter_bytes", Sort::number, {}, true}, {"update_us", Sort::number, {}, false, "parameter_bytes"}, {"waited", Sort::number_or_null, {}, true}, history("pass_ms")}},
+      {"optimizer", "", {{"bytes", Sort::above_zero}, {"update_us"}}},
+      {"memory", "", {{"what", Sort::word}, {"bytes", Sort::above_zero}, {"bytes_per_s", Sort::above_zero}}},
+      {"memory", "triad", {{"threads", Sort::above_zero}}},
+      {"compression", "", {{"compression", Sort::word}, {"ranks", Sort::above_zero}, {"bytes", Sort::above_zero}, {"own_us"}}},
+      {"contention", "", {{"what", Sort::word}, {"workers", Sort::above_zero}, {"slowdown", Sort::above_zero}, history("slowdown")}},
       {"contention", "steps", {{"network", Sort::word}}},
-      {"contention", "collective", {{"collective_slowdown"}}},
+      {"contention", "collective", {{"collective_slowdown", Sort::above_zero}}},
       {"jitter", "", {{"network", Sort::word}, {"median_ms"}, {"p95_ms"}, {"sigma_log"}}},
       {"loader", "", {{"dataset", Sort::word}, {"sample_us"}}}};
   return all;
@@ -75,8 +76,9 @@ std::string called(const std::string& part, const Json& entry) {
 
 bool is(const Json& value, Sort sort) {
   switch (sort) {
-    case Sort::number: return value.is_number();
-    case Sort::number_or_null: return value.is_number() || value.is_null();
+    case Sort::number: return value.is_number() && value.get<double>() >= 0;
+    case Sort::above_zero: return value.is_number() && value.get<double>() > 0;
+    case Sort::number_or_null: return value.is_null() || is(value, Sort::number);
     case Sort::word: return value.is_string();
     case Sort::object: return value.is_object();
     case Sort::list: return value.is_array();
@@ -86,8 +88,9 @@ bool is(const Json& value, Sort sort) {
 
 std::string_view words(Sort sort) {
   switch (sort) {
-    case Sort::number: return "a number";
-    case Sort::number_or_null: return "a number or null";
+    case Sort::number: return "a number that is not negative";
+    case Sort::above_zero: return "a number above 0";
+    case Sort::number_or_null: return "a number that is not negative, or null";
     case Sort::word: return "a word";
     case Sort::object: return "an object";
     case Sort::list: return "a list";
@@ -107,7 +110,7 @@ bool find_wrong(const Json& value, const std::vector<Term>& terms, const std::st
     const auto path = within + term.key;
     const auto found = value.is_object() ? value.find(term.key) : value.end();
     if (found == value.end()) {
-      if (term.optional) continue;
+      if (term.optional || (*term.beside != '\0' && !value.contains(term.beside))) continue;
       wrong = {path, nullptr, term.sort};
       return true;
     }
@@ -123,9 +126,38 @@ bool find_wrong(const Json& value, const std::vector<Term>& terms, const std::st
   return false;
 }
 
+/// What a datasheet says of devices and nodes, as far as it says it: whether a term is needed is asked where it is.
+void require_datasheet(const Json& machine, const std::string& path) {
+  const auto check = [&](const Json& within, const std::string& key, const std::string& called, Sort sort = Sort::above_zero) {
+    if (const auto found = within.find(key); found != within.end() && !is(*found, sort)) throw Error(Code::corrupt, fmt::format("[machine] {}: {}; got {}, expected {}", path, called, found->dump().substr(0, 80), words(sort)));
+  };
+  // What a processor has none of is 0 there.
+  if (const auto device = machine.find("device"); device != machine.end() && device->is_object())
+    for (const auto* key : {"watts", "compute_capability", "operator_us"}) check(*device, key, fmt::format("device.{}", key), Sort::number);
+  for (const auto& [part, keys] : {std::pair("device", std::vector<const char*>{"memory_bytes", "cache_bytes", "memory_bandwidth", "multiprocessors", "loader_images_per_s"}),
+                                   {"node", {"devices", "count", "bus_bandwidth", "network_bandwidth_per_device"}}})
+    if (const auto found = machine.find(part); found != machine.end()) {
+      if (!found->is_object()) throw Error(Code::corrupt, fmt::format("[machine] {}: {}; got {}, expected an object", path, part, found->dump().substr(0, 80)));
+      for (const auto* key : keys) check(*found, key, fmt::format("{}.{}", part, key));
+      if (const auto peaks = found->find("peak_flops"); peaks != found->end()) {
+        if (!peaks->is_object()) throw Error(Code::corrupt, fmt::format("[machine] {}: {}.peak_flops; got {}, expected an object, by precision", path, part, peaks->dump().substr(0, 80)));
+        for (const auto& [precision, value] : peaks->items()) check(*peaks, precision, fmt::format("{}.peak_flops.{}", part, precision));
+      }
+    }
+}
+
 }  // namespace
 
 void require_terms(const Json& machine, const std::string& path) {
+  require_datasheet(machine, path);
+  if (is_measured(machine)) {
+    // How many may compute at once: without it each would have a core of its own.
+    const auto cpu = machine.find("cpu");
+    const auto cores = cpu != machine.end() && cpu->is_object() ? cpu->value("usable_cores", Json()) : Json();
+    if (!is(cores, Sort::above_zero))
+      throw Error(cores.is_null() ? Code::not_found : Code::corrupt,
+                  fmt::format("[machine] {}: cpu.usable_cores; got {}, expected {}: how many cores what was measured had (any ddlbench probe into a new file writes it)", path, cores.is_null() ? "nothing" : cores.dump(), words(Sort::above_zero)));
+  }
   for (const auto& [part, when, terms] : needed()) {
     const auto& all = entries(machine, part);
     for (std::size_t number = 0; number < all.size(); ++number) {

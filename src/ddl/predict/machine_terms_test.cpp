@@ -67,13 +67,16 @@ TEST(MachineTerms, ATermThatIsMissingIsNamedWithItsEntryAndProbe) {
 TEST(MachineTerms, WhatLiesWithinAnEntryCounts) {
   auto machine = good();
   machine["compute"][0]["layers"][0].erase("forward_us");
-  EXPECT_NE(said(machine).find("(device cpu, threads 1, precision fp32, kernels fast, network lenet, dataset mnist, batch 8): layers.forward_us; got nothing, expected a number or null"), std::string::npos) << said(machine);
+  EXPECT_NE(said(machine).find("(device cpu, threads 1, precision fp32, kernels fast, network lenet, dataset mnist, batch 8): layers.forward_us; got nothing, expected a number that is not negative, or null"), std::string::npos) << said(machine);
   machine = good();
   machine["compute"][0]["parts"] = Json::array({{{"layers", Json::array({Json::object()})}}});
   EXPECT_NE(said(machine).find("parts.layers.sort; got nothing"), std::string::npos) << said(machine);
   machine = good();
   machine["communication"][0]["rounds"][0]["alpha_us"] = "fast";
   EXPECT_NE(said(machine, Code::corrupt).find("rounds.alpha_us; got \"fast\", expected a number"), std::string::npos);
+  machine = good();
+  machine["compute"][0]["parameter_bytes"] = 100;
+  EXPECT_NE(said(machine).find("update_us; got nothing, expected a number that is not negative"), std::string::npos) << said(machine);
   machine = good();
   machine["compute"][0]["step"] = 3;
   EXPECT_NE(said(machine, Code::corrupt).find("step; got 3, expected an object"), std::string::npos);
@@ -83,6 +86,44 @@ TEST(MachineTerms, WhatLiesWithinAnEntryCounts) {
   machine = good();
   machine["jitter"] = Json::array({3});
   EXPECT_NE(said(machine, Code::corrupt).find("jitter, entry 0: got 3, expected an object"), std::string::npos);
+}
+
+// Numbers that nothing can be measured to be.
+TEST(MachineTerms, NumbersThatCannotBe) {
+  const std::tuple<const char*, const char*, double> wrong[] = {{"communication", "ranks", -3}, {"compute", "correction", -2}, {"compute", "batch", 0}, {"compute", "loader_us", -1}, {"optimizer", "update_us", -1},
+                                                                {"memory", "bytes_per_s", 0}, {"contention", "slowdown", 0}, {"jitter", "sigma_log", -0.1}};
+  for (const auto& [part, term, value] : wrong) {
+    auto machine = good();
+    machine[part][0][term] = value;
+    EXPECT_NE(said(machine, Code::corrupt).find(fmt::format("{}; got ", term)), std::string::npos) << part << " " << term;
+  }
+  auto machine = good();
+  machine["compute"][0]["layers"][0]["forward_us"] = -1;
+  EXPECT_NE(said(machine, Code::corrupt).find("layers.forward_us; got -1, expected a number that is not negative, or null"), std::string::npos);
+  machine = good();
+  machine["compute"][0]["history"][0]["pass_ms"] = -1;
+  EXPECT_NE(said(machine, Code::corrupt).find("history.pass_ms; got -1"), std::string::npos);
+  for (const auto& cores : {Json(-3), Json(0), Json("two")}) {
+    machine = good();
+    machine["cpu"]["usable_cores"] = cores;
+    EXPECT_NE(said(machine, Code::corrupt).find("here.json: cpu.usable_cores; got "), std::string::npos);
+  }
+  machine.erase("cpu");
+  EXPECT_NE(said(machine).find("cpu.usable_cores; got nothing, expected a number above 0"), std::string::npos);
+}
+
+TEST(MachineTerms, WhatADatasheetSays) {
+  const auto sheet = [](const char* part, const char* key, const Json& value) {
+    Json machine{{"schema", "ddlbench.machine/1"}, {"communication", Json::array()}, {"device", {{"memory_bandwidth", 1e12}, {"peak_flops", {{"fp32", 1e13}}}}}, {"node", {{"devices", 8}, {"bus_bandwidth", 1e11}}}};
+    machine[part][key] = value;
+    return said(machine, Code::corrupt);
+  };
+  EXPECT_EQ(sheet("node", "devices", 4), "");
+  EXPECT_EQ(sheet("node", "devices", 0), "[machine] here.json: node.devices; got 0, expected a number above 0");
+  EXPECT_EQ(sheet("device", "memory_bandwidth", -5), "[machine] here.json: device.memory_bandwidth; got -5, expected a number above 0");
+  EXPECT_EQ(sheet("device", "memory_bandwidth", "fast"), "[machine] here.json: device.memory_bandwidth; got \"fast\", expected a number above 0");
+  EXPECT_EQ(sheet("device", "peak_flops", {{"fp16", 0}}), "[machine] here.json: device.peak_flops.fp16; got 0, expected a number above 0");
+  EXPECT_EQ(sheet("device", "peak_flops", 3), "[machine] here.json: device.peak_flops; got 3, expected an object, by precision");
 }
 
 // Profiles of before, which did not say these yet, are whole.

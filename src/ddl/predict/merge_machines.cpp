@@ -19,6 +19,8 @@ bool is_later(const Json& known, const Json& entry) {
 
 int merge_machine(Json& machine, const Json& other) {
   const auto processor = [](const Json& of) { return of.value("cpu", Json()); };
+  if (!processor(other).is_object() || !processor(other).value("model", Json()).is_string())
+    throw Error(Code::invalid_argument, fmt::format("[machine] a profile that does not say of which processor it is is not merged; got cpu {}, expected its model and usable_cores", processor(other).dump()));
   if (processor(machine) != processor(other))
     throw Error(Code::invalid_argument, fmt::format("[machine] profiles of different machines are not merged; got {}, expected {}", processor(other).dump(), processor(machine).dump()));
   int came = 0;

@@ -63,6 +63,10 @@ TEST(MergeMachines, OnlyProfilesOfOneMachine) {
     EXPECT_EQ(error.code(), Code::invalid_argument);
     EXPECT_NE(std::string(error.what()).find("Slow 1"), std::string::npos) << error.what();
   }
+  auto nobody = machine();
+  nobody.erase("cpu");
+  auto of_nobody = nobody;
+  EXPECT_THROW(merge_machine(of_nobody, nobody), Error) << "nobody knows that they are the same";
   auto broken = machine();
   broken["compute"] = Json::array({3});
   EXPECT_THROW(merge_machine(ours, broken), Error);

@@ -42,9 +42,9 @@ Gpu sustained(Gpu gpu, const GpuKernels& kernels) {
 
 class DatasheetMachine final : public CostSource {
  public:
-  DatasheetMachine(const Json& machine, const std::string& precision, int optimizer_tensors, int per_node)
+  DatasheetMachine(const Json& machine, const std::string& precision, int optimizer_tensors, int per_node, bool judges_gradient)
       : gpu_(gpu_of(machine, precision)), kernels_(gpu_kernels(find_stack("nvidia"), library_of(machine))), is_gpu_(machine["device"].value("kind", "gpu") == "gpu"),
-        images_(sustained(gpu_, kernels_), image_kernels(find_stack("nvidia"), gpu_), kernels_.launch, precision), launch_(term_or(machine, "device.operator_us", kernels_.launch * 1e6) * 1e-6), bytes_(value_bytes(precision)), passes_of_update_(3 + 2 * optimizer_tensors) {
+        images_(sustained(gpu_, kernels_), image_kernels(find_stack("nvidia"), gpu_), kernels_.launch, precision), launch_(term_or(machine, "device.operator_us", kernels_.launch * 1e6) * 1e-6), bytes_(value_bytes(precision)), passes_of_update_(3 + 2 * optimizer_tensors + (judges_gradient ? 1 : 0)) {
     if (per_node > 0) gpu_.per_node = per_node;
     if (is_gpu_ && machine["device"].contains("efficiency"))
       throw Error(Code::invalid_argument, fmt::format("[machine] device.efficiency is of processors; got it of {}, whose kernels' shares of the peak are machines/stacks/nvidia.json's, expected none, or kind cpu", machine.value("name", "a GPU")));
@@ -198,8 +198,8 @@ double context_bytes(const Json& machine) {
   return machine.contains("device") && machine["device"].value("kind", "gpu") == "gpu" ? term(find_stack("nvidia"), "images.memory_terms.context_bytes") : 0;
 }
 
-std::unique_ptr<CostSource> datasheet_source(const Json& machine, const std::string& precision, int optimizer_tensors, int devices_per_node) {
-  return std::make_unique<DatasheetMachine>(machine, precision, optimizer_tensors, devices_per_node);
+std::unique_ptr<CostSource> datasheet_source(const Json& machine, const std::string& precision, int optimizer_tensors, int devices_per_node, bool judges_gradient) {
+  return std::make_unique<DatasheetMachine>(machine, precision, optimizer_tensors, devices_per_node, judges_gradient);
 }
 
 }  // namespace ddl

@@ -14,8 +14,9 @@ namespace ddl {
 ///  - all other layers by the bytes that they read and write; backward as twice that and two products;
 ///  - collectives as the profile's library does them within and across nodes; across, they share their nodes' wires.
 /// Of processors the shares of peak and bandwidth are the profile's `device.efficiency`.
+/// `judges_gradient`: all of it is read before it is applied (clipping, a scaled loss).
 /// Errors: those of gpu_of() and library_of(), naming the term that the profile lacks.
-std::unique_ptr<CostSource> datasheet_source(const Json& machine, const std::string& precision, int optimizer_tensors, int devices_per_node = 0);
+std::unique_ptr<CostSource> datasheet_source(const Json& machine, const std::string& precision, int optimizer_tensors, int devices_per_node = 0, bool judges_gradient = false);
 
 /// Standard deviation of the logarithm of measured over predicted to be expected of it: docs/validation.md, "What `predict` says of these rows".
 inline constexpr double kDatasheetSigma = 0.35;

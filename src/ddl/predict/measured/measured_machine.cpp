@@ -251,13 +251,13 @@ std::vector<CurvePoint> MeasuredMachine::update_curve(int worker) const {
 
 double MeasuredMachine::update(int worker, std::int64_t bytes) const {
   if (bytes == 0) return 0;
-  if (const auto own = own_update(worker, bytes)) return *own;
+  if (const auto own = own_update(worker, bytes)) return *own + judged(worker, bytes);
   const auto curve = update_curve(worker);
   const auto& own = this->worker(worker);
   if (curve.empty())
     throw Error(Code::not_found, fmt::format("[measured] what {} takes {} was not measured; run ddlbench probe compute --optimizer {}{}", setup_.optimizer,
                                              own.is_host() ? fmt::format("with {} threads", own.threads) : "on " + own.kind(), setup_.optimizer, probe_flags(own)));
-  return along(curve, static_cast<double>(bytes)).value;
+  return along(curve, static_cast<double>(bytes)).value + judged(worker, bytes);
 }
 
 MeasuredMachine::Carried MeasuredMachine::carried(int worker, std::int64_t update_bytes, std::int64_t samples) const {

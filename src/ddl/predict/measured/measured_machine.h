@@ -37,6 +37,7 @@ struct MeasuredSetup {
   std::string precision = "fp32";
   std::string kernels = "fast";
   std::string optimizer = "sgd";
+  bool judges_gradient = false;  ///< all of it is read before it is applied: clipping by its norm, or a loss that is scaled
   std::string transport = "shm";
   std::string collective = "auto";
   /// Of a test network between the workers, which all stay on the machine that was measured: bytes a second each way of a host's wire, and what it adds one way. 0: none.
@@ -132,6 +133,8 @@ class MeasuredMachine final : public CostSource {
   /// Of the network's own parameters, in as many tensors as they are, where so many or about so many were measured.
   std::optional<double> own_update(int worker, std::int64_t bytes) const;
   std::vector<CurvePoint> update_curve(int worker) const;
+  /// Reading so many bytes, half of a copy; 0 where gradients are not judged.
+  double judged(int worker, std::int64_t bytes) const { return setup_.judges_gradient ? copy(worker, bytes) / 2 : 0; }
   /// s, by samples of a batch of the data set; nothing where a rate was measured.
   std::vector<CurvePoint> loader_curve(int worker) const;
   const std::vector<Word>& words(const ModelGraph& graph) const;

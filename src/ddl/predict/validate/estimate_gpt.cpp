@@ -79,6 +79,9 @@ GptStep step_of(const MeasuredRow& row) {
   step.data = row.dp;
   if (row.dp * row.tp * row.pp != row.devices)
     throw Error(Code::invalid_argument, fmt::format("dp x tp x pp; got {} x {} x {}, expected devices, {}", row.dp, row.tp, row.pp, row.devices));
+  if (!row.image.empty()) throw Error(Code::invalid_argument, "image; got a size, expected none of a gpt");
+  if (row.schedule == "interleaved-1f1b" && row.pp > 1 && row.interleave == 0) throw Error(Code::invalid_argument, fmt::format("interleave is empty; schedule {} needs it, in row '{}'", row.schedule, row.id));
+  if (!row.schedule.empty() && row.schedule != "interleaved-1f1b" && row.interleave > 1) throw Error(Code::invalid_argument, fmt::format("interleave; got {} with schedule {}, expected 1, or interleaved-1f1b", row.interleave, row.schedule));
   if (row.interleave > 1) step.chunks = row.interleave;
   step.micro_batch = row.micro_batch;
   step.global_batch = needed(row.global_batch, "global_batch", row);
@@ -101,7 +104,7 @@ double fullest(const GptStep& step, const GptStack& stack) {
 /// each, where the package interleaves whenever messages overlap.
 void fill_in(GptStep& step, const MeasuredRow& row, const Gpu& gpu, const GptStack& stack, std::vector<std::string>& notes) {
   if (row.schedule == "gpipe" && step.pipeline > 1) notes.emplace_back("schedule gpipe takes as long as 1f1b; that it holds all micro-batches at once is not counted");
-  if (stack.interleaves && step.overlaps && step.pipeline > 1 && row.interleave == 0 && std::fmod(step.layers, step.pipeline) == 0) {
+  if (stack.interleaves && step.overlaps && step.pipeline > 1 && row.interleave == 0 && row.stages.empty() && std::fmod(step.layers, step.pipeline) == 0) {
     step.chunks = step.layers / step.pipeline;
     notes.push_back(fmt::format("interleave is empty; {} overlaps a pipeline's messages where it is interleaved: {} chunks of one layer are taken", stack.name, step.chunks));
   }
@@ -153,6 +156,7 @@ Estimate estimate_gpt(const MeasuredRow& asked, bool shapes) {
   const auto& precision = row.precision;
   step.value_bytes = value_bytes(precision);
   const auto machine = machine_laid_out(row.device);
+  if (machine.value("device", Json::object()).value("kind", "gpu") == "cpu") throw Error(Code::unsupported, fmt::format("[predict] unsupported: a gpt on {}; expected a GPU, whose kernels packages' constants are of", machine.value("name", row.device)));
   auto gpu = gpu_of(machine, precision);
   if (row.devices_per_node > 0) gpu.per_node = row.devices_per_node;
   const auto wires = wires_of(machine, row.link_intra, row.link_inter);
@@ -162,6 +166,7 @@ Estimate estimate_gpt(const MeasuredRow& asked, bool shapes) {
   // Shapes that were noted are layers of that package on an A100, in half precision.
   if (!shapes || package.stack["gpt"].contains("like") || !gpu.name.starts_with("a100") || step.value_bytes != 2) stack.shapes.clear();
   fill_in(step, row, gpu, stack, out.notes);
+  if (row.data == "real") out.notes.emplace_back("data is real; what reading it takes is not in the model of a gpt");
   if (row.one_device_samples_per_s > 0) out.notes.emplace_back("one_device_samples_per_s is not used: a gpt is priced from its device's profile");
   const auto priced = price_gpt(step, gpu, gpu_kernels(find_stack("nvidia"), row_library(row, machine, package.sigma, out.notes)), stack);
   out.seconds = priced.total;

@@ -200,7 +200,7 @@ std::vector<double> memory_of(const Described& of, const Json& kernels) {
   return out;
 }
 
-void require_images(const Described& of) {
+void require_images(Described& of) {
   const auto& row = of.row;
   const auto form = of.stack.at("images").value("form", "");
   const bool fills = form == "fill-drain";
@@ -208,6 +208,11 @@ void require_images(const Described& of) {
   const auto refuse = [&](bool used, const char* column, const std::string& got, const char* expected) {
     if (used) throw Error(Code::unsupported, fmt::format("{}; got {}, expected {}: no model of {} has it", column, got, expected, of.stack.value("name", "?")));
   };
+  for (const auto& [column, size] : {std::pair("hidden", row.hidden), {"ffn", row.ffn}, {"layers", row.layers}, {"heads", row.heads}, {"kv_heads", row.kv_heads}, {"seq", row.seq}, {"vocab", row.vocab}})
+    if (size > 0) contradiction(column, fmt::format("{}", size), "none: it is a size of a gpt");
+  refuse(row.untied, "untied", "1", "0");
+  if (!fills && row.memory_stage > 1) contradiction("memory_stage", fmt::format("{}", row.memory_stage), "none, or 1: there are no stages");
+  if (!fills && !row.schedule.empty()) of.notes.push_back(fmt::format("schedule {} is of pipelines: left out", row.schedule));
   refuse(!row.sharded.empty(), "sharded", row.sharded, "0");
   refuse(!row.sequence_parallel.empty(), "sequence_parallel", row.sequence_parallel, "0");
   refuse(row.interleave > 1, "interleave", fmt::format("{}", row.interleave), "1");

@@ -150,6 +150,10 @@ TEST(GptTables, StagesAreTheRows) {
   // Nine layers where six and the logits are the slowest.
   EXPECT_NEAR(of("5/9/5/5") / of(""), 1.3, 0.1);
   EXPECT_LT(of("7/6/6/5"), of("5/9/5/5"));
+  // Of a package that interleaves whenever messages overlap: stages that a row tells are not cut into chunks.
+  const auto told = estimate_row(parse_table("id,model,hidden,layers,heads,seq,device,devices,stack,precision,recompute,dp,tp,pp,overlap,stages,micro_batch,global_batch,measured_ms\n"
+                                             "a,gpt,2048,24,16,2048,h100-80gb,8,megatron-core/nccl,bf16,none,1,4,2,1,11/13,1,64,1\n", "rows").rows.at(0));
+  EXPECT_GT(told.seconds, 0);
 }
 
 // The one-device rate of a gpt is not what it is priced from, and a word for how work is divided that nobody knows is not read: both are told.
@@ -159,6 +163,7 @@ TEST(GptTables, ColumnsThatAreNotReadAreTold) {
   EXPECT_TRUE(of("pipeline", "").notes.empty());
   ASSERT_EQ(of("pipeline", "3").notes.size(), 1U);
   EXPECT_NE(of("pipeline", "3").notes[0].find("one_device_samples_per_s is not used"), std::string::npos);
+  EXPECT_THROW(estimate_row(parse_table("id,model,hidden,layers,heads,seq,image,device,devices,stack,micro_batch,global_batch,measured_ms\na,gpt,2304,24,24,2048,3x224x224,a100-80gb,1,megatron/nccl,1,8,1\n", "rows").rows.at(0)), Error);
   ASSERT_EQ(of("3d", "").notes.size(), 1U);
   EXPECT_NE(of("3d", "").notes[0].find("strategy '3d' is none that tables know (data hybrid pipeline single tensor)"), std::string::npos);
   try {
@@ -367,6 +372,20 @@ TEST(GptTables, WhatAPeakCounts) {
   }
 }
 
+// Rows that are judged by memory alone say what was assumed of them, too; one that is skipped is judged by nothing.
+TEST(GptTables, RowsOfMemoryAloneHaveNotesAndAreCountedOnce) {
+  const auto found = validate(parse_table("id,model,hidden,layers,heads,seq,device,devices,stack,recompute,dp,tp,pp,schedule,micro_batch,global_batch,measured_memory_bytes,oom,memory_stage\n"
+                                          "a,gpt,2304,24,24,2048,a100-80gb,4,nobodys/nccl,full,1,1,4,gpipe,1,8,1e9,0,\n"
+                                          "b,gpt,2304,24,24,2048,a100-80gb,4,megatron/nccl,full,1,1,4,,1,8,1e9,0,9\n", "rows"));
+  ASSERT_EQ(found.memory.size(), 1U);
+  EXPECT_EQ(found.skipped.size(), 1U);
+  EXPECT_EQ(found.oom_rows, 1);
+  EXPECT_FALSE(found.memory[0].timed);
+  for (const auto* what : {"stack 'nobodys/nccl' has no profile", "schedule gpipe takes as long as 1f1b"})
+    EXPECT_TRUE(std::any_of(found.memory[0].notes.begin(), found.memory[0].notes.end(), [&](const std::string& note) { return note.starts_with(what); })) << what;
+  EXPECT_EQ(to_json(found)["memory"][0]["notes"].size(), found.memory[0].notes.size());
+}
+
 // A stack may have another's terms where it has none itself; that nobody fitted its times is said.
 TEST(GptTables, AStackLikeAnother) {
   const auto own = row("a,gpt,1024,24,16,2048,50257,gh200,4,4,,,sailor-opt/nccl,tf32,hybrid,1,4,1,1f1b,1,none,1,1,4,1");
@@ -397,7 +416,10 @@ TEST(GptTables, RowsThatCannotBePricedSayWhy) {
       {"h,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,8,1,4,interleaved,4,full,0,16,512,1", "layers; got 24, expected a multiple of pp x interleave, 16"},
       {"i,gpt,2304,24,18,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,8,4,1,1f1b,1,full,0,16,512,1", "heads; got 18, expected a multiple of tp, 4"},
       {"j,gpt,2304,24,20,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,8,4,1,1f1b,1,full,0,16,512,1", "hidden; got 2304, expected a multiple of heads, 20"},
-      {"k,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,interleaved,2,full,0,16,512,1", "interleave; got 2, expected 1 where pp is 1"}};
+      {"k,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,interleaved,2,full,0,16,512,1", "interleave; got 2, expected 1 where pp is 1"},
+      {"l,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,8,1,4,interleaved-1f1b,,full,0,16,512,1", "interleave is empty; schedule interleaved-1f1b needs it, in row 'l'"},
+      {"m,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,8,1,4,1f1b,2,full,0,16,512,1", "interleave; got 2 with schedule 1f1b, expected 1, or interleaved-1f1b"},
+      {"n,gpt,2304,24,24,2048,51200,cpu-amx,32,8,,,megatron/nccl,bf16,hybrid,32,1,1,1f1b,1,full,0,16,512,1", "a gpt on cpu-amx; expected a GPU"}};
   for (const auto& [text, expected] : rows) {
     try {
       estimate_row(row(text));

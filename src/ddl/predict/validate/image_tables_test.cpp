@@ -249,6 +249,9 @@ TEST(ImageTables, DataImagesAndBatchesThatWereNotFitted) {
   EXPECT_TRUE(mentions(read, "real data was not measured with horovod-intelmpi"));
   EXPECT_GT(read.sigma, 2 * made_up.sigma);
   EXPECT_TRUE(mentions(small, "images of 3x160x160 was not measured with horovod-intelmpi"));
+  const auto nccl = [](const char* model, const char* image, const char* data, int batch) { return estimate_row(row(fmt::format("a,{},{},v100-16gb,4,4,,,horovod/nccl,fp32,{},data,,,,,{},,350,1", model, image, data, batch))); };
+  const double as_others = nccl("resnet50", "3x224x224", "synthetic", 64).sigma;
+  for (const auto& other : {nccl("alexnet", "3x224x224", "synthetic", 64), nccl("resnet50", "3x64x64", "synthetic", 64), nccl("resnet50", "3x224x224", "real", 64), nccl("resnet50", "3x224x224", "synthetic", 1)}) EXPECT_GT(other.sigma, as_others);
   EXPECT_GT(small.sigma, made_up.sigma);
   const auto fits = estimate_row(row("b,resnet101,3x224x224,p40,2,2,,,torchgpipe,fp32,synthetic,pipeline,,2,185/185,except_last,25,5000,95,1"));
   const auto tiny = estimate_row(row("b,resnet101,3x224x224,p40,2,2,,,torchgpipe,fp32,synthetic,pipeline,,2,185/185,except_last,1,5000,95,1"));
@@ -280,6 +283,8 @@ TEST(ImageTables, ColumnsOfReplicasAreReadOrRefused) {
       EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
     }
   }
+  for (const auto* size : {"hidden", "layers", "seq", "kv_heads"})
+    EXPECT_THROW(estimate_row(parse_table(fmt::format("id,model,device,devices,stack,micro_batch,{},measured_samples_per_s\na,resnet50,k80,4,horovod/intelmpi,64,1024,1\n", size), "rows").rows.at(0)), Error) << size;
   const auto beside = of("horovod/intelmpi", "data,4,0,,1,none,1"), after = of("horovod/intelmpi", "data,4,,,,,0");
   const auto exposed = [](const Estimate& estimate) {
     for (const auto& [term, seconds] : estimate.terms)

@@ -75,6 +75,9 @@ std::vector<std::int64_t> list(const std::string& column, const std::string& tex
   return out;
 }
 
+/// Both ways to print a time of a step, as they are rounded.
+constexpr double kSameMeasurement = 0.02;
+
 using Take = std::function<void(MeasuredRow&, const std::string& column, const std::string& text)>;
 
 const std::map<std::string, Take>& columns_known() {
@@ -160,7 +163,13 @@ MeasuredTable parse_table(const std::string& text, const std::string& path) {
     }
     int lines = 1;
     std::string wrong;
+    const auto from_here = rest;
     const auto fields = fields_of(rest, lines, wrong);
+    if (!wrong.empty()) {
+      // A quote that does not end would take all rows after it along.
+      rest = from_here.substr(std::min(from_here.size(), from_here.find('\n') == std::string_view::npos ? from_here.size() : from_here.find('\n') + 1));
+      lines = 1;
+    }
     line += lines;
     if (fields.size() == 1 && fields[0].empty()) continue;
     if (header.empty()) {
@@ -168,8 +177,11 @@ MeasuredTable parse_table(const std::string& text, const std::string& path) {
       for (const auto* needed : {"model", "device", "devices"})
         if (std::find(header.begin(), header.end(), needed) == header.end())
           throw Error(Code::corrupt, fmt::format("[validate] {}:{}: the header has no column '{}'; got {}, expected the columns of docs/validation.md", path, here, needed, join(header, ",")));
-      for (const auto& column : header)
+      if (!wrong.empty()) throw Error(Code::corrupt, fmt::format("[validate] {}:{}: the header has {}", path, here, wrong));
+      for (const auto& column : header) {
+        if (std::count(header.begin(), header.end(), column) > 1) throw Error(Code::corrupt, fmt::format("[validate] {}:{}: the header has column '{}' more than once; expected each once", path, here, column));
         if (!columns_known().contains(column)) table.unknown.push_back(column);
+      }
       continue;
     }
     MeasuredRow row;
@@ -181,6 +193,9 @@ MeasuredTable parse_table(const std::string& text, const std::string& path) {
         if (const auto known = columns_known().find(header[i]); known != columns_known().end() && !fields[i].empty()) known->second(row, header[i], fields[i]);
       for (const auto* needed : {"model", "device", "devices"})
         if (fields[static_cast<std::size_t>(std::find(header.begin(), header.end(), needed) - header.begin())].empty()) throw Error(Code::corrupt, fmt::format("{} is empty; expected a value in every row", needed));
+      if (row.measured_ms > 0 && row.measured_samples_per_s > 0 && row.global_batch > 0)
+        if (const double other = 1e3 * row.global_batch / row.measured_samples_per_s; std::abs(row.measured_ms / other - 1) > kSameMeasurement)
+          throw Error(Code::corrupt, fmt::format("measured_ms and measured_samples_per_s; got {} ms and {} samples/s, which are {:.4g} ms a step of {}; expected the same, or one of them", row.measured_ms, row.measured_samples_per_s, other, row.global_batch));
       table.rows.push_back(std::move(row));
     } catch (const Error& error) {
       table.unread.push_back({here, error.what()});

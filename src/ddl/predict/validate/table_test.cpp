@@ -79,6 +79,29 @@ TEST(MeasuredTable, ColumnsThatMeanNothingAreTold) {
   EXPECT_TRUE(parse_table("model,device,devices\nresnet50,k80,1\n", "t.csv").unknown.empty());
 }
 
+// A quote that does not end is its own line's alone; rows after it are read.
+TEST(MeasuredTable, AQuoteThatDoesNotEndTakesNoRowAlong) {
+  const auto table = parse_table("model,device,devices,measured_ms\ngpt,k80,1,5\n\"gpt,k80,2,5\ngpt,k80,3,5\ngpt,k80,4,5\n", "t.csv");
+  ASSERT_EQ(table.rows.size(), 3U);
+  EXPECT_EQ(table.rows[1].devices, 3);
+  EXPECT_EQ(table.rows[1].line, 4);
+  ASSERT_EQ(table.unread.size(), 1U);
+  EXPECT_EQ(table.unread[0].line, 3);
+  EXPECT_EQ(table.unread[0].reason, "a quote that does not end");
+  EXPECT_EQ(parse_table("model,device,devices,measured_ms\ngpt,k80,1,5\ngpt,k80,1,\"5", "t.csv").unread.at(0).line, 3);
+  EXPECT_THROW(parse_table("\"model,device,devices\ngpt,k80,1\n", "t.csv"), Error);
+}
+
+// What is said twice must be the same.
+TEST(MeasuredTable, TwoMeasurementsOfOneStep) {
+  EXPECT_THROW(parse_table("model,device,devices,measured_ms,measured_ms\ngpt,k80,1,5,6\n", "t.csv"), Error);
+  const std::string header = "model,device,devices,global_batch,measured_ms,measured_samples_per_s\n";
+  EXPECT_EQ(parse_table(header + "gpt,k80,1,64,1000,64\ngpt,k80,1,64,1000,63.5\ngpt,k80,1,,1000,3\n", "t.csv").rows.size(), 3U);
+  const auto wrong = parse_table(header + "gpt,k80,1,64,1000,3\n", "t.csv");
+  ASSERT_EQ(wrong.unread.size(), 1U);
+  EXPECT_NE(wrong.unread[0].reason.find("measured_ms and measured_samples_per_s; got 1000 ms and 3 samples/s, which are 2.133e+04 ms a step of 64"), std::string::npos) << wrong.unread[0].reason;
+}
+
 TEST(MeasuredTable, AFileWithoutTheHeaderIsNoTable) {
   for (const auto* text : {"", "# nothing but a remark\n", "a,b\n1,2\n"}) EXPECT_THROW(parse_table(text, "t.csv"), Error) << text;
   EXPECT_THROW(read_table("/there/is/no/such/table.csv"), Error);

@@ -129,18 +129,21 @@ Validation validate(const MeasuredTable& table, const std::string& device, bool 
     try {
       ValidatedRow one;
       one.estimate = estimate_row(row, shapes);
+      // Of a row that is judged by memory alone nothing else says what was assumed of it.
+      const bool timed = row.measured_seconds() > 0;
+      if (row.measured_memory_bytes > 0 || row.oom)
+        out.memory.push_back({row.line, row.id, row.measured_memory_bytes, memory_as_measured(one.estimate, row), row.oom, one.estimate.fits, one.estimate.notes, timed});
       if (row.oom) {
         ++out.oom_rows;
         out.oom_right += *row.oom == !one.estimate.fits;
       }
-      if (row.measured_memory_bytes > 0 || row.oom) out.memory.push_back({row.line, row.id, row.measured_memory_bytes, memory_as_measured(one.estimate, row), row.oom, one.estimate.fits});
       if (row.measured_memory_bytes > 0 && one.estimate.memory_bytes > 0) {
         ++out.memory_rows;
         out.memory_mape += 100 * std::abs(out.memory.back().predicted / row.measured_memory_bytes - 1);
       }
       // What ran out of memory has no time, and whether it does may be all that a row says.
-      if (row.measured_seconds() <= 0 && (row.oom || row.measured_memory_bytes > 0)) continue;
-      if (row.measured_seconds() <= 0) throw Error(Code::invalid_argument, "neither measured_ms nor measured_samples_per_s is given");
+      if (!timed && (row.oom || row.measured_memory_bytes > 0)) continue;
+      if (!timed) throw Error(Code::invalid_argument, "neither measured_ms nor measured_samples_per_s is given");
       one.predicted = predicted(row, one.estimate);
       plain.push_back(one.estimate.noted_shape ? predicted(row, estimate_row(row, false)) : one.predicted);
       noted = noted || one.estimate.noted_shape;
@@ -173,7 +176,7 @@ Json to_json(const Validation& validation) {
   for (const auto& [line, reason] : validation.skipped) skipped.push_back({{"line", line}, {"reason", reason}});
   Json memory = Json::array();
   for (const auto& each : validation.memory)
-    memory.push_back({{"line", each.line}, {"id", each.id}, {"measured_bytes", each.measured > 0 ? Json(each.measured) : Json()}, {"predicted_bytes", each.predicted}, {"oom", each.oom ? Json(*each.oom) : Json()}, {"fits", each.fits}});
+    memory.push_back({{"line", each.line}, {"id", each.id}, {"measured_bytes", each.measured > 0 ? Json(each.measured) : Json()}, {"predicted_bytes", each.predicted}, {"oom", each.oom ? Json(*each.oom) : Json()}, {"fits", each.fits}, {"notes", each.notes}});
   auto summary = to_json(validation.summary), baseline = to_json(validation.baseline);
   summary["memory"] = {{"rows", validation.memory_rows}, {"mape", validation.memory_rows > 0 ? Json(validation.memory_mape) : Json()}, {"oom_rows", validation.oom_rows}, {"oom_right", validation.oom_right}};
   summary["without_shapes"] = validation.without_shapes ? to_json(*validation.without_shapes) : Json();

@@ -25,6 +25,8 @@ struct JudgedMemory {
   double measured = 0, predicted = 0;  ///< bytes; measured 0: the table says nothing of it
   std::optional<bool> oom = {};
   bool fits = true;
+  std::vector<std::string> notes = {};  ///< Estimate::notes
+  bool timed = false;                   ///< its time is judged, too
 };
 
 struct Validation {

@@ -12,12 +12,16 @@
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/train/optimizer.h"
+#include "ddl/train/precision.h"
 #include "ddl/transport/fabric_description.h"
 
 namespace ddl {
 namespace {
 
 constexpr std::string_view kKind = "emulated:";
+
+/// As the executor does (Executor::needs_whole_gradient()).
+bool judges_gradient(const Job& job) { return job.clip > 0 || scales_loss(job.precision); }
 
 /// How it is trained; without its workers.
 MeasuredSetup setup_of(const Job& job) {
@@ -29,6 +33,7 @@ MeasuredSetup setup_of(const Job& job) {
   setup.precision = job.precision;
   setup.kernels = job.kernels;
   setup.optimizer = job.optimizer.name;
+  setup.judges_gradient = judges_gradient(job);
   setup.transport = job.transport;
   setup.collective = collective_of(job);
   if (!job.fabric.empty()) {
@@ -56,7 +61,7 @@ std::unique_ptr<CostSource> by_datasheet(const Json& machine, const Job& job, in
     if (job.workers.size() > room) throw Error(Code::invalid_argument, fmt::format("[predict] more workers than {} has devices; got {} workers, expected at most {} ({} nodes of {})", machine.value("name", "?"), job.workers.size(), room, nodes, room / nodes));
   }
   const auto optimizer = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay});
-  return datasheet_source(machine, job.precision, optimizer->state_tensors(), per_node);
+  return datasheet_source(machine, job.precision, optimizer->state_tensors(), per_node, judges_gradient(job));
 }
 
 }  // namespace

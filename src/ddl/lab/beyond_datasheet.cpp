@@ -1,0 +1,87 @@
+#include "ddl/lab/beyond_datasheet.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "ddl/lab/beyond_exchanges.h"
+#include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/datasheet/machine_source.h"
+#include "ddl/predict/step/compressed.h"
+#include "ddl/train/emulation/machine_costs.h"
+#include "ddl/train/job_network.h"
+
+namespace ddl {
+namespace {
+
+/// Of the logarithm, of what no measured step had: a device, a precision, each doubling of samples of a worker, layers split over nodes, compressed gradients. Judgement, beside the .35 of all.
+constexpr double kOtherDevice = 0.10, kOtherPrecision = 0.10, kSamplesDoubling = 0.04, kTensorOverNodes = 0.10, kOtherCompression = 0.10;
+
+/// What those steps had. Samples of a worker's pass: of convolutional networks, and of others.
+const std::set<std::string> kDevices{"a100-40gb", "a100-80gb", "gh200", "h100-80gb", "k80", "p100", "p40", "v100", "v100-16gb", "v100-32gb"};
+const std::set<std::string> kPrecisions{"bf16", "fp16", "fp32", "tf32"};
+constexpr std::pair<double, double> kSamplesOfConvolutions{14, 512}, kSamples{1, 64};
+
+void unheld(Beyond& out, double widens, const std::string& words) {
+  out.unheld = std::hypot(out.unheld, widens);
+  out.words.push_back(words + ": the interval is wider for it");
+}
+
+/// Classes of processors were held against steps of their own (bench/processors.py).
+void beyond_held(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, Beyond& out) {
+  const auto told = machine.value("name", std::string("this device"));
+  const auto name = told.substr(0, told.find('['));  // joined otherwise it is the same device
+  if (machine.value("device", Json::object()).value("kind", "gpu") != "cpu" && !kDevices.contains(name)) unheld(out, kOtherDevice, fmt::format("no measured step of {} was held against its profile", name));
+  if (!kPrecisions.contains(job.precision)) unheld(out, kOtherPrecision, fmt::format("no measured step was in {}", job.precision));
+  const auto samples = static_cast<double>(largest_pass(job, plan));
+  const auto [least, most] = convolves(part) ? kSamplesOfConvolutions : kSamples;
+  if (const double doublings = std::abs(std::log2(samples / std::clamp(samples, least, most))); doublings > 0)
+    unheld(out, kSamplesDoubling * doublings, fmt::format("{} samples in a pass are {} than in any measured step that this was held against, {}", samples, samples < least ? "fewer" : "more", samples < least ? least : most));
+}
+
+/// The workers among whom layers are split.
+int tensor_workers(const Plan& plan) { return static_cast<int>(plan.parts()); }
+
+/// Whether several messages or collectives may be on their way in one node at once, of devices that one switch or bus joins: each is priced as if alone there.
+bool shares_node(const Plan& plan, const Json& machine) {
+  const auto node = machine.value("node", Json::object());
+  if (!node.value("link", std::string()).starts_with("pcie")) return false;
+  const auto here = std::min(static_cast<std::size_t>(plan.workers()), static_cast<std::size_t>(term_or(machine, "node.devices", 8)));
+  const bool messages = std::any_of(plan.roles.begin(), plan.roles.end(), [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::send; }); });
+  const bool groups = std::any_of(plan.groups.begin(), plan.groups.end(), [&](const auto& group) {
+    const auto among = members(plan.mesh, group, 0).size();
+    return among > 1 && 2 * among <= here;
+  });
+  return here > 2 && (messages || groups);
+}
+
+}  // namespace
+
+Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine) {
+  Beyond out;
+  const auto workers = static_cast<std::size_t>(plan.workers());
+  // Which kind of device, and how many threads, is of workers here; a datasheet is of whole devices. Of a GPU that is plain.
+  const auto device = machine.value("device", Json::object());
+  if (device.value("kind", "") == "cpu" && !job.emulates())
+    out.words.push_back(fmt::format("each worker is taken for a whole {}, all of its cores: threads of workers are left out", machine.value("name", std::string("device"))));
+  const int most = convolves(part) ? kDatasheetDevicesOfConvolutions : kDatasheetDevices;
+  out.devices = doublings_over(workers, most);
+  if (out.devices > 0) out.words.push_back(fmt::format("{} devices are more than any whose measured steps this was held against, {}: the interval is wider for it", workers, most));
+  beyond_held(job, plan, part, machine, out);
+  if (workers < 2) return out;
+  for (const auto& words : machine.value("node", Json::object()).value("replaced", Json::array())) out.words.push_back(words.get<std::string>() + ": the interval is wider for it"), out.wires = true;
+  if (shares_node(plan, machine)) {
+    out.node = true;
+    out.words.push_back(fmt::format("several messages or collectives at once within a node have its {} each for themselves here: the interval is wider for it", machine["node"].value("link", std::string("wires"))));
+  }
+  if (!compression_of(job.strategy).empty())
+    unheld(out, kOtherCompression, fmt::format("what {} takes on a {} was not measured: counted in passes over its memory", compression_of(job.strategy), device.value("kind", "") == "cpu" ? "processor of that class" : "GPU"));
+  if (!plan.split.empty() && tensor_workers(plan) > static_cast<int>(term_or(machine, "node.devices", 8)))
+    unheld(out, kTensorOverNodes, fmt::format("no measured step had layers split over {} devices, {} of which share a node", tensor_workers(plan), static_cast<int>(term_or(machine, "node.devices", 8))));
+  const auto library = machine.value("node", Json::object()).value("library", std::string("nccl"));
+  if (const auto collective = collective_of(job); collective != "auto") out.words.push_back(fmt::format("collectives as {} does them there: collective={} is of transports here, and left out", library, collective));
+  if (!job.fabric.empty()) out.words.push_back(fmt::format("wires as the profile has them: fabric {} is of transports here, and left out (NAME[link_inter=…] says what joins nodes)", job.fabric));
+  return out;
+}
+
+}  // namespace ddl
