@@ -1,5 +1,3 @@
-# Headers that cost most, compiled once: LibTorch's take 10 s a file, nlohmann_json and GoogleTest 2 s each.
-# ddl_precompile(target plain|torch|plain_test|torch_test): the target reads those of cmake/pch/<name>.h first.
 # ATen's parallel_for() is a header's: without this it is a loop of one thread, whatever at::get_num_threads() says.
 function(ddl_openmp target name)
   if(name MATCHES "^torch")
@@ -7,6 +5,8 @@ function(ddl_openmp target name)
   endif()
 endfunction()
 
+# Headers that cost most, compiled once: LibTorch's take 10 s a file, nlohmann_json and GoogleTest 2 s each.
+# ddl_precompile(target plain|torch|plain_test|torch_test): the target reads those of cmake/pch/<name>.h first.
 function(ddl_precompiled name)
   add_library(ddl_pch_${name} STATIC ${CMAKE_SOURCE_DIR}/cmake/pch/holder.cpp)
   target_link_libraries(ddl_pch_${name} PUBLIC ${ARGN} ddl_fmt nlohmann_json::nlohmann_json)
