@@ -30,7 +30,7 @@ class CommandLine(unittest.TestCase):
 
     def run_it(self, *arguments, **options):
         options.setdefault("cwd", self.folder)
-        options.setdefault("timeout", 120)
+        options.setdefault("timeout", 600)  # a machine that reads libraries anew each time is slow, and this no benchmark
         return subprocess.run([BINARY, *arguments], text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, **options)
 
