@@ -193,7 +193,7 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
   const double median = record.at("step_ms").at("median").get<double>() * 1e-3, took = run.loss->measured;
   if (std::abs(took - median) > 0.1 * median)
     run.notes.push_back(fmt::format("the {} traced steps took {:.4g} ms on the mean, the whole run's median is {:.4g} ms: causes are those of the traced steps (--trace all keeps more)", steps.size(), took * 1e3, median * 1e3));
-  if (const double mean = run.ledger->wall; plan.workers() > 0 && !run.loss->apart && std::abs(mean - median) > 0.1 * median)
+  if (const double mean = run.ledger->wall; !run.loss->apart && std::abs(mean - median) > 0.1 * median)
     run.notes.push_back(fmt::format("all steps after warm-up took {:.4g} ms on the mean, half of them {:.4g} ms or less: what is held against the prediction is the mean", mean * 1e3, median * 1e3));
   if (plan.asynchronous() || run.loss->apart) run.notes.emplace_back("gradients are of parameters that have been updated since: causes are of speed, and what a step learns is another thing (docs/strategies.md)");
   if (steps.size() < 10) run.notes.push_back(fmt::format("{} traced steps after warm-up: few to tell jitter and stragglers from", steps.size()));

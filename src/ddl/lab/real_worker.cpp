@@ -1,6 +1,7 @@
 #include "ddl/lab/real_worker.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -10,6 +11,10 @@
 namespace ddl {
 
 std::vector<RealWorker> real_workers(const Job& job, const Plan& plan, const MeasuredMachine& machine) {
+  // Counted once: of each worker anew is the square of their number.
+  std::map<std::pair<int, std::string>, std::int64_t> computing;
+  for (int worker = 0; worker < static_cast<int>(job.workers.size()); ++worker)
+    if (const auto& own = machine.worker(worker); own.computes) ++computing[{own.host, own.kind()}];
   std::vector<RealWorker> found;
   std::set<std::tuple<std::string, int, std::int64_t, std::int64_t>> sorts;
   for (int worker = 0; worker < static_cast<int>(job.workers.size()); ++worker) {
@@ -17,7 +22,8 @@ std::vector<RealWorker> real_workers(const Job& job, const Plan& plan, const Mea
     if (own.emulated()) continue;
     const auto batch = samples_of_share(job.strategy, job.batch, plan.shares(), plan.share_of(worker)), parts = std::int64_t{plan.micro_batches};
     const auto samples = (batch + parts - 1) / parts;
-    if (sorts.insert({machine.worker(worker).kind(), own.threads, samples, machine.computing_beside(worker)}).second) found.push_back({worker, samples});
+    const auto& measured = machine.worker(worker);
+    if (sorts.insert({measured.kind(), own.threads, samples, computing[{measured.host, measured.kind()}]}).second) found.push_back({worker, samples});
   }
   return found;
 }

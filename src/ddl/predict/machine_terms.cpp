@@ -1,7 +1,5 @@
 #include "ddl/predict/machine_terms.h"
 
-#include <functional>
-#include <map>
 #include <string_view>
 #include <vector>
 
