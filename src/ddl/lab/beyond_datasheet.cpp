@@ -39,9 +39,6 @@ void beyond_held(const Job& job, const Plan& plan, const ModelGraph& part, const
     unheld(out, kSamplesDoubling * doublings, fmt::format("{} samples in a pass are {} than in any measured step that this was held against, {}", samples, samples < least ? "fewer" : "more", samples < least ? least : most));
 }
 
-/// The workers among whom layers are split.
-int tensor_workers(const Plan& plan) { return static_cast<int>(plan.parts()); }
-
 /// Whether several messages or collectives may be on their way in one node at once, of devices that one switch or bus joins: each is priced as if alone there.
 bool shares_node(const Plan& plan, const Json& machine) {
   const auto node = machine.value("node", Json::object());
@@ -76,8 +73,8 @@ Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part
   }
   if (!compression_of(job.strategy).empty())
     unheld(out, kOtherCompression, fmt::format("what {} takes on a {} was not measured: counted in passes over its memory", compression_of(job.strategy), device.value("kind", "") == "cpu" ? "processor of that class" : "GPU"));
-  if (!plan.split.empty() && tensor_workers(plan) > static_cast<int>(term_or(machine, "node.devices", 8)))
-    unheld(out, kTensorOverNodes, fmt::format("no measured step had layers split over {} devices, {} of which share a node", tensor_workers(plan), static_cast<int>(term_or(machine, "node.devices", 8))));
+  if (const int near = static_cast<int>(term_or(machine, "node.devices", 8)); !plan.split.empty() && plan.parts() > near)
+    unheld(out, kTensorOverNodes, fmt::format("no measured step had layers split over {} devices, {} of which share a node", plan.parts(), near));
   const auto library = machine.value("node", Json::object()).value("library", std::string("nccl"));
   if (const auto collective = collective_of(job); collective != "auto") out.words.push_back(fmt::format("collectives as {} does them there: collective={} is of transports here, and left out", library, collective));
   if (!job.fabric.empty()) out.words.push_back(fmt::format("wires as the profile has them: fabric {} is of transports here, and left out (NAME[link_inter=…] says what joins nodes)", job.fabric));

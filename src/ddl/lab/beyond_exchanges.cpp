@@ -45,13 +45,19 @@ Exchanged exchanged(const Plan& plan) {
 
 double far(int asked, int known) { return std::abs(std::log2(static_cast<double>(asked) / known)); }
 
-/// The number of ranks whose measurement prices so many; 0 where there is none.
-int pricing_ranks(const Json& machine, const std::string& transport, int ranks) {
+/// The number of ranks nearest to so many in entries of a part; 0 where none counts.
+template <typename Counts>
+int nearest_ranks(const Json& machine, const char* part, int ranks, Counts counts) {
   int nearest = 0;
-  for (const auto& entry : entries(machine, "communication"))
-    if (entry.at("transport") == transport && entry.at("memory") == "own")
+  for (const auto& entry : entries(machine, part))
+    if (counts(entry))
       if (const int measured = entry.at("ranks"); nearest == 0 || far(ranks, measured) < far(ranks, nearest)) nearest = measured;
   return nearest;
+}
+
+/// The number of ranks whose measurement prices so many; 0 where there is none.
+int pricing_ranks(const Json& machine, const std::string& transport, int ranks) {
+  return nearest_ranks(machine, "communication", ranks, [&](const Json& entry) { return entry.at("transport") == transport && entry.at("memory") == "own"; });
 }
 
 void larger(double asked, double measured, const std::string& what, const std::string& probe, Beyond& out) {
@@ -76,14 +82,12 @@ void beyond_sizes(const Job& job, const Exchanged& of, const Json& machine, Beyo
 }
 
 void beyond_compression(const std::string& compression, const Exchanged& of, const Json& machine, Beyond& out) {
-  int nearest = 0;
-  for (const auto& entry : entries(machine, "compression"))
-    if (entry.value("compression", "") == compression)
-      if (const int measured = entry.at("ranks"); nearest == 0 || far(of.widest, measured) < far(of.widest, nearest)) nearest = measured;
+  const auto of_it = [&](const Json& entry) { return entry.value("compression", "") == compression; };
+  const int nearest = nearest_ranks(machine, "compression", of.widest, of_it);
   if (nearest == 0) return;  // which prices have refused
   double most = 0;
   for (const auto& entry : entries(machine, "compression"))
-    if (entry.value("compression", "") == compression && entry.at("ranks") == nearest) most = std::max(most, entry.at("bytes").get<double>());
+    if (of_it(entry) && entry.at("ranks") == nearest) most = std::max(most, entry.at("bytes").get<double>());
   larger(of.bucket, most, "buckets under " + compression, "--bucket sets their size", out);
   if (nearest == of.widest) return;
   out.ranks = std::max(out.ranks, far(of.widest, nearest));
