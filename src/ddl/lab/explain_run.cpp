@@ -303,8 +303,8 @@ RunExplanation explain_run(const Json& record, const Json* one, const std::strin
       return run;
     }
     if (!record.contains("trace") || record["trace"].empty() || !record.contains("plan") || !record["plan"].is_object())
-      throw Error(Code::not_found, fmt::format("[explain] run {} has no {}; got --trace {}, expected a record with both, of a run with --trace recent or all", text_at(record, "id"),
-                                               record.contains("trace") && !record["trace"].empty() ? "plan" : "trace", record.contains("config") ? text_at(record["config"], "trace") : ""));
+      throw Error(Code::not_found, fmt::format("[explain] run {} has no {}; got --trace {}, expected a run with --trace recent or all", text_at(record, "id"),
+                                               record.contains("trace") && !record["trace"].empty() ? "plan in its record" : "trace", record.contains("config") ? text_at(record["config"], "trace") : ""));
     run.experiment = experiment_from(record.at("config"), record.value("provenance", Json()));
     const auto& job = run.experiment->job;
     const auto graph = make_model(job.model, dataset_shape(job.dataset, job.synthetic));
