@@ -19,7 +19,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITES = {"measure_test": "Gpus.*", "nn_test": "Dropout.*", "collective_test": "Communicator.*",
-          "train_test": "Device*:Delayed*:Evaluate.*:Optimizer*:StrategyConformance.*:Accumulation.*:Recompute.*", "train_slow_test": "MeasurePasses.*:MeasureMachine.*"}
+          "train_test": "Device*:Delayed*:Evaluate.*:Optimizer*:StrategyConformance.*:Accumulation.*:Recompute.*", "train_slow_test": "MeasurePasses.*:MeasureMachine.*:PassGraphs.*"}
 ON_GPU = "train_test"
 PROGRAMS = ["ddlbench", *SUITES]
 SYSTEM = ("libc.so", "libm.so", "libdl.so", "librt.so", "libpthread.so", "ld-linux", "linux-vdso", "libtorch", "libc10", "libcudart", "libnccl", "libcuda.so")
@@ -88,7 +88,7 @@ class Programs:
 def test(programs):
     """Each suite in a process of its own; the one of devices must say that it ran on the GPU."""
     failed = []
-    for suite in ("DevicesBeforeForking", "DevicesTooLate"):
+    for suite in ("DevicesBeforeForking", "DevicesTooLate", "CudaGraphs"):
         alone = programs.run(ON_GPU, f"--gtest_filter={suite}.*", DDL_TEST_BEFORE_CUDA="1")
         if alone.returncode != 0 or "SKIPPED" in alone.stdout:
             failed.append(suite)
@@ -174,6 +174,38 @@ def predicted(programs):
     return problems, found
 
 
+def graphs(programs):
+    """Passes as graphs of the device beside the same without: they must come to the same loss, and what they bring is printed. In turn: on, off, off, on."""
+    problems, found = [], {}
+    cases = [("lenet", "mnist", 64, []), ("smallcnn", "cifar10", 64, []), ("resnet18", "cifar10", 32, []), ("mobilenetv2", "cifar10", 32, []), ("transformer", "translation", 16, []), ("gpt", "language", 4, []),
+             ("resnet18", "cifar10", 32, ["--accumulate", 2]), ("resnet18", "cifar10", 32, ["--two"])]
+    for model, data, batch, more in cases:
+        two = "--two" in more
+        name = " ".join([model, str(batch), *(each.lstrip("-") for each in map(str, more))])
+        job = ["--model", model, "--dataset", data, "--batch", batch, "--synthetic", "--train-samples", 2048, "--test-samples", 64, "--seed", 1, "--no-evaluate", "--workers", "cuda[index=0]:2" if two else "cuda:1",
+               *(each for each in more if each != "--two")]
+        try:
+            losses = {way: programs.record(*job, "--precision", "fp64", "--steps", 12, "--graphs", way) for way in ("auto", "off")}
+            with_graphs = losses["auto"]["ranks"][0]["graphs"]
+            if with_graphs["steps"] < 8 or with_graphs["why_not"]:
+                problems.append(f"{name}: its passes were graphs in {with_graphs['steps']} of 12 steps: {with_graphs['why_not']}")
+            first, other = (losses[way]["loss"]["final"] for way in ("auto", "off"))
+            if not abs(first - other) <= 1e-9 * abs(other):
+                problems.append(f"{name}: fp64 loss with graphs {first}, without {other}")
+            for precision in ("fp32", "bf16"):
+                steps = {"auto": [], "off": []}
+                for way in ("auto", "off", "off", "auto"):
+                    steps[way].append(programs.record(*job, "--precision", precision, "--steps", 60, "--graphs", way))
+                medians = {way: [each["step_ms"]["median"] for each in records] for way, records in steps.items()}
+                peaks = {way: records[0]["ranks"][0]["peak_memory_bytes"] for way, records in steps.items()}
+                brings = sum(medians["off"]) / sum(medians["auto"])
+                found[f"{name} {precision}"] = {"step_ms": medians, "peak_memory_bytes": peaks, "times_as_fast": brings, "graphs": steps["auto"][0]["ranks"][0]["graphs"]}
+                say(f"{name:28} {precision}: with graphs {medians['auto']} ms, without {medians['off']}: {brings:.2f} times as fast; peak {peaks['auto'] / 2**20:.0f} and {peaks['off'] / 2**20:.0f} MiB")
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            problems.append(f"{name}: {error}")
+    return problems, found
+
+
 def behave(programs):
     """What must be refused, and what must end as `failed` with its reason."""
     problems = []
@@ -226,6 +258,8 @@ def main():
     if not options.suites_only:
         problems += behave(programs)
         wrong, results["predicted"] = predicted(programs)
+        problems += wrong
+        wrong, results["graphs"] = graphs(programs)
         problems += wrong
     folder = ROOT / "build" / "bench"
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,16 +2,18 @@
 option(DDLBENCH_NCCL "The nccl transport, where nccl.h, cuda_runtime_api.h and their libraries are found beside the torch wheel or by CMAKE_PREFIX_PATH" ON)
 set(DDLBENCH_GLOO_HEADERS "" CACHE PATH "A checkout of Gloo that matches the torch wheel's")
 
+# A torch wheel with CUDA brings NVIDIA's wheels as its neighbours.
+cmake_path(GET DDL_TORCH_ROOT PARENT_PATH wheels)
+file(GLOB ddl_nvidia ${wheels}/nvidia/nccl ${wheels}/nvidia/cuda_runtime ${wheels}/nvidia/cuda_nvcc ${wheels}/nvidia/cuda_cccl ${wheels}/nvidia/cu1*)
+find_path(DDL_CUDA_HEADERS cuda_runtime_api.h PATHS ${ddl_nvidia} /usr/local/cuda PATH_SUFFIXES include)
+# What those include in turn; a runtime's wheel alone lacks it.
+find_path(DDL_CUDA_CRT_HEADERS crt/host_defines.h PATHS ${ddl_nvidia} /usr/local/cuda PATH_SUFFIXES include)
+find_path(DDL_CUDA_CCCL_HEADERS nv/target PATHS ${ddl_nvidia} /usr/local/cuda PATH_SUFFIXES include include/cccl)
+
 function(ddl_device_wires target)
-  # A torch wheel with CUDA brings NVIDIA's wheels as its neighbours.
-  cmake_path(GET DDL_TORCH_ROOT PARENT_PATH wheels)
-  file(GLOB nvidia ${wheels}/nvidia/nccl ${wheels}/nvidia/cuda_runtime ${wheels}/nvidia/cuda_nvcc ${wheels}/nvidia/cuda_cccl ${wheels}/nvidia/cu1*)
+  set(nvidia ${ddl_nvidia})
   if(DDLBENCH_NCCL)
     find_path(DDL_NCCL_HEADERS nccl.h PATHS ${nvidia} PATH_SUFFIXES include)
-    find_path(DDL_CUDA_HEADERS cuda_runtime_api.h PATHS ${nvidia} /usr/local/cuda PATH_SUFFIXES include)
-    # What those two include in turn; a runtime's wheel alone lacks it.
-    find_path(DDL_CUDA_CRT_HEADERS crt/host_defines.h PATHS ${nvidia} /usr/local/cuda PATH_SUFFIXES include)
-    find_path(DDL_CUDA_CCCL_HEADERS nv/target PATHS ${nvidia} /usr/local/cuda PATH_SUFFIXES include include/cccl)
     find_library(DDL_NCCL_LIBRARY NAMES nccl libnccl.so.2 PATHS ${nvidia} PATH_SUFFIXES lib)
     find_library(DDL_CUDA_LIBRARY NAMES cudart libcudart.so.13 libcudart.so.12 PATHS ${nvidia} /usr/local/cuda PATH_SUFFIXES lib lib64)
   endif()
@@ -34,6 +36,31 @@ function(ddl_device_wires target)
 
   ddl_gloo(${target})
   message(STATUS "Transports: nccl ${DDL_NCCL_LIBRARY} ${no_nccl}; gloo ${DDLBENCH_GLOO_HEADERS} ${no_gloo}")
+endfunction()
+
+# CUDA's graphs, for a worker on a GPU: where the torch wheel has CUDA and the runtime's headers were found.
+function(ddl_cuda_graphs target)
+  set(libraries ${DDL_TORCH_ROOT}/lib/libtorch_cuda.so ${DDL_TORCH_ROOT}/lib/libc10_cuda.so)
+  set(no_graphs "")
+  foreach(library ${libraries})
+    if(NOT EXISTS ${library})
+      set(no_graphs "the torch wheel has no CUDA")
+    endif()
+  endforeach()
+  if(NOT no_graphs AND (NOT DDL_CUDA_HEADERS OR NOT DDL_CUDA_CRT_HEADERS OR NOT DDL_CUDA_CCCL_HEADERS))
+    set(no_graphs "the CUDA runtime's headers were not there")
+  endif()
+  message(STATUS "CUDA graphs: ${no_graphs}")
+  if(no_graphs)
+    return()
+  endif()
+  add_library(ddl_cuda_graphs MODULE ${CMAKE_SOURCE_DIR}/src/ddl/train/devices/cuda_graphs_module.cpp)
+  target_include_directories(ddl_cuda_graphs SYSTEM PRIVATE ${DDL_CUDA_HEADERS} ${DDL_CUDA_CRT_HEADERS} ${DDL_CUDA_CCCL_HEADERS})
+  target_compile_options(ddl_cuda_graphs PRIVATE -Wall -Wextra -Wshadow -Werror -fvisibility=hidden)
+  target_link_libraries(ddl_cuda_graphs PRIVATE ddl_torch ${libraries})
+  set_target_properties(ddl_cuda_graphs PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/ddlbench)
+  install(TARGETS ddl_cuda_graphs LIBRARY DESTINATION lib/ddlbench)
+  add_dependencies(${target} ddl_cuda_graphs)
 endfunction()
 
 # A module, so that only a process that uses it loads LibTorch for it. Gloo itself is inside libtorch_cpu.so: nothing else is linked.

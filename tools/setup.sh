@@ -66,6 +66,12 @@ environment venv
 say "fetching Python wheels: $(grep -hv '^#' tools/requirements.txt tools/requirements-alone.txt | tr '\n' ' ')"
 pip venv -r tools/requirements.txt
 pip venv --no-deps -r tools/requirements-alone.txt
+# A LibTorch with CUDA has the runtime's wheel as a neighbour, but not all headers of it: what builds the nccl transport and CUDA graphs.
+if compgen -G "$deps/venv/lib/python3*/site-packages/torch/lib/libtorch_cuda.so" >/dev/null; then
+  runtime=$("$deps/venv/bin/python" -c 'import importlib.metadata as m; print(".".join(m.version("nvidia-cuda-runtime").split(".")[:2]))' 2>/dev/null || true)
+  say "fetching headers for CUDA $runtime"
+  pip venv --no-deps "nvidia-cuda-crt==$runtime.*" "nvidia-cuda-cccl==$runtime.*" || say "they cannot be had: there will be no nccl and no CUDA graphs unless a CUDA toolkit is here (another try: rm $stamp)"
+fi
 # Apart, since what they need changes with every version, and LibTorch's environment must not.
 environment traces
 say "fetching Python wheels that tests read traces with: $(grep -hv '^#' tools/requirements-traces*.txt | tr '\n' ' ')"

@@ -50,8 +50,8 @@ void require_equal(const Batches& first, const Batches& other) {
 
 const std::vector<std::string>& compared_keys() {
   static const std::vector<std::string> keys{"subject",   "strategy",  "transport", "collective", "fabric",
-                                             "precision", "kernels",   "pin",       "recompute",  "loader",
-                                             "loader_prefetch"};
+                                             "precision", "kernels",   "graphs",    "pin",        "recompute",
+                                             "loader",    "loader_prefetch"};
   return keys;
 }
 

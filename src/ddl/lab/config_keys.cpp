@@ -126,6 +126,8 @@ std::vector<Binding> make() {
              [](E& e, const std::string& v) { e.job.precision = v; }));
   add(choice("kernels", "Kernels: ours, or plain ATen as PyTorch users run.", {"fast", "torch"}, "fast",
              [](E& e, const std::string& v) { e.job.kernels = v; }));
+  add(choice("graphs", "Passes of workers on GPUs as CUDA graphs, launched at once: auto, where kernels are ours and the strategy allows it, or off.", {"auto", "off"}, "auto",
+             [](E& e, const std::string& v) { e.job.graphs = v; }));
   add(choice("pin", "Threads that compute on cores of their own: auto, where there are as many and no other run has them, or off.", {"auto", "off"}, "auto",
              [](E& e, const std::string& v) { e.job.pin = v; }));
   add(integer("steps", "0", "Training steps. 0: whole epochs.", 0, kMany * 1000,

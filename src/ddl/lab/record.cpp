@@ -155,7 +155,7 @@ Json rank_json(const Experiment& experiment, const Observed& observed, std::size
     // Of a device with memory of its own it is that memory that runs out.
     json["peak_memory_bytes"] = peak("device_peak") > 0 ? peak("device_peak") : std::max(peak("allocator_peak"), peak("kernel_peak"));
     json["memory_bytes"] = memory;
-    for (const auto* key : {"bytes_sent", "bytes_received", "compression", "averaging", "staleness", "accelerator", "gradients", "emulation", "cores"}) json[key] = done.contains(key) ? done.at(key) : Json(nullptr);
+    for (const auto* key : {"bytes_sent", "bytes_received", "compression", "averaging", "staleness", "accelerator", "gradients", "graphs", "emulation", "cores"}) json[key] = done.contains(key) ? done.at(key) : Json(nullptr);
   }
   const auto measured = observed.book.complete() - static_cast<std::int64_t>(skipped);
   if (measured > 0) {

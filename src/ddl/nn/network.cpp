@@ -5,6 +5,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/nn/operators/batch_norm.h"
+#include "ddl/nn/operators/dropout.h"
 #include "ddl/nn/operators/max_pool.h"
 #include "ddl/nn/operators/operator.h"
 #include "ddl/nn/recompute_cuts.h"
@@ -74,6 +75,7 @@ void Network::adopt() {
   // What a parameter starts with depends on its place in the whole network alone.
   std::uint64_t trainable = 0, fixed = 0;
   int statistics = 0;
+  std::int64_t draws = 0;
   for (std::size_t i = 0; i < graph_.layers.size(); ++i) {
     const auto& layer = graph_.layers[i];
     LayerTensors own;
@@ -113,6 +115,7 @@ void Network::adopt() {
     }
     if (!has(i) && !layer.frozen) statistics += static_cast<int>(layer.statistics.size());
     own.tied = !layer.borrowed.empty();
+    if (has(i) && layer.kind == LayerKind::dropout) own.draws = draws++;
     for (const auto& [owner, number] : layer.borrowed) tensors_[static_cast<std::size_t>(owner)].tied = true;
     tensors_.push_back(std::move(own));
   }
@@ -141,6 +144,13 @@ std::vector<at::Tensor> Network::parameters_of(std::size_t layer) const {
   for (const auto& parameter : tensors_[layer].parameters)
     if (parameter.defined() && parameter.requires_grad()) some.push_back(parameter);
   return some;
+}
+
+at::Tensor Network::draws(const std::vector<std::int64_t>& samples, std::int64_t step) const {
+  std::vector<at::Tensor> rows;
+  for (std::size_t i = 0; i < tensors_.size(); ++i)
+    if (tensors_[i].draws >= 0) rows.push_back(at::tensor(dropout_keys(graph_.layers[i], static_cast<int>(i), samples, step, options_.seed), at::kLong));
+  return rows.empty() ? at::Tensor() : at::stack(rows);
 }
 
 NetworkOutput Network::forward(const NetworkInput& input, bool training) {

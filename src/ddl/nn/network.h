@@ -35,6 +35,8 @@ struct NetworkInput {
   at::Tensor target = {};                   ///< [n, words] int64: what is known of the target at each place
   std::vector<std::int64_t> samples = {};   ///< their numbers in the data set, and the step: what stochastic layers draw by
   std::int64_t step = 0;
+  /// The same as draws() makes of them, on the network's device: then those are not looked at. Undefined: each layer brings its own there.
+  at::Tensor draws = {};
 };
 
 struct NetworkOutput {
@@ -70,6 +72,8 @@ class Network {
   /// those that are past (past.h).
   at::Tensor forward_layer(std::size_t layer, const std::vector<at::Tensor>& values, const NetworkInput& input, bool training,
                            Past* past = nullptr);
+  /// What its dropout draws by for these samples in this step: [layers that drop, n] int64, on the host. Undefined without such.
+  at::Tensor draws(const std::vector<std::int64_t>& samples, std::int64_t step) const;
   /// From now on layers are replayed, not computed. Is kept by reference; null: computed again.
   void replay_with(LayerReplay* replay) { replay_ = replay; }
   /// The layer after which nobody reads the value of `layer`; the number of layers for what the network gives out.

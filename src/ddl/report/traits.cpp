@@ -17,7 +17,7 @@ struct Known {
   const char* before;  ///< said before the value, where that does not speak for itself
 };
 constexpr std::array kKnown{Known{"model", ""},   Known{"dataset", ""},   Known{"strategy", ""}, Known{"workers", ""},    Known{"transport", ""},   Known{"collective", "collective "},
-                            Known{"fabric", "fabric "}, Known{"batch", "batch "}, Known{"precision", ""}, Known{"kernels", "kernels "}, Known{"pin", "pin "}, Known{"optimizer", "optimizer "}, Known{"accumulate", "accumulate "},
+                            Known{"fabric", "fabric "}, Known{"batch", "batch "}, Known{"precision", ""}, Known{"kernels", "kernels "}, Known{"graphs", "graphs "}, Known{"pin", "pin "}, Known{"optimizer", "optimizer "}, Known{"accumulate", "accumulate "},
                             Known{"recompute", ""}, Known{"loader", "loader "}};
 
 /// `cpu[threads=2]:2,cuda:1` -> `cpu[threads=2], cuda`: how many there are is told apart from it.

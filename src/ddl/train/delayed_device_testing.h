@@ -7,7 +7,12 @@
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include <c10/core/GradMode.h>
+
+#include "ddl/core/error.h"
 #include "ddl/core/hash.h"
 #include "ddl/train/device.h"
 
@@ -17,6 +22,10 @@ namespace ddl {
 /// not before somebody waits for it or for something after it. Until then a download's target holds garbage (NaNs), and its source is not
 /// read: whoever forgets to wait, or writes over a source too early, computes nonsense every time. An upload's source is looked at again
 /// then, and faults() counts those that had changed.
+///
+/// Work that was recorded is done again by calling it again: what it made is garbage (NaNs) until then. So whatever the host puts into it at its
+/// recording, and nowhere that stays, is as old in each launch as it would be in a GPU's. faults() counts milestones that are waited for and were not passed by a launch
+/// of one's own.
 class DelayedDevice final : public Device {
  public:
   DelayedDevice() : copier_([this] { copy(); }) {}
@@ -46,6 +55,27 @@ class DelayedDevice final : public Device {
     to.copy_(host);
     push([this, host, before = digest(host)] { faults_ += digest(host) == before ? 0 : 1; });
   }
+  void refill(at::Tensor& to, const at::Tensor& host) override { to.copy_(host); }
+  std::string why_no_graphs() const override { return {}; }
+
+  /// Tensors that work writes over, which recording it must leave as they are: running statistics.
+  void keeps(std::vector<at::Tensor> tensors) { kept_ = std::move(tensors); }
+  /// The recording after so many others fails once its work is done.
+  void fail_recording(int after) { fails_in_ = after; }
+  int launches() const { return launches_; }
+
+  std::unique_ptr<DeviceGraph> record(const DeviceGraph::Work& work, const DeviceGraph*) override { return std::make_unique<Graph>(*this, work); }
+  Milestone milestone() override {
+    if (graph_ == nullptr) throw Error(Code::unsupported, "[delayed] a milestone is of work that is recorded");
+    return graph_->milestone();
+  }
+  Moment download_after(at::Tensor host, const at::Tensor& from, const Milestone& milestone) override {
+    auto& passed = dynamic_cast<Passed&>(*milestone.state());
+    if (!passed.fresh) ++faults_;
+    passed.fresh = false;
+    return download(std::move(host), from);
+  }
+
   Moment download(at::Tensor host, const at::Tensor& from) override {
     std::memset(host.data_ptr(), 0xff, host.nbytes());
     return push([host, from]() mutable { host.copy_(from); });
@@ -61,6 +91,53 @@ class DelayedDevice final : public Device {
   int pinned() const { return pinned_; }
 
  private:
+  struct Passed final : Milestone::State {
+    bool fresh = false;  ///< by a launch after the last download that waited for it
+  };
+  class Graph final : public DeviceGraph {
+   public:
+    Graph(DelayedDevice& device, Work work) : device_(device), work_(std::move(work)) {
+      std::vector<at::Tensor> before;
+      for (const auto& tensor : device_.kept_) before.push_back(tensor.clone());
+      made_ = run();
+      for (std::size_t i = 0; i < before.size(); ++i) device_.kept_[i].variable_data().copy_(before[i]);
+      for (auto& tensor : made_) std::memset(tensor.data_ptr(), 0xff, tensor.nbytes());
+      if (device_.fails_in_-- == 0) throw Error(Code::unsupported, "[delayed] this cannot be recorded");
+    }
+    void launch() override {
+      ++device_.launches_;
+      const auto again = run();
+      const c10::NoGradGuard guard;
+      for (std::size_t i = 0; i < made_.size(); ++i) made_[i].variable_data().copy_(again.at(i));
+    }
+    const std::vector<at::Tensor>& made() const override { return made_; }
+
+    /// Of the first run, and of others the same in their order.
+    Milestone milestone() {
+      if (!recorded_) milestones_.emplace_back(std::make_shared<Passed>());
+      auto& found = milestones_.at(next_++);
+      dynamic_cast<Passed&>(*found.state()).fresh = recorded_;
+      return found;
+    }
+
+   private:
+    std::vector<at::Tensor> run() {
+      next_ = 0;
+      device_.graph_ = this;
+      auto made = work_();
+      device_.graph_ = nullptr;
+      recorded_ = true;
+      return made;
+    }
+
+    DelayedDevice& device_;
+    Work work_;
+    std::vector<at::Tensor> made_;
+    std::vector<Milestone> milestones_;
+    std::size_t next_ = 0;
+    bool recorded_ = false;
+  };
+
   struct Line {
     std::mutex mutex;
     std::condition_variable changed;
@@ -118,6 +195,10 @@ class DelayedDevice final : public Device {
   std::shared_ptr<Line> line_ = std::make_shared<Line>();
   std::atomic<int> faults_ = 0;
   int pinned_ = 0;
+  std::vector<at::Tensor> kept_;
+  Graph* graph_ = nullptr;  ///< that runs
+  int fails_in_ = -1;
+  int launches_ = 0;
   std::thread copier_;  // last: it uses the others
 };
 

@@ -24,6 +24,14 @@ std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions
   return kind == "emulated" ? emulated_device(name) : maker_of(kind)(index, options);
 }
 
+std::unique_ptr<DeviceGraph> Device::record(const DeviceGraph::Work&, const DeviceGraph*) {
+  throw Error(Code::unsupported, fmt::format("[device] unsupported: {} records no work: {}", name(), why_no_graphs()));
+}
+
+Milestone Device::milestone() { throw Error(Code::unsupported, fmt::format("[device] {} records nothing", name())); }
+
+Moment Device::download_after(at::Tensor, const at::Tensor&, const Milestone&) { throw Error(Code::unsupported, fmt::format("[device] {} has recorded nothing", name())); }
+
 at::Tensor fetch(Device& device, const at::Tensor& from) {
   auto dense = from.detach();
   if (!dense.is_non_overlapping_and_dense()) dense = dense.contiguous();

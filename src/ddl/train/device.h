@@ -11,6 +11,7 @@
 #include "ddl/core/json.h"
 #include "ddl/core/registry.h"
 #include "ddl/measure/clock.h"
+#include "ddl/train/device_graph.h"
 
 namespace ddl {
 
@@ -78,9 +79,22 @@ class Device {
   /// The same into a dense tensor of the device, of the same type and number of elements. `host`, pinned memory at best, stays as it is
   /// until a moment taken later has passed.
   virtual void upload_into(at::Tensor& to, const at::Tensor& host) = 0;
+  /// The same, of a `host` that has been read on return.
+  virtual void refill(at::Tensor& to, const at::Tensor& host) = 0;
   /// Copies a dense tensor of the device into a dense one of the host, of the same type and number of elements, beside computation. `host` is
   /// for nobody to read or write, and `from` to stay as it is, until the moment has passed.
   virtual Moment download(at::Tensor host, const at::Tensor& from) = 0;
+
+  /// Why work cannot be recorded here; empty where it can.
+  virtual std::string why_no_graphs() const = 0;
+  /// Records what `work` queues for computation, without doing it; the host's own part of `work` is done. Work waits for nothing, takes no time (mark()),
+  /// and copies nothing from or to the host. Memory that it lets go stays the graph's. `beside`: a graph that shares its memory, both of which are then
+  /// launched in the order in which they were recorded. Errors: unsupported, or c10::Error where something in it cannot be recorded.
+  virtual std::unique_ptr<DeviceGraph> record(const DeviceGraph::Work& work, const DeviceGraph* beside = nullptr);
+  /// Here in the work that is being recorded.
+  virtual Milestone milestone();
+  /// As download(), of what is in `from` when the last launch passes the milestone: beside what comes after that in the graph.
+  virtual Moment download_after(at::Tensor host, const at::Tensor& from, const Milestone& milestone);
 
   /// The present end of what was queued for computation.
   virtual Moment mark() = 0;
@@ -100,6 +114,7 @@ class Device {
 /// What a device reads of a job.
 struct DeviceOptions {
   bool tf32 = false;   ///< fp32 is multiplied in TF32, on tensor cores: 10 bits of mantissa
+  bool graphs = false; ///< work is to be recorded (Device::record()): it is queued on a stream of the worker's own
   bool tunes = false;  ///< cuDNN times its ways of a convolution when it first meets it, and takes the fastest; else by its own guess
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include <ATen/Context.h>
@@ -14,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "ddl/core/error.h"
+#include "ddl/core/modules.h"
 #include "ddl/measure/gpus.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/device_testing.h"
@@ -251,6 +253,14 @@ TEST(Devices, TheCudaHalfOfLibTorchLoadsWhereThereIsOne) {
   EXPECT_EQ(static_cast<std::size_t>(c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount()), known_gpus().all.size());
   EXPECT_EQ(at::globalContext().hasCUDA(), !known_gpus().all.empty());
   if (known_gpus().all.empty()) { EXPECT_THROW(cuda_device(0, {}), c10::Error); }
+}
+
+// What a build without CUDA's headers lacks is told; with them the module must load beside this LibTorch, whether or not there is a GPU.
+TEST(CudaGraphs, AreKnownOnceTheirModuleIsLoaded) {
+  if (cuda_library().empty()) GTEST_SKIP() << "this LibTorch has no CUDA, and so no graphs of it";
+  load_cuda_library();
+  const auto why = load_cuda_graphs();
+  EXPECT_EQ(why, std::filesystem::exists(module_file("libddl_cuda_graphs.so")) ? "" : "this was built where the CUDA runtime's headers were not, as PyPI's torch brings them");
 }
 
 // Run alone (CMakeLists.txt): a process that has trained before CUDA was loaded is told, not left to fail inside LibTorch.

@@ -23,6 +23,9 @@ namespace ddl {
 namespace {
 
 /// Of parameters.
+/// Steps that are computed as they are before passes are recorded: by then cuDNN has timed its ways, and libraries have made their work areas.
+constexpr std::int64_t kStepsBeforeGraphs = 3;
+
 constexpr bool completes_gradients(TaskKind kind) { return kind == TaskKind::backward || kind == TaskKind::backward_weight; }
 
 }  // namespace
@@ -73,6 +76,10 @@ void Executor::adopt(Plan plan) {
   }
   if (!runner_) runner_ = std::make_unique<StageRunner>(network_, device_, recipe_, plan_, replay_);
   if (!channels_) channels_ = std::make_unique<Channels>(plan_, worker_, communicator_);
+  // Of the buckets' places as they were.
+  graphs_.reset();
+  alike_ = 0;
+  if (recipe_.graphs && graph_report_.why_not.empty()) graph_report_.why_not = replay_ != nullptr ? "passes are replayed" : !device_.why_no_graphs().empty() ? device_.why_no_graphs() : PassGraphs::why_not(plan_, worker_, network_.graph());
   adopt_buckets();
   adopt_norms();
   if (plan_.asynchronous() && !asynchronous_) asynchronous_ = std::make_unique<Asynchronous>(plan_, worker_, network_, optimizer_);
@@ -326,6 +333,7 @@ void Executor::run(Step& step, int number) {
       for (const int other : compute_tasks_)
         if (const auto& each = step.tasks[static_cast<std::size_t>(other)]; completes_gradients(each.kind) && samples_of(step, each).size() > 0)
           step.last_backward[static_cast<std::size_t>(each.stage)] = other;
+      if (recipe_.graphs) record_passes(step);
       break;
     case TaskKind::forward: forward(step, task); break;
     case TaskKind::backward:
@@ -352,9 +360,40 @@ Range Executor::samples_of(const Step& step, const Task& task) const {
   return part_of(static_cast<std::size_t>(batch_of(step, task).samples), plan_.micro_batches, task.micro_batch % plan_.micro_batches);
 }
 
+/// Once enough steps were alike. Where it fails the step, none of which has been computed, goes on as those before it, and so do all after it.
+void Executor::record_passes(Step& step) {
+  if (!graph_report_.why_not.empty() || step.batch->samples == 0) return;
+  if (!graphs_) {
+    alike_ = step.batch->samples == alike_samples_ ? alike_ + 1 : 1;
+    alike_samples_ = step.batch->samples;
+    if (!may_record_ || alike_ <= kStepsBeforeGraphs) return;
+    std::vector<PassGraphs::Pass> passes;
+    for (const int number : compute_tasks_) {
+      const auto& task = step.tasks[static_cast<std::size_t>(number)];
+      if (task.kind != TaskKind::forward && task.kind != TaskKind::backward) continue;
+      if (const auto samples = samples_of(step, task); samples.size() > 0) passes.push_back({&task, samples, step.last_backward[static_cast<std::size_t>(task.stage)] == number});
+    }
+    const auto begin = now();
+    try {
+      graphs_ = std::make_unique<PassGraphs>(passes, *step.batch, *runner_, network_, device_, recipe_.shape, buckets_.get());
+      graph_report_.first = step.number;
+    } catch (const std::exception& error) {
+      graph_report_.why_not = fmt::format("step {} could not be recorded: {}", step.number, error.what());
+    }
+    graph_report_.record_seconds += seconds(now() - begin);
+  }
+  step.by_graphs = graphs_ && graphs_->fits(*step.batch);
+  if (step.by_graphs) ++graph_report_.steps;
+}
+
 void Executor::forward(Step& step, const Task& task) {
   const auto mine = samples_of(step, task);
   if (mine.begin == mine.end) return;
+  if (step.by_graphs) {
+    graphs_->forward(task, *step.batch, mine);
+    record(step, graphs_->copied().first, graphs_->copied().second, span(step.number, kNone, Cause::copy));
+    return;
+  }
   // Parameters of a replayed network never change.
   if (asynchronous_ && replay_ == nullptr) asynchronous_->versions.use_for(task.micro_batch / plan_.micro_batches);
   runner_->forward(task, batch_of(step, task), static_cast<std::int64_t>(mine.begin), static_cast<std::int64_t>(mine.end));
@@ -366,12 +405,12 @@ void Executor::backward(Step& step, int number) {
   const auto& task = step.tasks[static_cast<std::size_t>(number)];
   const auto mine = samples_of(step, task);
   if (mine.begin < mine.end) {
-    if (completes_gradients(task.kind) && (buckets_ || gradient_shards_)) {
+    if (completes_gradients(task.kind) && (buckets_ || gradient_shards_) && !step.by_graphs) {
       const bool last = step.last_backward[static_cast<std::size_t>(task.stage)] == number;
       if (buckets_) buckets_->begin_pass(last);
       if (gradient_shards_) gradient_shards_->begin_pass(last);
     }
-    if (const auto lost = runner_->loss(task); lost.defined() && task.kind != TaskKind::backward_weight) {
+    if (const auto lost = step.by_graphs ? graphs_->loss(task) : runner_->loss(task); lost.defined() && task.kind != TaskKind::backward_weight) {
       const auto loss = lost.to(at::kDouble);
       // Of a loss that is not finite, 0 times that is NaN, and so is the sum that all workers get.
       if (buckets_ && buckets_->has_control() && (!gossips_ || step.ends)) buckets_->add_to_control(loss * 0);
@@ -380,11 +419,14 @@ void Executor::backward(Step& step, int number) {
     // The loss is a sum; dividing its gradient by what the samples of all workers count makes the sum over workers and
     // micro-batches the gradient of the mean over the global batch, however unequal their shares are. Who trains alone has a mean of its own.
     const double scale = (loss_scale_ ? loss_scale_->value() : 1) / static_cast<double>(step.local || !plan_.serving.sums ? step.batch->weight : batch_of(step, task).global_weight);
-    switch (task.kind) {
-      case TaskKind::backward_input: runner_->backward_input(task, scale); break;
-      case TaskKind::backward_weight: runner_->backward_weight(task, scale); break;
-      default: runner_->backward(task, scale);
-    }
+    if (step.by_graphs)
+      graphs_->backward(task, scale);
+    else if (task.kind == TaskKind::backward_input)
+      runner_->backward_input(task, scale);
+    else if (task.kind == TaskKind::backward_weight)
+      runner_->backward_weight(task, scale);
+    else
+      runner_->backward(task, scale);
     if (asynchronous_ && buckets_)
       for (std::size_t b = 0; b < bucketed_.size(); ++b)
         if (auto& gradient = network_.parameters()[bucketed_[b]].mutable_grad(); gradient.defined()) buckets_->take(static_cast<int>(b), gradient);

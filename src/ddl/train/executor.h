@@ -25,6 +25,7 @@
 #include "ddl/train/loss_scale.h"
 #include "ddl/train/optimizer.h"
 #include "ddl/train/parameter_shards.h"
+#include "ddl/train/pass_graphs.h"
 #include "ddl/train/recipe.h"
 #include "ddl/train/stage_runner.h"
 #include "ddl/train/staleness.h"
@@ -59,6 +60,14 @@ struct UpdateReport {
   std::int64_t skipped = 0;   ///< steps whose gradients were not finite; only where the loss is scaled
   std::int64_t clipped = 0;   ///< steps whose gradient's norm was above the limit
   double loss_scale = 1;
+};
+
+/// Steps whose passes were graphs of the device.
+struct GraphReport {
+  std::int64_t steps = 0;
+  std::int64_t first = kNone;    ///< the step before which they were last recorded
+  double record_seconds = 0;     ///< that recording took, all times together
+  std::string why_not = {};      ///< none are recorded, or no more; empty where that is not so
 };
 
 /// How far replicas that train alone went apart; each worker's own.
@@ -137,6 +146,9 @@ class Executor {
   /// Of the groups that it works in, beside the communicator's own.
   Traffic own_traffic() const;
   const UpdateReport& updates() const { return updates_; }
+  /// Whether passes may be recorded from now on: not while the plan is still to change. They may at first.
+  void let_record(bool may) { may_record_ = may; }
+  const GraphReport& graphs() const { return graph_report_; }
   std::int64_t bucket_bytes() const { return buckets_ ? buckets_->bytes() : gradient_shards_ ? gradient_shards_->slot_bytes() : 0; }
   /// Of the gradients of parameters that are in no bucket, or of the worker's parts of them.
   std::int64_t gradient_bytes() const;
@@ -158,6 +170,7 @@ class Executor {
   void run_tasks(Step& step);
   void run(Step& step, int number);
   Range samples_of(const Step& step, const Task& task) const;
+  void record_passes(Step& step);
   void forward(Step& step, const Task& task);
   void backward(Step& step, int number);
   double squares_of_gradient(bool own_alone);
@@ -255,6 +268,11 @@ class Executor {
   std::map<int, std::size_t> among_bucketed_;  ///< by a parameter's number: its place in that order
   std::vector<std::size_t> owned_;      ///< those that no worker before this one has
   std::unique_ptr<StageRunner> runner_;
+  // Of passes that are graphs of the device.
+  bool may_record_ = true;
+  std::int64_t alike_ = 0, alike_samples_ = kNone;  ///< so many steps one after the other had so many samples
+  std::unique_ptr<PassGraphs> graphs_;
+  GraphReport graph_report_;
   std::unique_ptr<Channels> channels_;
   std::unique_ptr<GradientBuckets> buckets_;
   std::unique_ptr<Communicator> compressed_group_;

@@ -19,6 +19,7 @@ struct Executor::Step {
   std::shared_ptr<const Batch> batch = {};
   std::vector<int> last_backward = {};    ///< by stage: the task after which its gradients are complete
   at::Tensor loss_sum = {};               ///< of all micro-batches so far, fp64
+  bool by_graphs = false;                 ///< passes are launched, not queued operation by operation
   bool judged = false;                    ///< the whole gradient: the two below are known
   bool skipped = false;
   double gradient_scale = 1;              ///< what makes of the gradients that came those that count

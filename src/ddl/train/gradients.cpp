@@ -117,10 +117,10 @@ void GradientBuckets::take(int number, at::Tensor& gradient) {
   const auto begin = now();
   const c10::NoGradGuard guard;
   auto& view = views_[i];
-  if (replay_ == nullptr) copied_bytes_ += static_cast<std::int64_t>(view.nbytes());
+  if (replay_ == nullptr && !recorded_) copied_bytes_ += static_cast<std::int64_t>(view.nbytes());
   if (replay_ != nullptr) {
     replay_->copy(static_cast<std::int64_t>(view.nbytes()));
-  } else if (filled_[i]) {
+  } else if (recorded_ ? recorded_->filled[i] : filled_[i]) {
     view.add_(gradient);
   } else if (gradient.strides() == view.strides() && device_.is_host() && (at::get_num_threads() == 1 || view.nbytes() < kWorthThreads)) {
     std::memcpy(view.data_ptr(), gradient.const_data_ptr(), view.nbytes());
@@ -135,23 +135,58 @@ void GradientBuckets::take(int number, at::Tensor& gradient) {
 
 void GradientBuckets::arrived(int number) {
   const auto i = static_cast<std::size_t>(number);
+  if (recorded_) {
+    recorded_->filled[i] = true;
+    recorded_->gradients.push_back(number);
+    const auto bucket = static_cast<std::size_t>(bucket_of_[i]);
+    if (recorded_->last && !late_[bucket] && --recorded_->missing[bucket] == 0) recorded_->complete.emplace_back(bucket_of_[i], device_.milestone());
+    return;
+  }
   filled_[i] = true;
   if (!last_pass_ || late_[static_cast<std::size_t>(bucket_of_[i])]) return;
   observed_.push_back(number);
   settle(number);
 }
 
-void GradientBuckets::settle(int number) {
+void GradientBuckets::begin_recorded_pass(bool last, const Arrivals* before) {
+  recorded_.emplace();
+  recorded_->last = last;
+  recorded_->filled = before != nullptr ? before->filled : std::vector<bool>(parameters_.size());
+  recorded_->missing.assign(buffers_.size(), 0);
+  for (const int bucket : bucket_of_) ++recorded_->missing[static_cast<std::size_t>(bucket)];
+}
+
+GradientBuckets::Arrivals GradientBuckets::end_recorded_pass() {
+  auto arrivals = std::exchange(recorded_, std::nullopt);
+  return arrivals ? std::move(*arrivals) : Arrivals{};
+}
+
+void GradientBuckets::arrive_again(const Arrivals& arrivals) {
+  std::size_t next = 0;
+  for (const int number : arrivals.gradients) {
+    const auto i = static_cast<std::size_t>(number);
+    filled_[i] = true;
+    copied_bytes_ += static_cast<std::int64_t>(views_[i].nbytes());
+    if (!arrivals.last || late_[static_cast<std::size_t>(bucket_of_[i])]) continue;
+    observed_.push_back(number);
+    const bool completes = missing_[static_cast<std::size_t>(bucket_of_[i])] == 1;
+    invariant(!completes || (next < arrivals.complete.size() && arrivals.complete[next].first == bucket_of_[i]), "buckets are complete where they were when their graph was recorded");
+    settle(number, completes ? &arrivals.complete[next++].second : nullptr);
+  }
+}
+
+void GradientBuckets::settle(int number, const Milestone* complete) {
   came_[static_cast<std::size_t>(number)] = true;
   const int bucket = bucket_of_[static_cast<std::size_t>(number)];
   if (--missing_[static_cast<std::size_t>(bucket)] > 0) return;
   if (replay_ != nullptr) replay_->waits().settle();
-  ready_(bucket, travels_ ? deliver(bucket) : Moment());
+  ready_(bucket, travels_ ? deliver(bucket, complete) : Moment());
 }
 
-Moment GradientBuckets::deliver(int bucket) {
+Moment GradientBuckets::deliver(int bucket, const Milestone* complete) {
   if (device_.is_host()) return Moment();
   auto& place = places_[static_cast<std::size_t>(bucket)];
+  if (complete != nullptr) return device_.download_after(place.host, place.device, *complete);
   return device_.download(place.host, place.device);
 }
 

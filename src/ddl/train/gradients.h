@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -47,6 +49,20 @@ class GradientBuckets {
   /// Before each backward of the step; `last`: no other will touch its parameters. The first gradient of a parameter is copied to its place, those of later ones are
   /// added to it; in a last one a gradient that came is complete.
   void begin_pass(bool last);
+  /// What a backward does to the buckets whenever a graph does it again.
+  struct Arrivals {
+    bool last = false;
+    std::vector<bool> filled = {};                   ///< by parameter, when it comes to it
+    std::vector<int> missing = {};                   ///< by bucket
+    std::vector<int> gradients = {};                 ///< in the order in which they come
+    std::vector<std::pair<int, Milestone>> complete = {};  ///< buckets, each from that place in the graph on
+  };
+  /// Before a backward that is recorded (Device::record()) as the first, or the one after `before`, of a step: its gradients go to their places, and what the host does of it is noted.
+  void begin_recorded_pass(bool last, const Arrivals* before);
+  /// Nothing where none was begun.
+  Arrivals end_recorded_pass();
+  /// After the launch of a graph of that: the host's own part.
+  void arrive_again(const Arrivals& arrivals);
   /// A gradient that autograd gave to another leaf in a parameter's place, an older version of it: as a hook does with the parameter's own. Is dropped.
   void take(int parameter, at::Tensor& gradient);
   /// After the last backward: zeros for every parameter that got no gradient in this step, then `ready` for buckets still
@@ -57,8 +73,8 @@ class GradientBuckets {
   Buffer buffer(int bucket) const;
   /// Takes what was reduced in buffer() to the device, in order with what computes with it. The buffer stays as it is until that is over.
   void receive(int bucket);
-  /// What was put into the views of a bucket, to buffer(): it is there once the moment has passed.
-  Moment deliver(int bucket);
+  /// What was put into the views of a bucket, to buffer(): it is there once the moment has passed. With `complete`: from there on in a graph that was launched.
+  Moment deliver(int bucket, const Milestone* complete = nullptr);
   /// A view of the bucket, on the device, with the parameter's sizes and strides.
   const at::Tensor& gradient(int parameter) const { return views_[static_cast<std::size_t>(parameter)]; }
 
@@ -82,7 +98,7 @@ class GradientBuckets {
   /// Whether a gradient that comes now is for its place.
   bool waits_for(std::size_t parameter) const { return ready_ && !came_[parameter]; }
   void arrived(int parameter);
-  void settle(int parameter);
+  void settle(int parameter, const Milestone* complete = nullptr);
   /// The gradients of a bucket, in the transport's memory and on the device, as vectors.
   struct Place {
     at::Tensor host, device;
@@ -106,6 +122,7 @@ class GradientBuckets {
   std::function<void(Nanoseconds, Nanoseconds)> copied_;
   bool travels_ = true;
   bool last_pass_ = false;
+  std::optional<Arrivals> recorded_;  ///< while a backward is recorded
   std::vector<bool> filled_;   ///< by parameter: something of this step is in its place
   std::vector<bool> came_;     ///< by parameter: what is in its place is complete
   std::vector<int> missing_;  ///< gradients still to come, by bucket

@@ -11,6 +11,7 @@
 #include "ddl/train/device.h"
 #include "ddl/train/job.h"
 #include "ddl/train/optimizer.h"
+#include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
 
 namespace ddl {
@@ -19,7 +20,10 @@ namespace ddl {
 
 inline Kernels kernels(const Job& job) { return job.kernels == "torch" ? Kernels::torch : Kernels::fast; }
 
-inline DeviceOptions device_options(const Job& job) { return {.tf32 = job.precision == "tf32", .tunes = kernels(job) == Kernels::fast}; }
+/// Whether workers' passes are graphs, where their devices have such. What is shared by workers of one process is in order on one stream alone.
+inline bool wants_graphs(const Job& job) { return job.graphs == "auto" && kernels(job) == Kernels::fast && !is_in_process(job); }
+
+inline DeviceOptions device_options(const Job& job) { return {.tf32 = job.precision == "tf32", .graphs = wants_graphs(job), .tunes = kernels(job) == Kernels::fast}; }
 
 inline NetworkOptions network_options(const Job& job, Device& device, std::vector<bool> layers = {}) {
   return {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, device.where(), kernels(job), job.seed, std::move(layers)};

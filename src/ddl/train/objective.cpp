@@ -1,11 +1,14 @@
 #include "ddl/train/objective.h"
 
 #include <algorithm>
+#include <array>
 
 #include "ddl/nn/operators/cross_entropy.h"
 
 namespace ddl {
 namespace {
+
+constexpr std::array kTensors{&BatchPart::images, &BatchPart::labels, &BatchPart::source, &BatchPart::target, &BatchPart::draws};
 
 /// Logits [rows, classes], expected [rows].
 struct Rows {
@@ -32,28 +35,51 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& expecte
 
 }  // namespace
 
-Example example(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, Network& network, Device& device) {
+BatchPart part_of(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, const Network& network, const Device& device) {
   const std::int64_t n = end - begin;
-  const auto like = network.tensor_options();
-  const auto words = [&](const std::vector<std::int64_t>& from, std::int64_t length) {
-    return device.upload(at::from_blob(const_cast<std::int64_t*>(from.data()) + begin * length, {n, length}, at::kLong));
-  };
-  Example made;
-  if (shape.channels > 0)
-    made.input.images = device.upload(at::from_blob(const_cast<float*>(batch.images.data()) + begin * shape.pixels(),
-                                                    {n, shape.channels, shape.height, shape.width}, at::kFloat))
-                            .to(like, false, false, network.memory_format());
-  made.input.samples.assign(batch.indices.begin() + begin, batch.indices.begin() + end);
-  made.input.step = batch.step;
+  const auto words = [&](const std::vector<std::int64_t>& from, std::int64_t length) { return at::from_blob(const_cast<std::int64_t*>(from.data()) + begin * length, {n, length}, at::kLong); };
+  BatchPart part;
+  if (shape.channels > 0) part.images = at::from_blob(const_cast<float*>(batch.images.data()) + begin * shape.pixels(), {n, shape.channels, shape.height, shape.width}, at::kFloat);
+  part.samples.assign(batch.indices.begin() + begin, batch.indices.begin() + end);
+  part.step = batch.step;
   if (shape.objective == Objective::classification) {
-    made.expected = device.upload(at::from_blob(const_cast<std::int64_t*>(batch.labels.data()) + begin, {n}, at::kLong));
-    return made;
+    part.labels = at::from_blob(const_cast<std::int64_t*>(batch.labels.data()) + begin, {n}, at::kLong);
+  } else {
+    if (shape.source_length > 0) part.source = words(batch.source, shape.source_length);
+    part.target = words(batch.target, shape.target_length);
   }
-  if (shape.source_length > 0) made.input.source = words(batch.source, shape.source_length);
-  const auto target = words(batch.target, shape.target_length);
-  made.input.target = target.narrow(1, 0, shape.target_length - 1).contiguous();
-  made.expected = target.narrow(1, 1, shape.target_length - 1).contiguous();
+  if (!device.is_host()) part.draws = network.draws(part.samples, part.step);
+  return part;
+}
+
+BatchPart upload(const BatchPart& part, Device& device) {
+  auto there = part;
+  for (const auto member : kTensors)
+    if (auto& tensor = there.*member; tensor.defined()) tensor = device.upload(tensor);
+  return there;
+}
+
+void refill(BatchPart& to, const BatchPart& from, Device& device) {
+  for (const auto member : kTensors)
+    if ((to.*member).defined()) device.refill(to.*member, from.*member);
+}
+
+Example example(const BatchPart& part, const SampleShape& shape, const Network& network) {
+  Example made;
+  if (part.images.defined()) made.input.images = part.images.to(network.tensor_options(), false, false, network.memory_format());
+  made.input.samples = part.samples;
+  made.input.step = part.step;
+  made.input.draws = part.draws;
+  made.expected = part.labels;
+  if (!part.target.defined()) return made;
+  made.input.source = part.source;
+  made.input.target = part.target.narrow(1, 0, shape.target_length - 1).contiguous();
+  made.expected = part.target.narrow(1, 1, shape.target_length - 1).contiguous();
   return made;
+}
+
+Example example(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, Network& network, Device& device) {
+  return example(upload(part_of(batch, shape, begin, end, network, device), device), shape, network);
 }
 
 at::Tensor loss_sum(const NetworkOutput& output, const at::Tensor& expected, double label_smoothing, Kernels kernels) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -16,6 +17,25 @@ struct Example {
   NetworkInput input;
   at::Tensor expected;  ///< [n] labels, or [n, words]: what is to be said at each place of input.target, padded with kPadding
 };
+
+/// Some samples of a batch as data sets give them; what there is none of is undefined.
+struct BatchPart {
+  at::Tensor images = {};                  ///< [n, channels, height, width] fp32
+  at::Tensor labels = {};                  ///< [n] int64
+  at::Tensor source = {}, target = {};     ///< [n, words] int64
+  at::Tensor draws = {};                   ///< Network::draws()
+  std::vector<std::int64_t> samples = {};  ///< their numbers in the data set
+  std::int64_t step = 0;
+};
+
+/// Samples [begin, end) of `batch`, in its own memory; with draws() where `device`, a network's, is not the host.
+BatchPart part_of(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, const Network& network, const Device& device);
+/// The same on the device.
+BatchPart upload(const BatchPart& part, Device& device);
+/// The same into tensors of the device that are there, of as many samples.
+void refill(BatchPart& to, const BatchPart& from, Device& device);
+/// What a network makes of those.
+Example example(const BatchPart& on_device, const SampleShape& shape, const Network& network);
 
 /// Samples [begin, end) of `batch`, uploaded to the network's device. Images are given in the type of the network's parameters and in the
 /// memory format it likes. Words: the network is given target words 0 … T-2 and is to say 1 … T-1 (teacher forcing).

@@ -11,7 +11,6 @@
 #include "ddl/nn/split/split.h"
 #include "ddl/train/autocast.h"
 #include "ddl/train/emulation/replay.h"
-#include "ddl/train/objective.h"
 #include "ddl/train/recompute.h"
 #include "ddl/train/value_types.h"
 
@@ -172,14 +171,27 @@ at::Tensor StageRunner::loss_of(const NetworkOutput& output, const Flight& fligh
 }
 
 void StageRunner::forward(const Task& task, const Batch& batch, std::int64_t first, std::int64_t last) {
-  auto flight = begin(task, batch, first, last);
+  advance(task, begin(task, batch, first, last), last - first);
+}
+
+void StageRunner::forward(const Task& task, Example given) {
+  invariant(stages_.size() == 1, "samples that are on the device are of a network in one stage");
+  Flight flight;
+  flight.recompute = task.recompute;
+  flight.input = std::move(given.input);
+  flight.expected = std::move(given.expected);
+  const auto samples = static_cast<std::int64_t>(flight.input.samples.size());
+  advance(task, std::move(flight), samples);
+}
+
+void StageRunner::advance(const Task& task, Flight flight, std::int64_t samples) {
   if (!cuts_.empty()) {
     flight.loss = loss_of(forward_with_recompute(network_, cuts_, flight.input, recipe_.precision), flight);
   } else {
     // Where backward will run it again, too, with gradients wanted: some operators take other kernels, with other bits, where none are.
     keep(task.stage, flight, run(task.stage, flight), &activations_, task.micro_batch);
   }
-  if (deferred_) deferred_->take(stages_[at(task.stage)].first, stages_[at(task.stage)].last, last - first);
+  if (deferred_) deferred_->take(stages_[at(task.stage)].first, stages_[at(task.stage)].last, samples);
   if (flight.loss.defined()) losses_[task.micro_batch] = flight.loss.detach();
   if (flight.recompute) {
     flight.left.clear();
@@ -199,11 +211,12 @@ at::Tensor StageRunner::loss(const Task& task) const {
 }
 
 /// Where a backward pass begins, and with what.
-LateGradients StageRunner::roots(const Task& task, Flight& flight, double scale) {
+LateGradients StageRunner::roots(const Task& task, Flight& flight, const Scale& scale) {
   LateGradients roots;
   if (flight.loss.defined()) {
     roots.edges.push_back(torch::autograd::impl::gradient_edge(flight.loss));
-    roots.gradients.push_back(at::full({}, scale, flight.loss.options().requires_grad(false)));
+    const auto* const there = std::get_if<at::Tensor>(&scale);
+    roots.gradients.push_back(there != nullptr ? there->to(flight.loss.scalar_type()) : at::full({}, std::get<double>(scale), flight.loss.options().requires_grad(false)));
     flight.loss.reset();
   }
   for (auto& [place, edge] : flight.left) {
@@ -242,7 +255,10 @@ void StageRunner::hand_back(const Task& task, Flight& flight) {
   }
 }
 
-void StageRunner::backward(const Task& task, double scale) {
+void StageRunner::backward(const Task& task, double scale) { go_backward(task, scale); }
+void StageRunner::backward(const Task& task, const at::Tensor& scale) { go_backward(task, scale); }
+
+void StageRunner::go_backward(const Task& task, const Scale& scale) {
   const auto found = flights_.find({task.stage, task.micro_batch});
   if (found == flights_.end()) return;  // no samples
   auto flight = std::move(found->second);

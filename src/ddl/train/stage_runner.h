@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -15,6 +16,7 @@
 #include "ddl/strategy/stages.h"
 #include "ddl/train/deferred_statistics.h"
 #include "ddl/train/device.h"
+#include "ddl/train/objective.h"
 #include "ddl/train/part_move.h"
 #include "ddl/train/recipe.h"
 #include "ddl/train/split_backward.h"
@@ -45,10 +47,14 @@ class StageRunner {
 
   /// Samples [begin, end) of the batch. What other stages made must be there. Tells of the time that copies to the device took.
   void forward(const Task& task, const Batch& batch, std::int64_t begin, std::int64_t end);
+  /// The same of a network in one stage, of samples that are on the device. No time is told.
+  void forward(const Task& task, Example given);
   /// What the last stage lost on a micro-batch, a sum; undefined of other stages.
   at::Tensor loss(const Task& task) const;
   /// Adds to the gradients of parameters. The loss's own counts `scale`. What other stages found must be there.
   void backward(const Task& task, double scale);
+  /// The same with a scale that is on the device: a scalar of any type.
+  void backward(const Task& task, const at::Tensor& scale);
   /// The same in two parts (split_backward.h): the gradients of what the stage was given, then those of parameters. Where nothing that it was given
   /// learns, the second does all.
   void backward_input(const Task& task, double scale);
@@ -98,11 +104,15 @@ class StageRunner {
   int layer_of(int stage, const Place& place) const;
   bool learns(int stage, const Place& place) const;
   Flight begin(const Task& task, const Batch& batch, std::int64_t first, std::int64_t last);
+  void advance(const Task& task, Flight flight, std::int64_t samples);
   std::vector<at::Tensor> run(int stage, Flight& flight);
   void keep(int stage, Flight& flight, const std::vector<at::Tensor>& values, Values* outputs, int micro_batch);
   at::Tensor loss_of(const NetworkOutput& output, const Flight& flight);
   void run_again(int stage, Flight& flight);
-  LateGradients roots(const Task& task, Flight& flight, double scale);
+  /// The scale of the loss's own gradient: a number, or a scalar on the device.
+  using Scale = std::variant<double, at::Tensor>;
+  LateGradients roots(const Task& task, Flight& flight, const Scale& scale);
+  void go_backward(const Task& task, const Scale& scale);
   void hand_back(const Task& task, Flight& flight);
   at::Tensor dense(const at::Tensor& value) const;
 

@@ -142,6 +142,8 @@ struct Trial {
   int slow_ms = 0;                  ///< so much longer each
   SampleShape shape = {};           ///< of Scenes to learn from; no classes: the network's own samples above
   std::int64_t lost_at = -1;        ///< the step whose batch fails on that rank
+  bool graphs = false;              ///< passes are recorded, where the device can
+  int unrecordable = -1;            ///< of a delayed device: after so many of them that can be something cannot
 };
 
 struct Outcome {
@@ -160,14 +162,16 @@ struct Outcome {
   std::vector<at::Tensor> buffers = {};      ///< running statistics that the rank holds
   std::vector<int> buffer_numbers = {};
   std::int64_t samples = 0;         ///< whose loss the rank computed
+  GraphReport graphs = {};
+  int launches = 0;                 ///< of a delayed device's graphs
 };
 
 inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator* communicator) {
   const auto held = trial.shape.classes > 0 ? std::make_unique<Scenes>(trial.shape) : data_for(trial.model, trial.bright, trial.brightness);
   const Dataset& data = *held;
   const auto model = parse_spec(trial.model);
-  const auto device = test_device(trial.device);
-  const auto* const delayed = dynamic_cast<const DelayedDevice*>(device.get());
+  const auto device = test_device(trial.device, {.graphs = trial.graphs});
+  auto* const delayed = dynamic_cast<DelayedDevice*>(device.get());
   const auto graph = (trial.network ? trial.network : builtin_models().at(model.name).make)(model, data.shape());
   Recipe recipe;
   recipe.shape = data.shape();
@@ -175,6 +179,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   recipe.label_smoothing = trial.label_smoothing;
   recipe.clip = trial.clip;
   recipe.recompute = trial.recompute;
+  recipe.graphs = trial.graphs;
   const auto spec = parse_spec(ranks == 1 && communicator == nullptr ? "single" : trial.strategy);
   const auto plan_with = [&](std::vector<int> order) {
     StrategyInput input{graph, ranks, trial.batch, 8, spec, std::move(order), trial.accumulate};
@@ -185,6 +190,8 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   };
   const auto plan = plan_with({});
   Network network(StageRunner::prepare(graph_of(plan, graph, rank), plan.stages), {trial.type, device->where(), trial.kernels, 7, layers_of(plan, rank)});
+  if (delayed != nullptr) delayed->keeps(network.buffers());
+  if (delayed != nullptr) delayed->fail_recording(trial.unrecordable);
   std::unique_ptr<ParameterShards> shards;
   if (ParameterShards::needed(plan, rank)) shards = std::make_unique<ParameterShards>(plan, rank, network, communicator->transport(), *device, true);
   const auto optimizer = make_optimizer(parse_spec(trial.optimizer), shards ? shards->own() : network.parameters(), {0.9, 0.01});
@@ -227,12 +234,14 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   outcome.trace = executor.take_trace();
   outcome.updates = executor.updates();
   outcome.averaging = executor.averaging();
+  outcome.graphs = executor.graphs();
   if (communicator) communicator->barrier().wait();
   gathered.reset();
   made.reset();
   if (delayed != nullptr) {
     outcome.faults = delayed->faults();
     outcome.pinned = delayed->pinned();
+    outcome.launches = delayed->launches();
   }
   return outcome;
 }

@@ -85,6 +85,8 @@ class Worker {
   Json precision_json() const;
   /// How many bytes of gradients were copied in the last step; null where they go into no buckets.
   Json gradients_json() const;
+  /// Of steps whose passes were graphs; null on processors, and where none were asked for.
+  Json graphs_json() const;
   /// How well computing was emulated; null where it is not.
   Json emulation_json() const;
   /// What of its machine's cores it had.
@@ -168,7 +170,7 @@ Nanoseconds spinning_margin(const Job& job) {
 }
 
 Recipe recipe_of(const Job& job, const SampleShape& shape) {
-  return {shape, job.precision, job.label_smoothing, job.recompute, job.clip};
+  return {shape, job.precision, job.label_smoothing, job.recompute, job.clip, wants_graphs(job)};
 }
 
 Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& control, const Pinning& pinning)
@@ -238,6 +240,7 @@ void Worker::rebuild_buckets() {
   if (tunes_buckets(job_.strategy)) {
     const auto bytes = graph_.parameters() * element_bytes(job_.precision);
     tuner_.emplace(bucket_sizes(bytes), std::min(bytes, kBucketCap), last_step_ - 1);
+    executor_.let_record(!tuner_->tries());
   }
   adopt_buckets();
 }
@@ -262,6 +265,7 @@ void Worker::tune_buckets(Nanoseconds took) {
     auto& all = tuner_->seconds();
     communicator_->all_reduce({reinterpret_cast<std::byte*>(all.data()), all.size(), ElementType::fp64}, ReduceOp::max).wait();
     tuner_->settle();
+    executor_.let_record(true);
   }
   if (tuner_->size() != size) adopt_buckets();
 }
@@ -504,6 +508,12 @@ Json Worker::gradients_json() const {
   return buckets == nullptr ? Json(nullptr) : Json{{"bytes", buckets->gradient_bytes()}, {"copied_bytes", buckets->copied_bytes()}};
 }
 
+Json Worker::graphs_json() const {
+  if (!wants_graphs(job_) || device_->is_host()) return nullptr;
+  const auto& report = executor_.graphs();
+  return {{"steps", report.steps}, {"first_step", report.first < 0 ? Json(nullptr) : Json(report.first)}, {"record_ms", report.record_seconds * 1e3}, {"why_not", report.why_not.empty() ? Json(nullptr) : Json(report.why_not)}};
+}
+
 Json Worker::emulation_json() const {
   if (!replay_) return nullptr;
   const auto report = replay_->waits().report();
@@ -536,6 +546,7 @@ void Worker::finish(bool stopped) {
                                         {"parameters_digest", job_.emulates() ? Json(nullptr) : Json(parameters_digest(plan_, rank_, graph_, network_, *device_, communicator_.get()))},
                                         {"memory_bytes", memory_json(held)},
                                         {"gradients", gradients_json()},
+                                        {"graphs", graphs_json()},
                                         {"emulation", emulation_json()},
                                         {"cores", cores_json()},
                                         {"accelerator", device_->describe()},

@@ -17,6 +17,7 @@ struct LayerTensors {
   std::vector<at::Tensor> statistics = {};
   std::vector<at::Tensor> constants = {};
   bool tied = false;                        ///< another layer uses its parameters too, or it another's
+  std::int64_t draws = -1;                  ///< its row of NetworkInput::draws
 };
 
 /// What a layer is computed from, for n samples.

@@ -18,6 +18,8 @@ class CpuDevice final : public Device {
   void upload_into(at::Tensor& to, const at::Tensor& host) override {
     if (!to.is_alias_of(host)) to.copy_(host);
   }
+  void refill(at::Tensor& to, const at::Tensor& host) override { upload_into(to, host); }
+  std::string why_no_graphs() const override { return "a processor does its work at once: there is nothing to record"; }
   Moment download(at::Tensor host, const at::Tensor& from) override {
     if (!host.is_alias_of(from)) host.copy_(from);
     return mark();

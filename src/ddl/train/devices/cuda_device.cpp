@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <ATen/Context.h>
+#include <ATen/core/GraphImplInterface.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Event.h>
@@ -30,6 +31,61 @@ std::string describe_error(int error) {
   return found == nullptr ? fmt::format("error {}", error) : found(error);
 }
 
+void require_runtime(int error, const char* what) {
+  if (error != 0) throw Error(Code::unsupported, fmt::format("[cuda] {} failed: {}", what, describe_error(error)));
+}
+
+/// An event that launches of a graph record, not its recording.
+class CudaMilestone final : public Milestone::State {
+ public:
+  explicit CudaMilestone(const c10::Stream& stream) {
+    constexpr unsigned kNoTime = 2, kExternal = 1;  // cudaEventDisableTiming, cudaEventRecordExternal
+    require_runtime(call_runtime("cudaEventCreateWithFlags", &event_, kNoTime), "making an event");
+    require_runtime(call_runtime("cudaEventRecordWithFlags", event_, stream.native_handle(), kExternal), "recording an event in a graph");
+  }
+  CudaMilestone(const CudaMilestone&) = delete;
+  CudaMilestone& operator=(const CudaMilestone&) = delete;
+  ~CudaMilestone() override {
+    if (event_ != nullptr) call_runtime("cudaEventDestroy", event_);
+  }
+  /// What is queued on the stream from now on begins after the last launch has passed it.
+  void hold(const c10::Stream& stream) const { require_runtime(call_runtime("cudaStreamWaitEvent", stream.native_handle(), event_, 0U), "waiting for an event of a graph"); }
+
+ private:
+  void* event_ = nullptr;
+};
+
+class CudaGraph final : public DeviceGraph {
+ public:
+  CudaGraph(const c10::Stream& stream, const Work& work, const CudaGraph* beside) : stream_(stream), graph_(at::create_graph_impl(at::kCUDA)) {
+    const c10::StreamGuard on(stream_);
+    // Other threads of this process, loaders and communicators, go on as they do.
+    graph_->capture_begin(beside == nullptr ? at::MempoolId_t{0, 0} : beside->graph_->pool(), at::GraphCaptureMode::ThreadLocal);
+    try {
+      made_ = work();
+    } catch (...) {
+      try {
+        graph_->capture_end();
+      } catch (const std::exception&) {
+        // What went wrong first is told.
+      }
+      call_runtime("cudaGetLastError");
+      throw;
+    }
+    graph_->capture_end();
+  }
+  void launch() override {
+    const c10::StreamGuard on(stream_);
+    graph_->replay();
+  }
+  const std::vector<at::Tensor>& made() const override { return made_; }
+
+ private:
+  c10::Stream stream_;
+  std::unique_ptr<at::GraphImplInterface> graph_;
+  std::vector<at::Tensor> made_;
+};
+
 /// An event whose time on the host's clock is known: what the times of others are counted from.
 struct Anchor {
   c10::Event event{at::kCUDA, c10::EventFlag::BACKEND_DEFAULT};
@@ -53,7 +109,7 @@ class CudaMoment final : public Moment::State {
 class CudaDevice final : public Device {
  public:
   CudaDevice(int index, const DeviceOptions& options)
-      : where_(at::kCUDA, static_cast<c10::DeviceIndex>(index)), guard_(at::kCUDA), tf32_(options.tf32), copies_(c10::Stream::DEFAULT, where_) {
+      : where_(at::kCUDA, static_cast<c10::DeviceIndex>(index)), guard_(at::kCUDA), tf32_(options.tf32), compute_(c10::Stream::DEFAULT, where_), copies_(c10::Stream::DEFAULT, where_) {
     at::globalContext().lazyInitDevice(at::kCUDA);
     guard_.setDevice(where_);
     // fp32 is fp32 unless asked otherwise: cuDNN's convolutions would take TF32 by themselves.
@@ -61,6 +117,10 @@ class CudaDevice final : public Device {
     at::globalContext().setAllowTF32CuDNN(tf32_);
     at::globalContext().setBenchmarkCuDNN(options.tunes);
     copies_ = guard_.getStreamFromGlobalPool(where_, true);
+    why_no_graphs_ = options.graphs ? load_cuda_graphs() : "they were not asked for";
+    // What is recorded must not be on the default stream; nor may what autograd ties to it, which remembers the stream that it was made on.
+    if (why_no_graphs_.empty()) compute_ = guard_.getStreamFromGlobalPool(where_, false);
+    guard_.exchangeStream(compute_);
     set_anchor();
   }
 
@@ -96,19 +156,29 @@ class CudaDevice final : public Device {
 
   void upload_into(at::Tensor& to, const at::Tensor& host) override { to.copy_(host, true); }
 
-  Moment download(at::Tensor host, const at::Tensor& from) override {
-    c10::Event computed(at::kCUDA);
-    computed.record(guard_.getStream(where_));
-    computed.block(copies_);
-    {
-      const c10::StreamGuard beside(copies_);
-      host.copy_(from, true);
-    }
-    if (from.numel() > 0) guard_.recordDataPtrOnStream(from.storage().data_ptr(), copies_);
-    return Moment(std::make_shared<CudaMoment>(copies_, anchor_));
+  void refill(at::Tensor& to, const at::Tensor& host) override {
+    if (host.numel() > 0) to.copy_(host.pin_memory(), true);
   }
 
-  Moment mark() override { return Moment(std::make_shared<CudaMoment>(guard_.getStream(where_), anchor_)); }
+  Moment download(at::Tensor host, const at::Tensor& from) override {
+    c10::Event computed(at::kCUDA);
+    computed.record(compute_);
+    computed.block(copies_);
+    return copy_back(std::move(host), from);
+  }
+
+  std::string why_no_graphs() const override { return why_no_graphs_; }
+  std::unique_ptr<DeviceGraph> record(const DeviceGraph::Work& work, const DeviceGraph* beside) override {
+    if (!why_no_graphs_.empty()) return Device::record(work, beside);
+    return std::make_unique<CudaGraph>(compute_, work, dynamic_cast<const CudaGraph*>(beside));
+  }
+  Milestone milestone() override { return Milestone(std::make_shared<CudaMilestone>(compute_)); }
+  Moment download_after(at::Tensor host, const at::Tensor& from, const Milestone& milestone) override {
+    dynamic_cast<const CudaMilestone&>(*milestone.state()).hold(copies_);
+    return copy_back(std::move(host), from);
+  }
+
+  Moment mark() override { return Moment(std::make_shared<CudaMoment>(compute_, anchor_)); }
 
   void synchronize() override {
     // Elapsed times are floats of milliseconds: after a second they are good to 0.1 us, after a quarter of an hour to 60.
@@ -130,16 +200,27 @@ class CudaDevice final : public Device {
             {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
             {"driver", known_gpus().driver},
             {"tf32", tf32_},
+            {"graphs", why_no_graphs_.empty() ? Json(true) : Json(why_no_graphs_)},
             {"limits", not_pinned_.empty() ? Json::array() : Json{not_pinned_}}};
   }
 
  private:
+  /// On the copy stream, after what it waits for.
+  Moment copy_back(at::Tensor host, const at::Tensor& from) {
+    {
+      const c10::StreamGuard beside(copies_);
+      host.copy_(from, true);
+    }
+    if (from.numel() > 0) guard_.recordDataPtrOnStream(from.storage().data_ptr(), copies_);
+    return Moment(std::make_shared<CudaMoment>(copies_, anchor_));
+  }
+
   /// With nothing queued an event passes as soon as it is recorded.
   void set_anchor() {
     guard_.synchronizeDevice(where_.index());
     auto anchor = std::make_shared<Anchor>();
     const auto before = now();
-    anchor->event.record(guard_.getStream(where_));
+    anchor->event.record(compute_);
     anchor->event.synchronize();
     anchor->time = before + (now() - before) / 2;
     anchor_ = std::move(anchor);
@@ -148,7 +229,9 @@ class CudaDevice final : public Device {
   at::Device where_;
   c10::impl::VirtualGuardImpl guard_;
   bool tf32_;
+  c10::Stream compute_;  ///< the current one of the thread that made this
   c10::Stream copies_;
+  std::string why_no_graphs_;
   std::shared_ptr<const Anchor> anchor_;
   std::string not_pinned_;
 };

@@ -5,7 +5,10 @@
 
 #include <filesystem>
 
+#include <ATen/core/GraphImplInterface.h>
+
 #include "ddl/core/error.h"
+#include "ddl/core/modules.h"
 
 namespace ddl {
 namespace {
@@ -38,6 +41,19 @@ void load_cuda_library() {
   // Globally, as if it had been linked: its own parts look for each other's symbols.
   if (::dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr)
     throw Error(Code::unsupported, fmt::format("[cuda] unsupported: the CUDA half of LibTorch does not load: {}", ::dlerror()));
+}
+
+std::string load_cuda_graphs() {
+  // Of a LibTorch that knows them by itself nothing is loaded.
+  static const std::string why = [] {
+    if (at::has_graph_impl(at::kCUDA)) return std::string();
+    const auto file = module_file("libddl_cuda_graphs.so");
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored)) return std::string("this was built where the CUDA runtime's headers were not, as PyPI's torch brings them");
+    if (::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) return fmt::format("their module does not load: {}", ::dlerror());
+    return at::has_graph_impl(at::kCUDA) ? std::string() : std::string("their module does not make them known");
+  }();
+  return why;
 }
 
 }  // namespace ddl

@@ -13,4 +13,7 @@ std::string cuda_library();
 /// Errors: unsupported where there is none or it does not load, with the loader's reason.
 void load_cuda_library();
 
+/// Makes CUDA's graphs known to LibTorch, once; load_cuda_library() goes before. Returns why there are none; empty where there are.
+std::string load_cuda_graphs();
+
 }  // namespace ddl

@@ -6,10 +6,10 @@
 #include <atomic>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 
 #include "ddl/core/error.h"
+#include "ddl/core/modules.h"
 #include "ddl/transport/check.h"
 #include "ddl/transport/gloo/module.h"
 #include "ddl/transport/heap_blocks.h"
@@ -17,15 +17,8 @@
 namespace ddl {
 namespace {
 
-/// Beside the binary, in a build and where it is installed.
-std::string module_path() {
-  std::error_code ignored;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return (self.parent_path().parent_path() / "lib" / "ddlbench" / "libddl_gloo.so").string();
-}
-
 OpenGlooWire load() {
-  void* const module = ::dlopen(module_path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const module = ::dlopen(module_file("libddl_gloo.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) throw Error(Code::unsupported, fmt::format("[gloo] unsupported: cannot load its module: {}", ::dlerror()));
   return reinterpret_cast<OpenGlooWire>(::dlsym(module, kOpenGlooWire));
 }

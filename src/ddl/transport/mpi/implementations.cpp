@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "ddl/core/error.h"
+#include "ddl/core/modules.h"
 #include "ddl/core/text.h"
 
 // CMake says what it did not find: DDL_MPI_OPENMPI_MISSING, DDL_MPI_MPICH_MISSING (both empty where it did), and the Intel
@@ -18,13 +19,6 @@
 
 namespace ddl {
 namespace {
-
-/// Beside the binary, in a build and where it is installed.
-std::filesystem::path module_path(const std::string& file) {
-  std::error_code ignored;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return self.parent_path().parent_path() / "lib" / "ddlbench" / file;
-}
 
 std::string environment(const char* name) {
   const char* const value = std::getenv(name);
@@ -56,7 +50,7 @@ std::vector<MpiImplementation> mpi_implementations() {
       {"intel", "Intel MPI", "libddl_mpi_mpich.so", intel_libraries(), "PyPI's impi-rt, whose folder I_MPI_ROOT names", DDL_MPI_MPICH_MISSING,
        intel_homes()}};
   for (auto& each : all)
-    if (const auto path = module_path(each.module); each.missing.empty() && ::access(path.c_str(), R_OK) != 0)
+    if (const auto path = module_file(each.module); each.missing.empty() && ::access(path.c_str(), R_OK) != 0)
       each.missing = fmt::format("{} is not there", path.string());
   return all;
 }
@@ -145,7 +139,7 @@ const mpi::Module& load_mpi(const MpiImplementation& implementation) {
   if (library == nullptr)
     throw Error(Code::unsupported, fmt::format("[mpi] {} cannot be loaded: {}; it comes with {}", implementation.title,
                                                join(said, "; "), implementation.wants));
-  const auto path = module_path(implementation.module);
+  const auto path = module_file(implementation.module);
   void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) throw Error(Code::unsupported, fmt::format("[mpi] the module for {} cannot be loaded: {}", implementation.title, ::dlerror()));
   const auto get = reinterpret_cast<mpi::ModuleFunction>(::dlsym(module, mpi::kModuleSymbol));

@@ -1,0 +1,13 @@
+#include "ddl/core/modules.h"
+
+#include <system_error>
+
+namespace ddl {
+
+std::filesystem::path module_file(const std::string& name) {
+  std::error_code ignored;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return ignored ? std::filesystem::path() : self.parent_path().parent_path() / "lib" / "ddlbench" / name;
+}
+
+}  // namespace ddl

@@ -1,0 +1,111 @@
+#include "ddl/train/pass_graphs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ddl/core/error.h"
+#include "ddl/train/parameter_shards.h"
+
+namespace ddl {
+namespace {
+
+at::Tensor scalar(double value) { return at::scalar_tensor(value, at::kDouble); }
+
+}  // namespace
+
+std::string PassGraphs::why_not(const Plan& plan, int worker, const ModelGraph& graph) {
+  if (!plan.split.empty()) return "layers in parts exchange values between their operations";
+  if (plan.stages.size() > 1) return "what crosses from stage to stage comes from the host";
+  if (plan.asynchronous()) return "weights change within a step";
+  if (plan.in_process) return "workers that are threads of one process share their device's memory";
+  if (plan.serving.servers > 0) return "parameters come from servers";
+  if (ParameterShards::needed(plan, worker)) return "what shards hold is gathered and let go within a step";
+  if (std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::script; })) return "what a TorchScript file does is not known";
+  return {};
+}
+
+PassGraphs::PassGraphs(const std::vector<Pass>& passes, const Batch& batch, StageRunner& runner, Network& network, Device& device, const SampleShape& shape, GradientBuckets* buckets)
+    : runner_(runner), network_(network), device_(device), shape_(shape), buckets_(buckets), batch_samples_(batch.samples), scale_(device.upload(scalar(1))),
+      gradients_(network.parameters().size()) {
+  // What the passes are given lies outside of the graphs' memory.
+  for (const auto& pass : passes)
+    if (pass.task->kind == TaskKind::forward)
+      micro_batches_[pass.task->micro_batch].given = upload(part_of(batch, shape_, static_cast<std::int64_t>(pass.samples.begin), static_cast<std::int64_t>(pass.samples.end), network_, device_), device_);
+  device_.synchronize();
+  try {
+    bool first = true;
+    for (const auto& pass : passes) {
+      if (pass.task->kind == TaskKind::forward)
+        record_forward(pass, batch);
+      else
+        record_backward(pass, std::exchange(first, false));
+    }
+  } catch (...) {
+    if (buckets_ != nullptr) buckets_->end_recorded_pass();
+    drop_gradients();
+    runner_.begin_step();
+    throw;
+  }
+  runner_.begin_step();
+}
+
+void PassGraphs::record_forward(const Pass& pass, const Batch&) {
+  auto& own = micro_batches_.at(pass.task->micro_batch);
+  own.forward = device_.record(
+      [&runner = runner_, &network = network_, &shape = shape_, &given = own.given, task = pass.task]() -> std::vector<at::Tensor> {
+        runner.forward(*task, example(given, shape, network));
+        return {runner.loss(*task)};
+      },
+      first_);
+  if (first_ == nullptr) first_ = own.forward.get();
+}
+
+void PassGraphs::record_backward(const Pass& pass, bool first) {
+  auto& own = micro_batches_.at(pass.task->micro_batch);
+  own.last = pass.last;
+  const auto* const before = std::exchange(before_, &own.arrivals);
+  own.backward = device_.record(
+      [this, first, before, &own, task = pass.task]() -> std::vector<at::Tensor> {
+        if (!first) give_gradients();
+        if (buckets_ != nullptr) buckets_->begin_recorded_pass(own.last, before);
+        runner_.backward(*task, scale_);
+        if (buckets_ != nullptr) own.arrivals = buckets_->end_recorded_pass();
+        std::vector<at::Tensor> made;
+        for (const auto& parameter : network_.parameters())
+          if (parameter.grad().defined()) made.push_back(parameter.grad());
+        return made;
+      },
+      first_);
+  // Where the passes after this one add to them, and steps find them.
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    if (network_.parameters()[i].grad().defined()) gradients_[i] = own.backward->made().at(next++);
+  drop_gradients();
+}
+
+void PassGraphs::give_gradients() {
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    if (gradients_[i].defined()) network_.parameters()[i].mutable_grad() = gradients_[i];
+}
+
+void PassGraphs::drop_gradients() {
+  for (auto& parameter : network_.parameters()) parameter.mutable_grad().reset();
+}
+
+void PassGraphs::forward(const Task& task, const Batch& batch, Range samples) {
+  auto& own = micro_batches_.at(task.micro_batch);
+  const auto before = device_.mark();
+  refill(own.given, part_of(batch, shape_, static_cast<std::int64_t>(samples.begin), static_cast<std::int64_t>(samples.end), network_, device_), device_);
+  copied_ = {before, device_.mark()};
+  own.forward->launch();
+}
+
+void PassGraphs::backward(const Task& task, double scale) {
+  auto& own = micro_batches_.at(task.micro_batch);
+  device_.refill(scale_, scalar(scale));
+  own.backward->launch();
+  if (buckets_ != nullptr) buckets_->arrive_again(own.arrivals);
+  if (own.last) give_gradients();
+}
+
+}  // namespace ddl

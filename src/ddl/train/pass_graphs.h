@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "ddl/data/loader.h"
+#include "ddl/nn/network.h"
+#include "ddl/plan/plan.h"
+#include "ddl/train/device.h"
+#include "ddl/train/gradients.h"
+#include "ddl/train/objective.h"
+#include "ddl/train/stage_runner.h"
+
+namespace ddl {
+
+/// The forward and backward passes of a step as graphs of the device: recorded once, then launched with one call each, where queueing their
+/// operations one by one takes the host longer than the device takes to do them.
+///
+/// What differs from step to step lies in tensors that stay, refilled before each launch: samples, labels, words, what dropout draws by, and the
+/// scale of the loss's gradient. Gradients are left where the recorded passes put them: in their buckets, or in tensors of the graphs' that
+/// become the parameters' gradients once more after the last backward. Buckets leave from within a backward as they do without graphs, each
+/// from its milestone on. Exchanges and updates are not recorded.
+///
+/// Source: NVIDIA, CUDA C++ Programming Guide, "CUDA Graphs"; Nguyen et al., Accelerating PyTorch with CUDA Graphs, 2021.
+class PassGraphs {
+ public:
+  /// A forward or a backward, in the order of the step.
+  struct Pass {
+    const Task* task;
+    Range samples;      ///< of the batch; not empty
+    bool last = false;  ///< of backwards: its stage's last
+  };
+
+  /// Why a worker's passes are not recorded, whatever the device: empty where they can be.
+  static std::string why_not(const Plan& plan, int worker, const ModelGraph& graph);
+
+  /// Records the passes of a step with that batch; none of it is computed. After an error nothing is left of it but the time it took. All but `passes`
+  /// are kept by reference. `buckets`: of the gradients, or null.
+  /// Errors: c10::Error where something cannot be recorded, or memory lacks.
+  PassGraphs(const std::vector<Pass>& passes, const Batch& batch, StageRunner& runner, Network& network, Device& device, const SampleShape& shape, GradientBuckets* buckets);
+
+  /// Whether a batch is cut as that one was.
+  bool fits(const Batch& batch) const { return batch.samples == batch_samples_; }
+
+  void forward(const Task& task, const Batch& batch, Range samples);
+  /// What the micro-batch lost, a sum.
+  at::Tensor loss(const Task& task) const { return micro_batches_.at(task.micro_batch).forward->made().at(0); }
+  void backward(const Task& task, double scale);
+
+  /// Moments between which the last forward copied its samples to the device.
+  const std::pair<Moment, Moment>& copied() const { return copied_; }
+
+ private:
+  struct MicroBatch {
+    BatchPart given = {};
+    std::unique_ptr<DeviceGraph> forward = {}, backward = {};
+    GradientBuckets::Arrivals arrivals = {};
+    bool last = false;
+  };
+
+  void record_forward(const Pass& pass, const Batch& batch);
+  void record_backward(const Pass& pass, bool first);
+  void give_gradients();
+  void drop_gradients();
+
+  StageRunner& runner_;
+  Network& network_;
+  Device& device_;
+  const SampleShape& shape_;
+  GradientBuckets* buckets_;
+  std::int64_t batch_samples_;
+  at::Tensor scale_;                      ///< a scalar, fp64, on the device
+  std::map<int, MicroBatch> micro_batches_;
+  const DeviceGraph* first_ = nullptr;    ///< whose memory all share
+  std::vector<at::Tensor> gradients_;     ///< by parameter; undefined of those that are in buckets
+  GradientBuckets::Arrivals* before_ = nullptr;
+  std::pair<Moment, Moment> copied_;
+};
+
+}  // namespace ddl
