@@ -42,7 +42,7 @@ PassGraphs::PassGraphs(const std::vector<Pass>& passes, const Batch& batch, Stag
     }
   } catch (...) {
     if (buckets_ != nullptr) buckets_->end_recorded_pass();
-    drop_gradients();
+    take_gradients();
     runner_.begin_step();
     throw;
   }
@@ -70,26 +70,31 @@ void PassGraphs::record_backward(const Pass& pass, bool first) {
         if (buckets_ != nullptr) buckets_->begin_recorded_pass(own.last, before);
         runner_.backward(*task, scale_);
         if (buckets_ != nullptr) own.arrivals = buckets_->end_recorded_pass();
-        std::vector<at::Tensor> made;
-        for (const auto& parameter : network_.parameters())
-          if (parameter.grad().defined()) made.push_back(parameter.grad());
-        return made;
+        return take_gradients();
       },
       first_);
   // Where the passes after this one add to them, and steps find them.
   std::size_t next = 0;
-  for (std::size_t i = 0; i < gradients_.size(); ++i)
-    if (network_.parameters()[i].grad().defined()) gradients_[i] = own.backward->made().at(next++);
-  drop_gradients();
+  for (const auto i : with_gradients_) gradients_[i] = own.backward->made().at(next++);
+}
+
+/// Out of the parameters: a launch leaves nothing there.
+std::vector<at::Tensor> PassGraphs::take_gradients() {
+  std::vector<at::Tensor> taken;
+  with_gradients_.clear();
+  for (std::size_t i = 0; i < network_.parameters().size(); ++i) {
+    auto& gradient = network_.parameters()[i].mutable_grad();
+    if (!gradient.defined()) continue;
+    with_gradients_.push_back(i);
+    taken.push_back(std::move(gradient));
+    gradient.reset();
+  }
+  return taken;
 }
 
 void PassGraphs::give_gradients() {
   for (std::size_t i = 0; i < gradients_.size(); ++i)
     if (gradients_[i].defined()) network_.parameters()[i].mutable_grad() = gradients_[i];
-}
-
-void PassGraphs::drop_gradients() {
-  for (auto& parameter : network_.parameters()) parameter.mutable_grad().reset();
 }
 
 void PassGraphs::forward(const Task& task, const Batch& batch, Range samples) {

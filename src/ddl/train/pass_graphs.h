@@ -66,7 +66,7 @@ class PassGraphs {
   void record_forward(const Pass& pass, const Batch& batch);
   void record_backward(const Pass& pass, bool first);
   void give_gradients();
-  void drop_gradients();
+  std::vector<at::Tensor> take_gradients();
 
   StageRunner& runner_;
   Network& network_;
@@ -77,6 +77,7 @@ class PassGraphs {
   at::Tensor scale_;                      ///< a scalar, fp64, on the device
   std::map<int, MicroBatch> micro_batches_;
   const DeviceGraph* first_ = nullptr;    ///< whose memory all share
+  std::vector<std::size_t> with_gradients_;  ///< parameters that the last backward recorded left gradients with, in no bucket
   std::vector<at::Tensor> gradients_;     ///< by parameter; undefined of those that are in buckets
   GradientBuckets::Arrivals* before_ = nullptr;
   std::pair<Moment, Moment> copied_;
