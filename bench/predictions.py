@@ -12,10 +12,7 @@ Where a machine is never calm, nothing is gained by tries: `--calibrations 3 --t
 each prediction against the median of so many rounds of runs; a column tells the errors at the pace that each run had. With `--by-turns` measuring and running take turns instead: each round measures each network once more, into the
 profile that it has, right before that network's runs, and the wires of two ranks before all of them, so that what drifts over half an hour is in both alike; every prediction is still made before its run, from what was measured before it.
 
-`--anew` goes further: right before each run its network's pass at one batch, and what two workers take from each other, are measured once more, briefly, and that run is predicted from the profile at that level. Each run then has a
-prediction of its own, of the seconds before it, and an experiment's error is the median of its rounds' errors: what is held is the model, not that the machine is as it was minutes ago.
-
-usage: predictions.py [--rounds 2] [--seconds 2] [--tries 3] [--calibrations 3 | --by-turns [--anew]] [--only WORD,…] [--keep-wires] [--hold]
+usage: predictions.py [--rounds 2] [--seconds 2] [--tries 3] [--calibrations 3 | --by-turns] [--only WORD,…] [--keep-wires] [--hold]
 prints tables in Markdown; build/bench/predictions.json has every row and every run. Run it on a quiet machine: the table says how disturbed it was. A fabric takes root
 """
 import argparse
@@ -263,33 +260,6 @@ def measure_again(model, wires, chosen, pulse, measured):
     say(f"{model} measured, {len(times)}, at a pace of {1e3 * times[-1].pace:.3f} ms, disturbed by {times[-1].disturbed:.1%}")
 
 
-def scaled(value, factor):
-    """The same with all times in it, by how their names end, so many times as long."""
-    if isinstance(value, dict):
-        return {key: each * factor if key.endswith(("_ms", "_us")) and isinstance(each, (int, float)) else scaled(each, factor) for key, each in value.items() if key != "history"}
-    return [scaled(each, factor) for each in value] if isinstance(value, list) else value
-
-
-def anew(model, profile, wires, chosen, name):
-    """A profile as that one, at the level of now: the network's times by what its pass takes at the middle one of its batches, and contention as it is."""
-    fresh, now = wires.with_name(f"{name}_fresh.json"), wires.with_name(f"{name}.json")
-    shutil.copyfile(wires, fresh)
-    batch = CALIBRATED[model].split(",")[1]
-    done = ddlbench(fresh, "probe", "compute", "--model", model, "--dataset", DATASETS[model.split("[")[0]], "--batch", batch, "--budget", chosen.brief, "--json")
-    if done.returncode != 0:
-        sys.exit(f"probe compute of {model} ended with {done.returncode}: {done.stderr}")
-    document, measured = json.loads(profile.read_text()), json.loads(fresh.read_text())
-    fresh.unlink()
-    pass_of = lambda known: next(each["pass_ms"] for each in known["compute"] if each["network"] == model and each["batch"] == int(batch))
-    factor = pass_of(measured) / pass_of(document)
-    document["compute"] = scaled(document["compute"], factor)
-    which = lambda each: tuple(each.get(key) for key in ("what", "workers", "load", "transport", "network", "bytes"))
-    known = {which(each): each for each in measured["contention"]}
-    document["contention"] = [known.get(which(each), each) for each in document["contention"]]
-    now.write_text(json.dumps(document))
-    return now, factor
-
-
 def block(model, names, cases, number, chosen, wires, pulse, measured):
     """One round of a network's experiments, with the predictions made before them: {name: {"prediction", "run", …}}, and {name: why} of those that failed."""
     found, failed = {}, {}
@@ -303,9 +273,6 @@ def block(model, names, cases, number, chosen, wires, pulse, measured):
             known = calibrate(model, wires, profile, chosen.budget, pulse, chosen.tries)
         lost = 0
         for name in [name for name in names if name not in failed and not (name in found and found[name]["calm"])]:
-            if chosen.anew and "emulated" not in str(cases[name]["workers"]):
-                profile, factor = anew(model, measured[model][0], wires, chosen, f"predictions_now_{number}_{list(cases).index(name)}")
-                say(f"{name}: its network takes {factor:.3f} times what its profile says")
             prediction = predict(cases[name], profile)
             if "step_ms" not in prediction:
                 failed[name] = prediction.get("reason", "no prediction")
@@ -402,8 +369,8 @@ def show(rows, failed):
         print(f"\n{name}: {why}")
 
 
-def row_of(name, one, rounds, paired):
-    """All that was found of an experiment; each figure is the median of the rounds. `paired`: so is the error, each round's run having a prediction of its own."""
+def row_of(name, one, rounds):
+    """All that was found of an experiment; each figure is the median of the rounds."""
     for each in rounds:
         each["error_pct"] = 100 * (each["prediction"]["step_ms"]["value"] / each["run"]["measured_ms"] - 1)
     middle = lambda of: statistics.median(map(of, rounds))
@@ -413,8 +380,6 @@ def row_of(name, one, rounds, paired):
             "paced_pct": middle(lambda each: 100 * (at_pace(each["prediction"], each["slower"]) / each["run"]["measured_ms"] - 1)),
             "given_pct": middle(lambda each: 100 * (given(each["prediction"], each["run"]) / each["run"]["measured_ms"] - 1)), "disturbed": max(each["disturbed"] for each in rounds), "calm": all(each["calm"] for each in rounds),
             **{key: {cause: middle(lambda each, cause=cause: of(each)[cause]) for cause in of(rounds[0])} for key, of in {"predicted_ledger_ms": lambda each: each["prediction"]["ledger_ms"], "ledger_ms": lambda each: each["run"]["ledger_ms"]}.items()}, "rounds": rounds}
-    if paired:
-        return {**made, "inside": statistics.median(each["prediction"]["step_ms"]["low"] <= each["run"]["measured_ms"] <= each["prediction"]["step_ms"]["high"] for each in rounds) >= 0.5, "error_pct": middle(lambda each: each["error_pct"])}
     return {**made, "inside": made["low"] <= made["measured_ms"] <= made["high"], "error_pct": 100 * (made["predicted_ms"] / made["measured_ms"] - 1)}
 
 
@@ -427,14 +392,10 @@ def main():
     parser.add_argument("--tries", type=int, default=3)
     parser.add_argument("--calibrations", type=int, default=0, help="so many of each network before all runs, into one profile; else one before each network's runs, by itself")
     parser.add_argument("--by-turns", action="store_true", help="each round measures each network once more, into the same profile, right before its runs")
-    parser.add_argument("--anew", action="store_true", help="with --by-turns: each run's network is measured once more, briefly, right before it")
-    parser.add_argument("--brief", default="60ms", help="of each measurement of that")
     parser.add_argument("--keep-wires", action="store_true", help="what probe comm measured for this script before")
     parser.add_argument("--hold", action="store_true", help=f"end with 1 where there are fewer than {GOAL['rows']} experiments, MAPE is above {GOAL['mape']} %% or fewer than {GOAL['inside']} lie inside")
     parser.add_argument("--again", action="store_true", help="no runs: predict what the last run of this script measured, from the profiles of then")
     chosen = parser.parse_args()
-    if chosen.anew and not chosen.by_turns:
-        parser.error("--anew: got no --by-turns, which measures what it brings up to date")
     folder = ROOT / "build" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     wires = folder / "predictions_wires.json"
@@ -463,9 +424,9 @@ def main():
             failed |= lost
             for name, one in found.items():
                 rounds[name].append(one)
-            keep(cases, rounds, failed, chosen.anew)
+            keep(cases, rounds, failed)
         say(f"a round took {time.monotonic() - begun:.0f} s")
-    rows = keep(cases, rounds, failed, chosen.anew)
+    rows = keep(cases, rounds, failed)
     if not rows:
         sys.exit("nothing was predicted and measured: " + "; ".join(f"{name}: {why}" for name, why in failed.items()))
     show(rows, failed)
@@ -481,8 +442,8 @@ def hold(told, failed):
         sys.exit("not held: " + "; ".join(missed))
 
 
-def keep(cases, rounds, failed, paired):
-    rows = [row_of(name, one, rounds[name], paired) for name, one in cases.items() if rounds[name] and name not in failed]
+def keep(cases, rounds, failed):
+    rows = [row_of(name, one, rounds[name]) for name, one in cases.items() if rounds[name] and name not in failed]
     if rows:
         save("predictions", {"machine": machine(), "summary": summary(rows), "rows": rows, "failed": failed})
     return rows
