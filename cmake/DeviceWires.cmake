@@ -5,17 +5,18 @@ set(DDLBENCH_GLOO_HEADERS "" CACHE PATH "A checkout of Gloo that matches the tor
 # A torch wheel with CUDA brings NVIDIA's wheels as its neighbours.
 cmake_path(GET DDL_TORCH_ROOT PARENT_PATH wheels)
 file(GLOB ddl_nvidia ${wheels}/nvidia/nccl ${wheels}/nvidia/cuda_runtime ${wheels}/nvidia/cuda_nvcc ${wheels}/nvidia/cuda_cccl ${wheels}/nvidia/cu1*)
-find_path(DDL_CUDA_HEADERS cuda_runtime_api.h PATHS ${ddl_nvidia} /usr/local/cuda PATH_SUFFIXES include)
+# Those of the wheel that LibTorch was built for go before a system's.
+find_path(DDL_CUDA_HEADERS cuda_runtime_api.h HINTS ${ddl_nvidia} PATHS /usr/local/cuda PATH_SUFFIXES include)
 # What those include in turn; a runtime's wheel alone lacks it.
-find_path(DDL_CUDA_CRT_HEADERS crt/host_defines.h PATHS ${ddl_nvidia} /usr/local/cuda PATH_SUFFIXES include)
-find_path(DDL_CUDA_CCCL_HEADERS nv/target PATHS ${ddl_nvidia} /usr/local/cuda PATH_SUFFIXES include include/cccl)
+find_path(DDL_CUDA_CRT_HEADERS crt/host_defines.h HINTS ${ddl_nvidia} PATHS /usr/local/cuda PATH_SUFFIXES include)
+find_path(DDL_CUDA_CCCL_HEADERS nv/target HINTS ${ddl_nvidia} PATHS /usr/local/cuda PATH_SUFFIXES include include/cccl)
 
 function(ddl_device_wires target)
   set(nvidia ${ddl_nvidia})
   if(DDLBENCH_NCCL)
-    find_path(DDL_NCCL_HEADERS nccl.h PATHS ${nvidia} PATH_SUFFIXES include)
-    find_library(DDL_NCCL_LIBRARY NAMES nccl libnccl.so.2 PATHS ${nvidia} PATH_SUFFIXES lib)
-    find_library(DDL_CUDA_LIBRARY NAMES cudart libcudart.so.13 libcudart.so.12 PATHS ${nvidia} /usr/local/cuda PATH_SUFFIXES lib lib64)
+    find_path(DDL_NCCL_HEADERS nccl.h HINTS ${nvidia} PATH_SUFFIXES include)
+    find_library(DDL_NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${nvidia} PATH_SUFFIXES lib)
+    find_library(DDL_CUDA_LIBRARY NAMES cudart libcudart.so.13 libcudart.so.12 HINTS ${nvidia} PATHS /usr/local/cuda PATH_SUFFIXES lib lib64)
   endif()
   set(no_nccl "")
   if(NOT DDLBENCH_NCCL)

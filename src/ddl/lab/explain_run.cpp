@@ -47,6 +47,7 @@ const std::vector<std::string>& keys_of_work() {
 
 bool same_work(const Json& a, const Json& b) {
   if (!a.contains("config") || !b.contains("config") || !a["config"].is_object() || !b["config"].is_object()) return false;
+  if (a["config"].value("graphs", "off") != b["config"].value("graphs", "off")) return false;  // which records before there were such do not have
   return std::all_of(keys_of_work().begin(), keys_of_work().end(), [&](const std::string& key) { return a["config"].value(key, Json()) == b["config"].value(key, Json()); });
 }
 

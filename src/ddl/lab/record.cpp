@@ -72,11 +72,15 @@ std::size_t warm_up(const std::vector<double>& milliseconds, std::size_t tuned) 
   return milliseconds.size() < 4 ? 0 : std::max({std::size_t{1}, tuned, warm_up_end(milliseconds)});
 }
 
-/// The first step after those in which sizes of buckets were tried.
+/// The first step after those in which sizes of buckets were tried, and after those that were recorded as graphs.
 std::size_t tuned_until(const Observed& observed) {
-  const auto& said = observed.done.front();
-  const auto& tuning = said.is_object() ? said.value("bucket_tuning", Json()) : Json();
-  return tuning.is_object() ? tuning.at("steps").get<std::size_t>() + 1 : 0;
+  std::size_t until = 0;
+  for (const auto& said : observed.done) {
+    if (!said.is_object()) continue;
+    if (const auto tuning = said.value("bucket_tuning", Json()); tuning.is_object()) until = std::max(until, tuning.at("steps").get<std::size_t>() + 1);
+    if (const auto graphs = said.value("graphs", Json()); graphs.is_object() && graphs.at("first_step").is_number()) until = std::max(until, graphs.at("first_step").get<std::size_t>() + 1);
+  }
+  return until;
 }
 
 void add_rates(Json& record, const StepBook& book, const std::vector<double>& milliseconds, std::size_t skipped) {

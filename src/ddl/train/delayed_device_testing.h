@@ -73,7 +73,10 @@ class DelayedDevice final : public Device {
     auto& passed = dynamic_cast<Passed&>(*milestone.state());
     if (!passed.fresh) ++faults_;
     passed.fresh = false;
-    return download(std::move(host), from);
+    // As it was there, from the second time on.
+    const auto then = std::exchange(passed.then, {});
+    passed.watched = from;
+    return download(std::move(host), then.defined() ? then : from);
   }
 
   Moment download(at::Tensor host, const at::Tensor& from) override {
@@ -92,7 +95,8 @@ class DelayedDevice final : public Device {
 
  private:
   struct Passed final : Milestone::State {
-    bool fresh = false;  ///< by a launch after the last download that waited for it
+    bool fresh = false;        ///< by a launch after the last download that waited for it
+    at::Tensor watched, then;  ///< what downloads that waited for it take, and what was in it when the last launch came by
   };
   class Graph final : public DeviceGraph {
    public:
@@ -116,16 +120,20 @@ class DelayedDevice final : public Device {
     Milestone milestone() {
       if (!recorded_) milestones_.emplace_back(std::make_shared<Passed>());
       auto& found = milestones_.at(next_++);
-      dynamic_cast<Passed&>(*found.state()).fresh = recorded_;
+      auto& passed = dynamic_cast<Passed&>(*found.state());
+      passed.fresh = recorded_;
+      if (recorded_ && passed.watched.defined()) passed.then = passed.watched.clone();
       return found;
     }
 
    private:
     std::vector<at::Tensor> run() {
       next_ = 0;
-      device_.graph_ = this;
+      const struct Running {
+        Graph*& place;
+        ~Running() { place = nullptr; }
+      } running{device_.graph_ = this};
       auto made = work_();
-      device_.graph_ = nullptr;
       recorded_ = true;
       return made;
     }

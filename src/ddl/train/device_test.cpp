@@ -18,22 +18,12 @@
 #include "ddl/core/modules.h"
 #include "ddl/measure/gpus.h"
 #include "ddl/train/allocator.h"
+#include "ddl/train/cuda_first_testing.h"
 #include "ddl/train/device_testing.h"
 #include "ddl/train/devices/cuda_library.h"
 
 namespace ddl {
 namespace {
-
-/// Once a process has run backward LibTorch takes what devices there were for all that there will be: CUDA must be loaded by then. Not
-/// where a process is to show what it is like without.
-class CudaFirst final : public ::testing::Environment {
- public:
-  void SetUp() override {
-    if (std::getenv("DDL_TEST_BEFORE_CUDA") != nullptr) return;
-    if (!cuda_library().empty()) load_cuda_library();
-  }
-};
-const auto* const kCudaFirst = ::testing::AddGlobalTestEnvironment(new CudaFirst);
 
 /// Every device in turn, and says which, so that a log shows what was tested.
 template <typename Body>
@@ -260,7 +250,12 @@ TEST(CudaGraphs, AreKnownOnceTheirModuleIsLoaded) {
   if (cuda_library().empty()) GTEST_SKIP() << "this LibTorch has no CUDA, and so no graphs of it";
   load_cuda_library();
   const auto why = load_cuda_graphs();
-  EXPECT_EQ(why, std::filesystem::exists(module_file("libddl_cuda_graphs.so")) ? "" : "this was built where the CUDA runtime's headers were not, as PyPI's torch brings them");
+  const bool there = std::filesystem::exists(module_file("libddl_cuda_graphs.so"));
+  EXPECT_EQ(why.empty(), there) << why;
+  if (!there) {
+    EXPECT_NE(why.find("there is no "), std::string::npos) << why;
+  }
+  std::printf("CUDA graphs: %s\n", there ? "known" : why.c_str());  // bench/gpu.py looks for it
 }
 
 // Run alone (CMakeLists.txt): a process that has trained before CUDA was loaded is told, not left to fail inside LibTorch.

@@ -22,10 +22,10 @@
 namespace ddl {
 namespace {
 
-/// Of parameters.
-/// Steps that are computed as they are before passes are recorded: by then cuDNN has timed its ways, and libraries have made their work areas.
+/// Steps of one size that are computed as they are before its passes are recorded: by then cuDNN has timed its ways, and libraries have made their work areas.
 constexpr std::int64_t kStepsBeforeGraphs = 3;
 
+/// Of parameters.
 constexpr bool completes_gradients(TaskKind kind) { return kind == TaskKind::backward || kind == TaskKind::backward_weight; }
 
 }  // namespace
@@ -78,7 +78,7 @@ void Executor::adopt(Plan plan) {
   if (!channels_) channels_ = std::make_unique<Channels>(plan_, worker_, communicator_);
   // Of the buckets' places as they were.
   graphs_.reset();
-  alike_ = 0;
+  alike_.clear();
   if (recipe_.graphs && graph_report_.why_not.empty()) graph_report_.why_not = replay_ != nullptr ? "passes are replayed" : !device_.why_no_graphs().empty() ? device_.why_no_graphs() : PassGraphs::why_not(plan_, worker_, network_.graph());
   adopt_buckets();
   adopt_norms();
@@ -333,7 +333,6 @@ void Executor::run(Step& step, int number) {
       for (const int other : compute_tasks_)
         if (const auto& each = step.tasks[static_cast<std::size_t>(other)]; completes_gradients(each.kind) && samples_of(step, each).size() > 0)
           step.last_backward[static_cast<std::size_t>(each.stage)] = other;
-      if (recipe_.graphs) record_passes(step);
       break;
     case TaskKind::forward: forward(step, task); break;
     case TaskKind::backward:
@@ -350,6 +349,7 @@ void Executor::run(Step& step, int number) {
   slowly.reset();
   if (replays) replay_->waits().end();
   record(step, begin, device_.mark(), span(step.number, number, cause_of(task.kind)));
+  if (recipe_.graphs && task.kind == TaskKind::load) record_passes(step);
 }
 
 const Batch& Executor::batch_of(const Step& step, const Task& task) const {
@@ -364,9 +364,7 @@ Range Executor::samples_of(const Step& step, const Task& task) const {
 void Executor::record_passes(Step& step) {
   if (!graph_report_.why_not.empty() || step.batch->samples == 0) return;
   if (!graphs_) {
-    alike_ = step.batch->samples == alike_samples_ ? alike_ + 1 : 1;
-    alike_samples_ = step.batch->samples;
-    if (!may_record_ || alike_ <= kStepsBeforeGraphs) return;
+    if (++alike_[step.batch->samples] <= kStepsBeforeGraphs || !may_record_) return;
     std::vector<PassGraphs::Pass> passes;
     for (const int number : compute_tasks_) {
       const auto& task = step.tasks[static_cast<std::size_t>(number)];
@@ -380,7 +378,9 @@ void Executor::record_passes(Step& step) {
     } catch (const std::exception& error) {
       graph_report_.why_not = fmt::format("step {} could not be recorded: {}", step.number, error.what());
     }
-    graph_report_.record_seconds += seconds(now() - begin);
+    const auto end = now();
+    trace_.push_back(span(step.number, kNone, Cause::harness, begin, end));
+    graph_report_.record_seconds += seconds(end - begin);
   }
   step.by_graphs = graphs_ && graphs_->fits(*step.batch);
   if (step.by_graphs) ++graph_report_.steps;

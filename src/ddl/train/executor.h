@@ -270,7 +270,7 @@ class Executor {
   std::unique_ptr<StageRunner> runner_;
   // Of passes that are graphs of the device.
   bool may_record_ = true;
-  std::int64_t alike_ = 0, alike_samples_ = kNone;  ///< so many steps one after the other had so many samples
+  std::map<std::int64_t, std::int64_t> alike_;  ///< by samples of this worker: how many steps had so many since the plan was adopted
   std::unique_ptr<PassGraphs> graphs_;
   GraphReport graph_report_;
   std::unique_ptr<Channels> channels_;

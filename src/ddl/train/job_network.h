@@ -21,7 +21,7 @@ namespace ddl {
 inline Kernels kernels(const Job& job) { return job.kernels == "torch" ? Kernels::torch : Kernels::fast; }
 
 /// Whether workers' passes are graphs, where their devices have such. What is shared by workers of one process is in order on one stream alone.
-inline bool wants_graphs(const Job& job) { return job.graphs == "auto" && kernels(job) == Kernels::fast && !is_in_process(job); }
+inline bool wants_graphs(const Job& job) { return job.graphs == "on" && kernels(job) == Kernels::fast && !is_in_process(job); }
 
 inline DeviceOptions device_options(const Job& job) { return {.tf32 = job.precision == "tf32", .graphs = wants_graphs(job), .tunes = kernels(job) == Kernels::fast}; }
 

@@ -21,6 +21,7 @@ std::string PassGraphs::why_not(const Plan& plan, int worker, const ModelGraph& 
   if (plan.serving.servers > 0) return "parameters come from servers";
   if (ParameterShards::needed(plan, worker)) return "what shards hold is gathered and let go within a step";
   if (std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::script; })) return "what a TorchScript file does is not known";
+  if (std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.attributes.milliseconds > 0; })) return "layers that wait are the host's time, which no launch takes again";
   return {};
 }
 
@@ -36,7 +37,7 @@ PassGraphs::PassGraphs(const std::vector<Pass>& passes, const Batch& batch, Stag
     bool first = true;
     for (const auto& pass : passes) {
       if (pass.task->kind == TaskKind::forward)
-        record_forward(pass, batch);
+        record_forward(pass);
       else
         record_backward(pass, std::exchange(first, false));
     }
@@ -49,7 +50,7 @@ PassGraphs::PassGraphs(const std::vector<Pass>& passes, const Batch& batch, Stag
   runner_.begin_step();
 }
 
-void PassGraphs::record_forward(const Pass& pass, const Batch&) {
+void PassGraphs::record_forward(const Pass& pass) {
   auto& own = micro_batches_.at(pass.task->micro_batch);
   own.forward = device_.record(
       [&runner = runner_, &network = network_, &shape = shape_, &given = own.given, task = pass.task]() -> std::vector<at::Tensor> {
@@ -69,7 +70,10 @@ void PassGraphs::record_backward(const Pass& pass, bool first) {
         if (!first) give_gradients();
         if (buckets_ != nullptr) buckets_->begin_recorded_pass(own.last, before);
         runner_.backward(*task, scale_);
-        if (buckets_ != nullptr) own.arrivals = buckets_->end_recorded_pass();
+        if (buckets_ != nullptr) {
+          auto arrivals = buckets_->end_recorded_pass();
+          if (own.backward == nullptr) own.arrivals = std::move(arrivals);
+        }
         return take_gradients();
       },
       first_);

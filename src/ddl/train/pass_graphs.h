@@ -39,8 +39,8 @@ class PassGraphs {
   /// Why a worker's passes are not recorded, whatever the device: empty where they can be.
   static std::string why_not(const Plan& plan, int worker, const ModelGraph& graph);
 
-  /// Records the passes of a step with that batch; none of it is computed. After an error nothing is left of it but the time it took. All but `passes`
-  /// are kept by reference. `buckets`: of the gradients, or null.
+  /// Records the passes of a step with that batch; none of it is computed, and after an error the step can be as if nothing had been recorded. What tasks `passes` are of, and all
+  /// that comes after `batch`, are kept by reference. `buckets`: of the gradients, or null.
   /// Errors: c10::Error where something cannot be recorded, or memory lacks.
   PassGraphs(const std::vector<Pass>& passes, const Batch& batch, StageRunner& runner, Network& network, Device& device, const SampleShape& shape, GradientBuckets* buckets);
 
@@ -58,12 +58,12 @@ class PassGraphs {
  private:
   struct MicroBatch {
     BatchPart given = {};
+    GradientBuckets::Arrivals arrivals = {};  // outlives the graph that passes its milestones
     std::unique_ptr<DeviceGraph> forward = {}, backward = {};
-    GradientBuckets::Arrivals arrivals = {};
     bool last = false;
   };
 
-  void record_forward(const Pass& pass, const Batch& batch);
+  void record_forward(const Pass& pass);
   void record_backward(const Pass& pass, bool first);
   void give_gradients();
   std::vector<at::Tensor> take_gradients();

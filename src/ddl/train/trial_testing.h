@@ -142,6 +142,7 @@ struct Trial {
   int slow_ms = 0;                  ///< so much longer each
   SampleShape shape = {};           ///< of Scenes to learn from; no classes: the network's own samples above
   std::int64_t lost_at = -1;        ///< the step whose batch fails on that rank
+  std::int64_t adopt_after = -1;    ///< the step after which the executor is given its plan once more
   bool graphs = false;              ///< passes are recorded, where the device can
   int unrecordable = -1;            ///< of a delayed device: after so many of them that can be something cannot
 };
@@ -204,6 +205,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   const Sampler sampler(data.size(), trial.batch, plan.shares(), true, 3, [&](std::int64_t index) { return data.weight(index); }, batch_shares(spec));
   Loader loader(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, {0, 1, !is_given_inputs(plan, rank)});
   Outcome outcome;
+  std::vector<int> known_order;
   for (std::int64_t step = 0; step < trial.steps; ++step) {
     const auto next_batch = [&] {
       if (rank == trial.slow_rank) std::this_thread::sleep_for(std::chrono::milliseconds(trial.slow_ms));
@@ -219,8 +221,10 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
       auto order = executor.observed_order();
       std::vector<std::int64_t> shared(order.begin(), order.end());
       communicator->broadcast({reinterpret_cast<std::byte*>(shared.data()), shared.size(), ElementType::int64}, 0).wait();
-      executor.adopt(plan_with({shared.begin(), shared.end()}));
+      known_order.assign(shared.begin(), shared.end());
+      executor.adopt(plan_with(known_order));
     }
+    if (step == trial.adopt_after) executor.adopt(plan_with(known_order));
     if (result.stop) break;  // after what all do: some may be told in the first step already
   }
   executor.converge();

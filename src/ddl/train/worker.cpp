@@ -510,7 +510,8 @@ Json Worker::gradients_json() const {
 
 Json Worker::graphs_json() const {
   if (!wants_graphs(job_) || device_->is_host()) return nullptr;
-  const auto& report = executor_.graphs();
+  auto report = executor_.graphs();
+  if (report.steps == 0 && report.why_not.empty()) report.why_not = "no size of batch came often enough after the plan had its last form: three steps go before";
   return {{"steps", report.steps}, {"first_step", report.first < 0 ? Json(nullptr) : Json(report.first)}, {"record_ms", report.record_seconds * 1e3}, {"why_not", report.why_not.empty() ? Json(nullptr) : Json(report.why_not)}};
 }
 

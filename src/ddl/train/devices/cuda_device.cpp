@@ -32,7 +32,9 @@ std::string describe_error(int error) {
 }
 
 void require_runtime(int error, const char* what) {
-  if (error != 0) throw Error(Code::unsupported, fmt::format("[cuda] {} failed: {}", what, describe_error(error)));
+  if (error == 0) return;
+  call_runtime("cudaGetLastError");  // it is told here: not for LibTorch to stumble over
+  throw Error(Code::unsupported, fmt::format("[cuda] {} failed: {}", what, describe_error(error)));
 }
 
 /// An event that launches of a graph record, not its recording.
@@ -41,13 +43,13 @@ class CudaMilestone final : public Milestone::State {
   explicit CudaMilestone(const c10::Stream& stream) {
     constexpr unsigned kNoTime = 2, kExternal = 1;  // cudaEventDisableTiming, cudaEventRecordExternal
     require_runtime(call_runtime("cudaEventCreateWithFlags", &event_, kNoTime), "making an event");
-    require_runtime(call_runtime("cudaEventRecordWithFlags", event_, stream.native_handle(), kExternal), "recording an event in a graph");
+    const int recorded = call_runtime("cudaEventRecordWithFlags", event_, stream.native_handle(), kExternal);
+    if (recorded != 0) call_runtime("cudaEventDestroy", event_);
+    require_runtime(recorded, "recording an event in a graph");
   }
   CudaMilestone(const CudaMilestone&) = delete;
   CudaMilestone& operator=(const CudaMilestone&) = delete;
-  ~CudaMilestone() override {
-    if (event_ != nullptr) call_runtime("cudaEventDestroy", event_);
-  }
+  ~CudaMilestone() override { call_runtime("cudaEventDestroy", event_); }
   /// What is queued on the stream from now on begins after the last launch has passed it.
   void hold(const c10::Stream& stream) const { require_runtime(call_runtime("cudaStreamWaitEvent", stream.native_handle(), event_, 0U), "waiting for an event of a graph"); }
 
@@ -59,7 +61,7 @@ class CudaGraph final : public DeviceGraph {
  public:
   CudaGraph(const c10::Stream& stream, const Work& work, const CudaGraph* beside) : stream_(stream), graph_(at::create_graph_impl(at::kCUDA)) {
     const c10::StreamGuard on(stream_);
-    // Other threads of this process, loaders and communicators, go on as they do.
+    // Other threads of this process, loaders and communicators, go on as they do: none of them waits for the whole device, which would end a capture in any mode.
     graph_->capture_begin(beside == nullptr ? at::MempoolId_t{0, 0} : beside->graph_->pool(), at::GraphCaptureMode::ThreadLocal);
     try {
       made_ = work();
@@ -69,10 +71,15 @@ class CudaGraph final : public DeviceGraph {
       } catch (const std::exception&) {
         // What went wrong first is told.
       }
-      call_runtime("cudaGetLastError");
+      forget_errors();
       throw;
     }
-    graph_->capture_end();
+    try {
+      graph_->capture_end();
+    } catch (...) {
+      forget_errors();
+      throw;
+    }
   }
   void launch() override {
     const c10::StreamGuard on(stream_);
@@ -81,6 +88,19 @@ class CudaGraph final : public DeviceGraph {
   const std::vector<at::Tensor>& made() const override { return made_; }
 
  private:
+  /// CUDA keeps the last error of each thread, this one's and that of autograd's, until somebody asks; what fails to ask finds it later, in work that has nothing to do with it.
+  void forget_errors() noexcept {
+    for (int each = 0; each < 2; ++each) {
+      call_runtime("cudaGetLastError");
+      try {
+        const auto x = at::ones({1}, at::TensorOptions(stream_.device())).requires_grad_(true);
+        x.mul(2).sum().backward();  // whose kernels' checks clear it
+      } catch (const std::exception&) {
+        // That was the error.
+      }
+    }
+  }
+
   c10::Stream stream_;
   std::unique_ptr<at::GraphImplInterface> graph_;
   std::vector<at::Tensor> made_;
@@ -118,6 +138,8 @@ class CudaDevice final : public Device {
     at::globalContext().setBenchmarkCuDNN(options.tunes);
     copies_ = guard_.getStreamFromGlobalPool(where_, true);
     why_no_graphs_ = options.graphs ? load_cuda_graphs() : "they were not asked for";
+    for (const auto* const function : {"cudaEventCreateWithFlags", "cudaEventRecordWithFlags", "cudaStreamWaitEvent", "cudaEventDestroy"})
+      if (why_no_graphs_.empty() && ::dlsym(RTLD_DEFAULT, function) == nullptr) why_no_graphs_ = fmt::format("the CUDA runtime that LibTorch loaded shows no {}", function);
     // What is recorded must not be on the default stream; nor may what autograd ties to it, which remembers the stream that it was made on.
     if (why_no_graphs_.empty()) compute_ = guard_.getStreamFromGlobalPool(where_, false);
     guard_.exchangeStream(compute_);
@@ -139,7 +161,7 @@ class CudaDevice final : public Device {
 
   void unpin(std::span<std::byte> memory) noexcept override {
     try {
-      guard_.synchronizeDevice(where_.index());
+      finish();
     } catch (const std::exception&) {
       // The device is broken, and whoever used it has been told.
     }
@@ -170,6 +192,9 @@ class CudaDevice final : public Device {
   std::string why_no_graphs() const override { return why_no_graphs_; }
   std::unique_ptr<DeviceGraph> record(const DeviceGraph::Work& work, const DeviceGraph* beside) override {
     if (!why_no_graphs_.empty()) return Device::record(work, beside);
+    // What earlier steps' activations left in the allocator's cache no graph's pool takes, and while one is recorded it cannot be given back.
+    finish();
+    if (beside == nullptr) at::getDeviceAllocator(at::kCUDA)->emptyCache();
     return std::make_unique<CudaGraph>(compute_, work, dynamic_cast<const CudaGraph*>(beside));
   }
   Milestone milestone() override { return Milestone(std::make_shared<CudaMilestone>(compute_)); }
@@ -183,12 +208,12 @@ class CudaDevice final : public Device {
   void synchronize() override {
     // Elapsed times are floats of milliseconds: after a second they are good to 0.1 us, after a quarter of an hour to 60.
     constexpr Nanoseconds kOften = 1'000'000'000;
-    guard_.synchronizeDevice(where_.index());
+    finish();
     if (now() - anchor_->time > kOften) set_anchor();
   }
 
   DeviceMemory memory() const override {
-    const auto bytes = at::getDeviceAllocator(at::kCUDA)->getDeviceStats(where_.index()).allocated_bytes[0];  // of all pools
+    const auto bytes = at::getDeviceAllocator(at::kCUDA)->getDeviceStats(where_.index()).allocated_bytes[0];  // of all pools; not what a graph's keeps between its launches
     return {bytes.current, bytes.peak, 0};
   }
   void reset_peak() override { at::getDeviceAllocator(at::kCUDA)->resetPeakStats(where_.index()); }
@@ -197,6 +222,7 @@ class CudaDevice final : public Device {
     const auto& gpu = known_gpus().all.at(static_cast<std::size_t>(where_.index()));
     return {{"product", gpu.product},
             {"memory_bytes", gpu.memory.value},
+            {"reserved_peak_bytes", at::getDeviceAllocator(at::kCUDA)->getDeviceStats(where_.index()).reserved_bytes[0].peak},
             {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
             {"driver", known_gpus().driver},
             {"tf32", tf32_},
@@ -205,6 +231,12 @@ class CudaDevice final : public Device {
   }
 
  private:
+  /// Waits for its own streams, not for the device: other workers of the process may be recording there.
+  void finish() const {
+    guard_.synchronizeStream(compute_);
+    guard_.synchronizeStream(copies_);
+  }
+
   /// On the copy stream, after what it waits for.
   Moment copy_back(at::Tensor host, const at::Tensor& from) {
     {
@@ -217,7 +249,7 @@ class CudaDevice final : public Device {
 
   /// With nothing queued an event passes as soon as it is recorded.
   void set_anchor() {
-    guard_.synchronizeDevice(where_.index());
+    finish();
     auto anchor = std::make_shared<Anchor>();
     const auto before = now();
     anchor->event.record(compute_);

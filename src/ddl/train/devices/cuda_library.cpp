@@ -49,7 +49,7 @@ std::string load_cuda_graphs() {
     if (at::has_graph_impl(at::kCUDA)) return std::string();
     const auto file = module_file("libddl_cuda_graphs.so");
     std::error_code ignored;
-    if (!std::filesystem::exists(file, ignored)) return std::string("this was built where the CUDA runtime's headers were not, as PyPI's torch brings them");
+    if (!std::filesystem::exists(file, ignored)) return fmt::format("there is no {}, which is built where LibTorch has CUDA and all headers of its runtime are there", file.string());
     if (::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) return fmt::format("their module does not load: {}", ::dlerror());
     return at::has_graph_impl(at::kCUDA) ? std::string() : std::string("their module does not make them known");
   }();
