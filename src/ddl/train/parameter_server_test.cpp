@@ -74,7 +74,7 @@ TEST(ParameterServer, SumsRepeatBitByBitOnEveryDevice) {
 TEST(ParameterServer, OfASlowerWorkerItUpdatesSoManyTimesAsLong) {
   constexpr std::int64_t kElements = std::int64_t{1} << 20;
   const auto gradient = at::full({kElements}, 1e-3F);
-  at::Tensor first;
+  at::Tensor first;  // what either ends with
   const auto took = [&](bool sums, double slow) {
     const auto alone = in_process_rendezvous(1);
     const auto transport = make_inproc(*alone[0], {});
@@ -97,7 +97,12 @@ TEST(ParameterServer, OfASlowerWorkerItUpdatesSoManyTimesAsLong) {
     return least;
   };
   for (const bool sums : {true, false}) {
-    const double plain = took(sums, 1), slow = took(sums, 4);
+    // By turns, of each the least: a machine that others share goes at half its pace for seconds.
+    double plain = 1, slow = 1;
+    for (int turn = 0; turn < 4; ++turn) {
+      plain = std::min(plain, took(sums, 1));
+      slow = std::min(slow, took(sums, 4));
+    }
     EXPECT_GT(slow, 2 * plain) << sums;  // of a sum part of it is adding up
     EXPECT_LT(slow, 6 * plain) << sums;
   }
