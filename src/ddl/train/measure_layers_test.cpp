@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ddl/core/error.h"
+#include "ddl/core/text.h"
 #include "ddl/nn/builtin.h"
 #include "ddl/nn/model.h"
 #include "ddl/train/device_testing.h"
@@ -68,7 +69,7 @@ TEST(MeasureLayers, PartsTakeWhatTheyTakeOfTheWholeInTraining) {
     EXPECT_GE(products, 2);
     if (outside.empty()) break;
   }
-  EXPECT_TRUE(outside.empty()) << fmt::format("{}", fmt::join(outside, ", "));
+  EXPECT_TRUE(outside.empty()) << join(outside, ", ");
   for (const char* strategy : {"data", "hybrid[data=2,tensor=2]"}) {
     job.strategy = parse_spec(strategy);
     job.workers.assign(strategy[0] == 'd' ? 2 : 4, {});
