@@ -6,6 +6,7 @@ import html
 import json
 import pathlib
 import sys
+import time
 import unittest
 
 import probe_case
@@ -150,13 +151,13 @@ class Causes(Case):
     def test_a_processor_that_is_made_slower_is_waited_for_or_given_less(self):
         job = ["--model", "smallcnn", "--dataset", "cifar10", "--batch", 64]
         equal = self.train("--workers", "cpu:2", *job)
-        for tries_left in (2, 1, 0):
+        for tries_left in (5, 4, 3, 2, 1, 0):
             run, document = self.explained_undisturbed("--workers", "cpu:1,cpu[slow=3]:1", *job)
             self.assertEqual(run["config"]["workers"], "cpu:1,cpu[slow=3]:1")
             # The same is computed, only later.
             self.assertEqual(run["parameters_digest"], equal["parameters_digest"])
             computed = [rank["ledger_ms"]["forward"] + rank["ledger_ms"]["backward"] for rank in run["ranks"]]
-            try:  # beside other tests
+            try:  # beside other tests, and on machines that others share, where one core may go at half the other's pace for some seconds
                 self.assertAlmostEqual(computed[1] / computed[0], 3, delta=0.8, msg=str(run["ranks"]))
                 self.assertGreater(run["ranks"][0]["ledger_ms"]["wait"], 0.5 * (computed[1] - computed[0]))
                 self.assertEqual(document["straggler"]["rank"], 1)
@@ -167,6 +168,7 @@ class Causes(Case):
             except AssertionError:
                 if tries_left == 0:
                     raise
+                time.sleep(3)
         # With a third of the samples of the other it is done as soon.
         shared = self.train("--workers", "cpu:1,cpu[slow=3]:1", "--strategy", "heterogeneous[shares=3/1]", *job)
         self.assertEqual(shared["config"]["strategy"], "data[shares=3/1]")
