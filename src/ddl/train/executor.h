@@ -65,7 +65,7 @@ struct UpdateReport {
 /// Steps whose passes were graphs of the device.
 struct GraphReport {
   std::int64_t steps = 0;
-  std::int64_t first = kNone;    ///< the step before which they were last recorded
+  std::int64_t first = kNone;    ///< the step in which they were last recorded
   double record_seconds = 0;     ///< that recording took, all times together
   std::string why_not = {};      ///< none are recorded, or no more; empty where that is not so
 };

@@ -104,8 +104,13 @@ void GradientBuckets::begin_step(Ready ready, std::function<void(Nanoseconds, Na
   filled_.assign(parameters_.size(), false);
   came_.assign(parameters_.size(), false);
   observed_.clear();
-  missing_.assign(buffers_.size(), 0);
-  for (const int bucket : bucket_of_) ++missing_[static_cast<std::size_t>(bucket)];
+  missing_ = expected();
+}
+
+std::vector<int> GradientBuckets::expected() const {
+  std::vector<int> all(buffers_.size());
+  for (const int bucket : bucket_of_) ++all[static_cast<std::size_t>(bucket)];
+  return all;
 }
 
 void GradientBuckets::begin_pass(bool last) { last_pass_ = last; }
@@ -152,8 +157,7 @@ void GradientBuckets::begin_recorded_pass(bool last, const Arrivals* before) {
   recorded_.emplace();
   recorded_->last = last;
   recorded_->filled = before != nullptr ? before->filled : std::vector<bool>(parameters_.size());
-  recorded_->missing.assign(buffers_.size(), 0);
-  for (const int bucket : bucket_of_) ++recorded_->missing[static_cast<std::size_t>(bucket)];
+  recorded_->missing = expected();
 }
 
 GradientBuckets::Arrivals GradientBuckets::end_recorded_pass() {

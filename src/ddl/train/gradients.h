@@ -97,6 +97,8 @@ class GradientBuckets {
   struct Hook;
   /// Whether a gradient that comes now is for its place.
   bool waits_for(std::size_t parameter) const { return ready_ && !came_[parameter]; }
+  /// Gradients of each bucket.
+  std::vector<int> expected() const;
   void arrived(int parameter);
   void settle(int parameter, const Milestone* complete = nullptr);
   /// The gradients of a bucket, in the transport's memory and on the device, as vectors.
