@@ -5,24 +5,31 @@
     bench/gpu.py pack build/cuda FOLDER     copies the programs and the libraries that are not torch's, for a GPU machine that cannot build
     bench/gpu.py --pack FOLDER              tests and measures with those, beside that machine's own torch of the same version
 
-Ends with 1 where a suite fails or did not run on the GPU, and with 77 where there is no GPU. Figures go to stdout and build/bench/gpu.json.
+Ends with 1 where a suite fails or did not run on the GPU, and with 77 where there is no GPU. Figures go to stdout and build/bench/gpu.json, the profile that it measures to gpu-machine.json.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+from networks import CIFAR, IMAGENET, PLAIN, SENTENCES, TEXT, images
+from training_cases import GPT_SMALL, dataset_of, model_of
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "build" / "bench"
 SUITES = {"measure_test": "Gpus.*", "nn_test": "Dropout.*", "collective_test": "Communicator.*",
           "train_test": "Device*:Delayed*:Evaluate.*:Optimizer*:StrategyConformance.*:Accumulation.*:Recompute.*", "train_slow_test": "MeasurePasses.*:MeasureMachine.*:PassGraphs.*"}
 ON_GPU = "train_test"
+AT_ONCE = max(1, min(8, (os.cpu_count() or 1) // 2))  # of what is not timed
 PROGRAMS = ["ddlbench", *SUITES]
-SYSTEM = ("libc.so", "libm.so", "libdl.so", "librt.so", "libpthread.so", "ld-linux", "linux-vdso", "libtorch", "libc10", "libcudart", "libnccl", "libcuda.so")
+SYSTEM = ("libc.so", "libm.so", "libdl.so", "librt.so", "libpthread.so", "ld-linux", "linux-vdso", "libutil.so", "libstdc++", "libgcc_s", "libtorch", "libc10", "libcudart", "libcupti", "libnccl", "libcuda.so")
 
 
 def say(*words):
@@ -87,25 +94,30 @@ class Programs:
 
 
 def test(programs):
-    """Each suite in a process of its own; the one of devices must say that it ran on the GPU."""
-    failed = []
-    for suite in ("DevicesBeforeForking", "DevicesTooLate", "CudaGraphs"):
-        alone = programs.run(ON_GPU, f"--gtest_filter={suite}.*", DDL_TEST_BEFORE_CUDA="1")
-        if alone.returncode != 0 or "SKIPPED" in alone.stdout or (suite == "CudaGraphs" and "CUDA graphs: known" not in alone.stdout):
-            failed.append(suite)
-            say(alone.stdout[-3000:])
-    for name, chosen in SUITES.items():
+    """Each suite in a process of its own, several at once; the one of devices must say that it ran on the GPU."""
+    def alone(suite):
+        done = programs.run(ON_GPU, f"--gtest_filter={suite}.*", DDL_TEST_BEFORE_CUDA="1")
+        well = done.returncode == 0 and "SKIPPED" not in done.stdout and (suite != "CudaGraphs" or "CUDA graphs: known" in done.stdout)
+        say(f"{suite:24} {'passed' if well else 'FAILED'}" + ("" if well else done.stdout[-3000:]))
+        return [] if well else [suite]
+
+    def suite(name):
         begin = time.monotonic()
-        done = programs.run(name, f"--gtest_filter={chosen}", timeout=1500)
+        done = programs.run(name, f"--gtest_filter={SUITES[name]}", timeout=1500)
         verdict = "passed" if done.returncode == 0 else f"FAILED ({done.returncode})"
         if done.returncode == 0 and name == ON_GPU and "device cuda:0" not in done.stdout:
             verdict = "FAILED: it did not run on cuda:0"
         tests = [line for line in done.stdout.splitlines() if line.startswith("[==========]") and "ran" in line]
-        say(f"{name:16} {verdict:12} {tests[-1][13:] if tests else ''} {time.monotonic() - begin:.0f} s")
-        if verdict != "passed":
-            failed.append(name)
-            say(done.stdout[-6000:], done.stderr[-4000:])
-    return failed
+        say(f"{name:24} {verdict:12} {tests[-1][13:] if tests else ''} {time.monotonic() - begin:.0f} s")
+        if verdict == "passed":
+            return []
+        told = [line for line in done.stdout.splitlines() if not line.startswith(("[ RUN", "[       OK", "[----"))]
+        say("\n".join(told)[-5000:], done.stderr[-3000:])
+        return [name]
+
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        work = [*(pool.submit(suite, name) for name in SUITES), *(pool.submit(alone, name) for name in ("DevicesBeforeForking", "DevicesTooLate", "CudaGraphs"))]
+        return [name for each in work for name in each.result()]
 
 
 def line(name, record):
@@ -134,7 +146,7 @@ def measure(programs):
             cases[f"{model} fp32 two on one GPU, {transport}"] = ["--model", model, "--dataset", data, "--batch", batch, "--workers", "cuda[index=0]:2", "--transport", transport]
     for name, arguments in cases.items():
         try:
-            record = programs.record(*arguments, "--synthetic", "--train-samples", 2048, "--test-samples", 256, "--steps", 30, "--seed", 1)
+            record = programs.record(*arguments, "--synthetic", "--train-samples", 2 * int(arguments[5]), "--test-samples", arguments[5], "--steps", 30, "--seed", 1)
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             problems.append(str(error))
             say(f"{name:46} FAILED {error}")
@@ -154,6 +166,7 @@ def predicted(programs):
         if done.returncode != 0:
             return [f"probe compute --device cuda ended with {done.returncode}: {done.stderr[-1500:]}"], found
         document = json.loads(done.stdout)
+        (FOLDER / "gpu-machine.json").write_text(done.stdout)
         for entry in document["compute"]:
             say(f"probed {entry['network']}, {entry['batch']} samples: {entry['pass_ms']:.3f} ms a pass, {entry['clock']}'s time; the executor's steps {entry['correction']:.3f} times that")
             if entry["clock"] != "device":
@@ -175,56 +188,131 @@ def predicted(programs):
     return problems, found
 
 
+def job_of(case):
+    """Arguments of a run, and its name."""
+    model, data, batch, *more = case
+    two = "two" in more
+    others = [each for each in more if each != "two"]
+    return " ".join([model, str(batch), *more]), ["--model", model, "--dataset", data, "--batch", batch, "--synthetic", "--train-samples", max(64, 2 * batch), "--test-samples", 16, "--seed", 1, "--no-evaluate",
+                                                  "--workers", "cuda[index=0]:2" if two else "cuda:1", *(word for each in others for word in each.split())]
+
+
 def graphs(programs):
-    """Passes as graphs of the device beside the same without: they must come to the same loss, and what they bring is printed. In turn: on, off, off, on."""
-    problems, found = [], {}
-    cases = [("lenet", "mnist", 64, []), ("smallcnn", "cifar10", 64, []), ("resnet18", "cifar10", 32, []), ("mobilenetv2", "cifar10", 32, []), ("transformer", "translation", 16, []), ("gpt", "language", 4, []), ("captioner", "captions", 4, []),
-             ("resnet18", "cifar10", 32, ["--accumulate", 2]), ("resnet18", "cifar10", 32, ["--two"])]
-    for model, data, batch, more in cases:
-        two = "--two" in more
-        name = " ".join([model, str(batch), *(each.lstrip("-") for each in map(str, more))])
-        job = ["--model", model, "--dataset", data, "--batch", batch, "--synthetic", "--train-samples", 2048, "--test-samples", 64, "--seed", 1, "--no-evaluate", "--workers", "cuda[index=0]:2" if two else "cuda:1",
-               *(each for each in more if each != "--two")]
+    """Passes as graphs of the device beside the same without: in fp64 they must come to the same loss. Several at once: nothing is timed."""
+    cases = [("lenet", "mnist", 64), ("smallcnn", "cifar10", 64), ("resnet18", "cifar10", 32), ("mobilenetv2", "cifar10", 32), ("transformer", "translation", 16), ("gpt[hidden=256,layers=4,heads=4]", "language", 4),
+             ("captioner", "captions", 4), ("resnet18", "cifar10", 32, "--accumulate 2"), ("resnet18", "cifar10", 32, "two"), ("resnet18", "cifar10", 32, "--recompute"), ("vgg11", "cifar10", 32)]
+    found = {}
+
+    def compared(case):
+        name, job = job_of(case)
         try:
-            losses = {way: programs.record(*job, "--precision", "fp64", "--steps", 12, "--graphs", way) for way in ("on", "off")}
-            with_graphs = losses["on"]["ranks"][0]["graphs"]
-            if with_graphs["steps"] < 8 or with_graphs["why_not"]:
-                problems.append(f"{name}: its passes were graphs in {with_graphs['steps']} of 12 steps: {with_graphs['why_not']}")
-            first, other = (losses[way]["loss"]["final"] for way in ("on", "off"))
-            if not abs(first - other) <= 1e-9 * abs(other):
-                problems.append(f"{name}: fp64 loss with graphs {first}, without {other}")
-            for precision in ("fp32", "bf16"):
-                steps = {"on": [], "off": []}
-                for way in ("on", "off", "off", "on"):
-                    steps[way].append(programs.record(*job, "--precision", precision, "--steps", 60, "--graphs", way))
-                medians = {way: [each["step_ms"]["median"] for each in records] for way, records in steps.items()}
-                peaks = {way: records[0]["ranks"][0]["accelerator"]["reserved_peak_bytes"] for way, records in steps.items()}
-                brings = sum(medians["off"]) / sum(medians["on"])
-                found[f"{name} {precision}"] = {"step_ms": medians, "reserved_peak_bytes": peaks, "times_as_fast": brings, "graphs": steps["on"][0]["ranks"][0]["graphs"]}
-                say(f"{name:28} {precision}: with graphs {medians['on']} ms, without {medians['off']}: {brings:.2f} times as fast; at most {peaks['on'] / 2**20:.0f} and {peaks['off'] / 2**20:.0f} MiB reserved")
+            records = {key: programs.record(*job, "--precision", "fp64", "--steps", 12, "--graphs", way) for key, way in (("on", "on"), ("off", "off"), ("off again", "off"))}
         except (RuntimeError, subprocess.TimeoutExpired) as error:
-            problems.append(f"{name}: {error}")
+            return [f"{name}: {error}"]
+        on, off, again = (records[way]["loss"]["final"] for way in ("on", "off", "off again"))
+        told = records["on"]["ranks"][0]["graphs"]
+        found[name] = {"loss": {"on": on, "off": off, "off again": again}, "graphs": told}
+        say(f"{name:44} fp64 loss with graphs {on!r}, without {off!r} and again {again!r}; graphs in {told['steps']} of 12 steps{': ' + told['why_not'] if told['why_not'] else ''}")
+        problems = []
+        if told["steps"] < 8 or told["why_not"]:
+            problems.append(f"{name}: its passes were graphs in {told['steps']} of 12 steps: {told['why_not']}")
+        if not abs(on - off) <= max(1e-9 * abs(off), 10 * abs(again - off)):
+            problems.append(f"{name}: fp64 loss with graphs {on}, without {off} and {again}")
+        return problems
+
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        return [each for told in pool.map(compared, cases) for each in told], found
+
+
+def speed(programs, python):
+    """Ours with graphs and without beside PyTorch on the same GPU: steps that the host waits for, one run each in turn: PyTorch, on, off, off, on, PyTorch."""
+    cases = [("lenet", "lenet", "mnist", images(1, 28, 10), {}, 64, ["fp32"]), ("resnet18", "resnet18", "cifar10", CIFAR, {}, 32, ["fp32", "bf16"]), ("resnet18-256", "resnet18", "cifar10", CIFAR, {}, 256, ["fp32", "bf16"]),
+             ("resnet50-64", "resnet50", "imagenet", IMAGENET, {}, 64, ["fp32", "bf16"]), ("mobilenetv2-64", "mobilenetv2", "imagenet", IMAGENET, PLAIN, 64, ["fp32"]),
+             ("transformer-64", "transformer", "translation", SENTENCES, PLAIN, 64, ["fp32", "bf16"]), ("gpt-8", "gpt", "language", TEXT, GPT_SMALL, 8, ["tf32", "bf16"])]
+    problems, found = [], {}
+    steps, timings = 40, {}
+    theirs = [{"name": name, "model": model, "options": options, "shape": shape, "batch": batch, "steps": steps, "precision": precision, "ways": ["eager", "graph"]} for name, model, _, shape, options, batch, precisions in cases for precision in precisions]
+
+    def peer():
+        done = subprocess.run([python, ROOT / "bench" / "peers" / "torch_gpu.py", json.dumps(theirs)], capture_output=True, text=True, timeout=400)
+        if done.returncode != 0:
+            problems.append(f"PyTorch ended with {done.returncode}: {done.stderr[-1500:]}")
+        for line in done.stdout.splitlines():
+            told = json.loads(line)
+            if "error" in told:
+                say(f"PyTorch, {told['name']} {told['precision']} {told['way']}: {told['error']}")
+                continue
+            timings.setdefault((told["name"], told["precision"]), {}).setdefault("PyTorch " + told["way"], []).append(statistics.median(told["step_ms"]))
+            timings[told["name"], told["precision"]].setdefault("PyTorch " + told["way"] + ", queued", []).append(told["queued_ms"])
+
+    peer()
+    for name, model, dataset, shape, options, batch, precisions in cases:
+        case = {"model": model, "options": options, "dataset": dataset, "shape": shape}
+        job = job_of((model_of(case), dataset_of(case), batch))[1]
+        for precision in precisions:
+            for way in ("on", "off", "off", "on"):
+                try:
+                    record = programs.record(*job, "--precision", precision, "--steps", steps, "--graphs", way, "--learning-rate", 0.001, "--momentum", 0.9, "--trace", "off")
+                except (RuntimeError, subprocess.TimeoutExpired) as error:
+                    problems.append(f"{name} {precision}, graphs {way}: {error}")
+                    break
+                rank = record["ranks"][0]
+                timings.setdefault((name, precision), {}).setdefault(f"ours, graphs {way}", []).append(statistics.median(rank["step_ms"]["samples"][10:]))
+                found.setdefault(f"{name} {precision}", {}).setdefault("runs", []).append({"graphs": rank["graphs"], "way": way, "ledger_ms": rank["ledger_ms"], "wall_ms": rank["wall_ms"], "step_ms": rank["step_ms"]["samples"], "reserved_peak_bytes": rank["accelerator"]["reserved_peak_bytes"]})
+            ours = found.get(f"{name} {precision}", {}).get("runs", [])
+            for each in ours[:2]:
+                say(f"{name} {precision} graphs {each['way']}: " + ", ".join(f"{key} {value:.3f}" for key, value in each["ledger_ms"].items() if value and value >= 0.005)
+                    + f" ms a step; at most {each['reserved_peak_bytes'] / 2**20:.0f} MiB reserved{'; ' + each['graphs']['why_not'] if each['way'] == 'on' and each['graphs']['why_not'] else ''}")
+    peer()
+    for (name, precision), ways in timings.items():
+        found.setdefault(f"{name} {precision}", {})["step_ms"] = ways
+        say(f"{name:16} {precision}: " + "; ".join(f"{way} {', '.join(f'{each:.3f}' for each in each_ms)}" for way, each_ms in ways.items()))
     return problems, found
 
 
-def behave(programs):
-    """What must be refused, and what must end as `failed` with its reason."""
-    problems = []
+def refused(programs):
     for workers, word in (("cuda[index=97]:1", "no device 'cuda:97'"), ("cpu:1,cuda:1", "drift apart")):
         done = programs.run("ddlbench", "run", "--synthetic", "--steps", 1, "--workers", workers, "--store", "none")
         if done.returncode != 6 or word not in done.stderr:
-            problems.append(f"{workers} ended with {done.returncode}: {done.stderr}")
+            yield f"{workers} ended with {done.returncode}: {done.stderr}"
+
+
+def out_of_memory(programs):
     record = programs.record("--model", "gpt", "--dataset", "language", "--synthetic", "--train-samples", 8192, "--test-samples", 8, "--batch", 4096, "--steps", 2,
                              "--workers", "cuda:1", "--no-evaluate", code=1)
     if record.get("state") != "failed" or "out of memory" not in (record.get("reason") or "") or not record["ranks"][0].get("memory_bytes"):
-        problems.append(f"running out of memory gave {record.get('state')}: {record.get('reason')}")
+        yield f"running out of memory gave {record.get('state')}: {record.get('reason')}"
     say(f"out of memory: {record.get('reason')}")
+
+
+def nccl(programs):
+    """NCCL wants a GPU a rank: one rank of it trains, and a second on the same GPU is refused in words, not by a signal."""
+    job = ["--model", "lenet", "--dataset", "mnist", "--synthetic", "--train-samples", 256, "--test-samples", 64, "--steps", 4, "--batch", 64, "--transport", "nccl", "--no-evaluate"]
+    alone = programs.record(*job, "--workers", "cuda:1")
+    say(f"nccl, one rank: {alone['state']}, loss {alone['loss']['final']}")
+    two = programs.run("ddlbench", "run", *job, "--workers", "cuda[index=0]:2", "--store", "none")
+    say(f"nccl, two ranks on one GPU: ended with {two.returncode}: {(two.stderr or two.stdout).strip()[-600:]}")
+    if two.returncode not in (1, 6) or "[nccl]" not in two.stderr + two.stdout:
+        yield f"two ranks of nccl on one GPU ended with {two.returncode}: {two.stderr[-600:]}"
+
+
+def same_losses(programs):
     digests = [programs.record("--model", "lenet", "--dataset", "mnist", "--synthetic", "--train-samples", 512, "--test-samples", 64, "--steps", 8, "--batch", 64,
                                "--precision", "fp64", "--workers", workers)["loss"] for workers in ("cpu:1", "cuda:1", "cuda[index=0]:2")]
     for other in digests[1:]:
         if abs(other["final"] - digests[0]["final"]) > 1e-9 * abs(digests[0]["final"]):
-            problems.append(f"fp64 losses differ from cpu's: {digests}")
+            yield f"fp64 losses differ from cpu's: {digests}"
     say(f"fp64 loss after 8 steps on cpu:1, cuda:1, cuda[index=0]:2: {[each['final'] for each in digests]}")
+
+
+def behave(programs):
+    """What must be refused, what must end as `failed` with its reason, and what must come to the same on every device. One after the other: the second wants all of the memory."""
+    problems = []
+    for check in (refused, nccl, same_losses, out_of_memory):
+        try:
+            problems += check(programs)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            problems.append(f"{check.__name__}: {error}")
     return problems
 
 
@@ -237,7 +325,7 @@ def main():
     parser.add_argument("--pack", type=pathlib.Path, help="what `pack` made")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--suites-only", action="store_true", help="no figures")
-    parser.add_argument("--only", default="suites,graphs,measure,behave,predicted", help="parts, with commas between; each is kept when it is through, so that a run that is cut off leaves what it had")
+    parser.add_argument("--only", default="suites,graphs,speed,measure,behave,predicted", help="parts, with commas between; each is kept when it is through, so that a run that is cut off leaves what it had")
     options = parser.parse_args()
     gpus = subprocess.run(["nvidia-smi", "--query-gpu=name,memory.total,driver_version,compute_cap", "--format=csv,noheader"], capture_output=True, text=True) \
         if shutil.which("nvidia-smi") else None
@@ -256,20 +344,22 @@ def main():
         return 1
     say(programs.run("ddlbench", "doctor").stdout.split("\n")[1])
     parts = ["suites"] if options.suites_only else options.only.split(",")
-    folder = ROOT / "build" / "bench"
-    folder.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     failed, problems, results = [], [], {}
     for part in parts:
         if part == "suites":
             failed = test(programs)
         elif part == "behave":
             problems += behave(programs)
+        elif part == "speed":
+            wrong, results[part] = speed(programs, options.python)
+            problems += wrong
         elif part in ("graphs", "measure", "predicted"):
             wrong, results[part] = {"graphs": graphs, "measure": measure, "predicted": predicted}[part](programs)
             problems += wrong
         else:
-            parser.error(f"--only: got {part}, expected suites, graphs, measure, behave or predicted")
-        (folder / "gpu.json").write_text(json.dumps({"gpu": gpus.stdout.strip(), "torch": version, "parts": parts, "failed": failed, "problems": problems, "results": results}, indent=1))
+            parser.error(f"--only: got {part}, expected suites, graphs, speed, measure, behave or predicted")
+        (FOLDER / "gpu.json").write_text(json.dumps({"gpu": gpus.stdout.strip(), "torch": version, "parts": parts, "failed": failed, "problems": problems, "results": results}, indent=1))
     for problem in problems:
         say("PROBLEM", problem)
     say("all suites passed on the GPU" if not failed else f"failed: {', '.join(failed)}")

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 
 #include "ddl/nn/graph_builder.h"
 #include "ddl/nn/network.h"

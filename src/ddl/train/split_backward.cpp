@@ -13,6 +13,8 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
+#include "ddl/nn/operators/autograd_node.h"
+
 namespace ddl {
 namespace {
 
@@ -99,7 +101,7 @@ class Ways {
 /// One input of a node beside the way, and what stands there meanwhile.
 struct Detour {
   Edge edge;
-  c10::intrusive_ptr<Catch> caught;
+  NodePointer<Catch> caught;
 };
 
 /// A product on the way: the part of it that is left for later.
@@ -160,7 +162,7 @@ class Split {
   void divert(Node& node) {
     for (auto& edge : node.next_edges()) {
       if (!is_beside(edge)) continue;
-      auto caught = c10::make_intrusive<Catch>();
+      auto caught = make_node<Catch>();
       // As that which it stands for, so that gradients are brought to the same shape and type.
       const auto& like = edge.function->input_metadata(edge.input_nr);
       caught->add_input_metadata(like.options(), like.shape_as_dim_vector(), like.is_tensor_subclass(), like.is_nested_tensor(), like.grad_dtype());

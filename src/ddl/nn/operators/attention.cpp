@@ -19,6 +19,7 @@
 #include "ddl/nn/kernels/attention.h"
 #include "ddl/nn/kernels/small_products.h"
 #include "ddl/nn/kernels/widen.h"
+#include "ddl/nn/operators/autograd_node.h"
 #include "ddl/nn/operators/product.h"
 #include "ddl/nn/threads.h"
 
@@ -269,7 +270,7 @@ at::Tensor attend_by_blocks(const Attended& of) {
     with_single_type(out, [&](auto zero) { attend<decltype(zero)>(of, hidden, out, log_sums); });
   }
   if (!torch::autograd::compute_requires_grad(of.queries, of.keys_values)) return out;
-  auto node = c10::make_intrusive<AttentionNode>();
+  auto node = make_node<AttentionNode>();
   node->itself = of.queries.is_same(of.keys_values);
   node->add_next_edge(edge_of(of.queries));
   node->queries = SavedVariable(of.queries, false);

@@ -15,6 +15,7 @@
 #include "ddl/nn/element_type.h"
 #include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/kernels/batch_norm.h"
+#include "ddl/nn/operators/autograd_node.h"
 #include "ddl/nn/threads.h"
 
 namespace ddl {
@@ -172,7 +173,7 @@ at::Tensor normalise_and(const NormaliseChain& chain, const Layer& layer, const 
     });
   }
   if (!torch::autograd::compute_requires_grad(maps, own.parameters[0], own.parameters[1], chain.added)) return out;
-  auto node = c10::make_intrusive<NormaliseNode>();
+  auto node = make_node<NormaliseNode>();
   for (const auto& from : {maps, own.parameters[0], own.parameters[1], chain.added}) node->add_next_edge(edge_of(from));
   node->maps = SavedVariable(maps, false);
   node->scales = scales;

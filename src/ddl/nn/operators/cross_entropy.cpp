@@ -13,6 +13,7 @@
 #include "ddl/core/error.h"
 #include "ddl/nn/element_type.h"
 #include "ddl/nn/kernels/cross_entropy.h"
+#include "ddl/nn/operators/autograd_node.h"
 
 namespace ddl {
 namespace {
@@ -69,7 +70,7 @@ at::Tensor fast_cross_entropy(const at::Tensor& logits, const at::Tensor& expect
   });
   const auto loss = at::full({}, std::accumulate(losses.begin(), losses.end(), 0.0), log_sums.options());
   if (!torch::autograd::compute_requires_grad(logits)) return loss;
-  auto node = c10::make_intrusive<CrossEntropyNode>();
+  auto node = make_node<CrossEntropyNode>();
   node->add_next_edge(torch::autograd::impl::gradient_edge(logits));
   node->logits = SavedVariable(logits, false);
   node->expected = dense;

@@ -11,6 +11,7 @@
 #include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/kernels/max_pool.h"
 #include "ddl/nn/matrix_products.h"
+#include "ddl/nn/operators/autograd_node.h"
 #include "ddl/nn/operators/samples.h"
 
 namespace ddl {
@@ -86,7 +87,7 @@ at::Tensor most_of_windows(const Attributes& of, const at::Tensor& maps, const P
     });
   }
   if (!learns) return out;
-  auto node = c10::make_intrusive<MaxPoolNode>();
+  auto node = make_node<MaxPoolNode>();
   node->add_next_edge(edge_of(maps));
   node->where = where;
   node->windows = windows;

@@ -10,6 +10,7 @@
 #include "ddl/nn/element_type.h"
 #include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/multiplier.h"
+#include "ddl/nn/operators/autograd_node.h"
 #include "ddl/nn/operators/bias_gradient.h"
 #include "ddl/nn/weight_gradient.h"
 
@@ -96,7 +97,7 @@ std::pair<at::Tensor, at::Tensor> project_parts(const at::Tensor& asking, const 
     out = {project(asking, by[0], added[0]), project(known, by[1], added[1])};
   }
   if (!torch::autograd::compute_requires_grad(asking, known, weight, bias)) return out;
-  auto node = c10::make_intrusive<ProjectionsNode>();
+  auto node = make_node<ProjectionsNode>();
   for (const auto& from : {asking, known, weight, bias}) node->add_next_edge(edge_of(from));
   node->asking = SavedVariable(asking, false);
   node->known = SavedVariable(known, false);

@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "ddl/nn/gradient_edge.h"
+#include "ddl/nn/operators/autograd_node.h"
 
 namespace ddl {
 
@@ -47,7 +48,7 @@ struct WeightedNode : torch::autograd::Node {
 template <typename Own, typename Fill>
 at::Tensor with_node(at::Tensor out, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, bool rectifies, Fill&& fill) {
   if (!torch::autograd::compute_requires_grad(input, weight, bias)) return out;
-  auto node = c10::make_intrusive<Own>();
+  auto node = make_node<Own>();
   for (const auto& from : {input, weight, bias}) node->add_next_edge(edge_of(from));
   node->input = torch::autograd::SavedVariable(input, false);
   node->weight = torch::autograd::SavedVariable(weight, false);

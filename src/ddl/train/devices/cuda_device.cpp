@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include <ATen/Context.h>
-#include <ATen/core/GraphImplInterface.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Event.h>
@@ -59,15 +58,14 @@ class CudaMilestone final : public Milestone::State {
 
 class CudaGraph final : public DeviceGraph {
  public:
-  CudaGraph(const c10::Stream& stream, const Work& work, const CudaGraph* beside) : stream_(stream), graph_(at::create_graph_impl(at::kCUDA)) {
+  CudaGraph(const c10::Stream& stream, const Work& work, const CudaGraph* beside) : stream_(stream), graph_(make_cuda_capture()) {
     const c10::StreamGuard on(stream_);
-    // Other threads of this process, loaders and communicators, go on as they do: none of them waits for the whole device, which would end a capture in any mode.
-    graph_->capture_begin(beside == nullptr ? at::MempoolId_t{0, 0} : beside->graph_->pool(), at::GraphCaptureMode::ThreadLocal);
+    graph_->begin(beside == nullptr ? nullptr : beside->graph_.get());
     try {
       made_ = work();
     } catch (...) {
       try {
-        graph_->capture_end();
+        graph_->end();
       } catch (const std::exception&) {
         // What went wrong first is told.
       }
@@ -75,7 +73,7 @@ class CudaGraph final : public DeviceGraph {
       throw;
     }
     try {
-      graph_->capture_end();
+      graph_->end();
     } catch (...) {
       forget_errors();
       throw;
@@ -83,7 +81,7 @@ class CudaGraph final : public DeviceGraph {
   }
   void launch() override {
     const c10::StreamGuard on(stream_);
-    graph_->replay();
+    graph_->launch();
   }
   const std::vector<at::Tensor>& made() const override { return made_; }
 
@@ -102,7 +100,7 @@ class CudaGraph final : public DeviceGraph {
   }
 
   c10::Stream stream_;
-  std::unique_ptr<at::GraphImplInterface> graph_;
+  std::unique_ptr<CudaCapture> graph_;
   std::vector<at::Tensor> made_;
 };
 

@@ -1,58 +1,41 @@
-// CUDA's graphs as what LibTorch has for any device's: it declares that interface (ATen/core/GraphImplInterface.h), and has graphs of CUDA, but in
-// 2.13 the two do not know of each other. A module, since CUDA's headers and libraries are wanted here: the program itself has neither.
+// CUDA's graphs by LibTorch's own class. A module, since CUDA's headers and libraries are wanted here: the program itself has neither.
 #include <exception>
 
 #include <ATen/core/CachingHostAllocator.h>
-#include <ATen/core/GraphImplInterface.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <torch/version.h>
 
+#include "ddl/train/devices/cuda_graphs.h"
+
 // The class is laid out by CUDA's version: these headers' must be as LibTorch's own, which no longer is built for an older one.
 static_assert(CUDA_VERSION >= 12040, "CUDA headers older than those that LibTorch was built with");
 
+namespace ddl {
 namespace {
 
-cudaStreamCaptureMode of(at::GraphCaptureMode mode) {
-  switch (mode) {
-    case at::GraphCaptureMode::ThreadLocal: return cudaStreamCaptureModeThreadLocal;
-    case at::GraphCaptureMode::Relaxed: return cudaStreamCaptureModeRelaxed;
-    default: return cudaStreamCaptureModeGlobal;
-  }
-}
-
-class CudaGraphs final : public at::GraphImplInterface {
+class Capture final : public CudaCapture {
  public:
-  explicit CudaGraphs(const at::GraphImplArgs& given) : graph_(given.keep_graph) {}
-
-  void capture_begin(at::MempoolId_t pool, at::GraphCaptureMode mode) override {
-    pool_ = pool.first == 0 && pool.second == 0 ? at::cuda::graph_pool_handle() : pool;
+  void begin(const CudaCapture* beside) override {
+    pool_ = beside == nullptr ? at::cuda::graph_pool_handle() : static_cast<const Capture*>(beside)->pool_;
     try {
-      graph_.capture_begin(pool_, of(mode));
+      // Other threads of this process, loaders and communicators, go on as they do: none of them waits for the whole device, which would end a capture in any mode.
+      graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     } catch (...) {
       let_pool_go();
       throw;
     }
   }
-  void capture_end() override {
+  void end() override {
     try {
       graph_.capture_end();
     } catch (...) {
       let_pool_go();
       throw;
     }
-    captured_ = true;
   }
-  void instantiate() override { graph_.instantiate(); }
-  void replay() override { graph_.replay(); }
-  void reset() override { graph_.reset(); }
-  at::MempoolId_t pool() const override {
-    TORCH_CHECK(captured_, "a graph has a pool once it is captured");
-    return pool_;
-  }
-  void enable_debug_mode() override { graph_.enable_debug_mode(); }
-  void debug_dump(const std::string& path) override { graph_.debug_dump(path); }
+  void launch() override { graph_.replay(); }
 
  private:
   /// Of a capture that CUDA gave up LibTorch's graph forgets, up to 2.13, that it holds a pool (pytorch#190348): the memory would be the pool's for as long as the process lives.
@@ -82,11 +65,9 @@ class CudaGraphs final : public at::GraphImplInterface {
 
   at::cuda::CUDAGraph graph_;
   at::MempoolId_t pool_{0, 0};
-  bool captured_ = false;
 };
 
 }  // namespace
+}  // namespace ddl
 
-namespace at {
-REGISTER_GRAPH_IMPL(CUDA, CudaGraphs)
-}  // namespace at
+extern "C" __attribute__((visibility("default"))) ddl::CudaCapture* ddl_make_cuda_capture() { return new ddl::Capture; }

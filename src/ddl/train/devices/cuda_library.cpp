@@ -5,8 +5,6 @@
 
 #include <filesystem>
 
-#include <ATen/core/GraphImplInterface.h>
-
 #include "ddl/core/error.h"
 #include "ddl/core/modules.h"
 
@@ -26,6 +24,25 @@ std::filesystem::path torch_folder() {
   return folder;
 }
 
+struct GraphsMaker {
+  MakeCudaCapture* make = nullptr;
+  std::string why_not;  ///< empty where there is one
+};
+
+const GraphsMaker& graphs_maker() {
+  static const GraphsMaker maker = []() -> GraphsMaker {
+    const auto file = module_file("libddl_cuda_graphs.so");
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored)) return {nullptr, fmt::format("there is no {}, which is built where LibTorch has CUDA and all headers of its runtime are there", file.string())};
+    auto* const module = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (module == nullptr) return {nullptr, fmt::format("their module does not load: {}", ::dlerror())};
+    auto* const make = reinterpret_cast<MakeCudaCapture*>(::dlsym(module, kMakeCudaCapture));
+    if (make == nullptr) return {nullptr, fmt::format("their module has no {}", kMakeCudaCapture)};
+    return {make, {}};
+  }();
+  return maker;
+}
+
 }  // namespace
 
 std::string cuda_library() {
@@ -43,17 +60,12 @@ void load_cuda_library() {
     throw Error(Code::unsupported, fmt::format("[cuda] unsupported: the CUDA half of LibTorch does not load: {}", ::dlerror()));
 }
 
-std::string load_cuda_graphs() {
-  // Of a LibTorch that knows them by itself nothing is loaded.
-  static const std::string why = [] {
-    if (at::has_graph_impl(at::kCUDA)) return std::string();
-    const auto file = module_file("libddl_cuda_graphs.so");
-    std::error_code ignored;
-    if (!std::filesystem::exists(file, ignored)) return fmt::format("there is no {}, which is built where LibTorch has CUDA and all headers of its runtime are there", file.string());
-    if (::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) return fmt::format("their module does not load: {}", ::dlerror());
-    return at::has_graph_impl(at::kCUDA) ? std::string() : std::string("their module does not make them known");
-  }();
-  return why;
+std::string load_cuda_graphs() { return graphs_maker().why_not; }
+
+std::unique_ptr<CudaCapture> make_cuda_capture() {
+  const auto& maker = graphs_maker();
+  if (maker.make == nullptr) throw Error(Code::unsupported, fmt::format("[cuda] unsupported: graphs: {}", maker.why_not));
+  return std::unique_ptr<CudaCapture>(maker.make());
 }
 
 }  // namespace ddl

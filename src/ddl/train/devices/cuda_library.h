@@ -1,6 +1,9 @@
 #pragma once
 
+#include <memory>
 #include <string>
+
+#include "ddl/train/devices/cuda_graphs.h"
 
 namespace ddl {
 
@@ -13,7 +16,10 @@ std::string cuda_library();
 /// Errors: unsupported where there is none or it does not load, with the loader's reason.
 void load_cuda_library();
 
-/// Makes CUDA's graphs known to LibTorch, once; load_cuda_library() goes before. Returns why there are none; empty where there are.
+/// Loads what makes CUDA's graphs, once; load_cuda_library() goes before. Returns why there are none; empty where there are.
 std::string load_cuda_graphs();
+
+/// Errors: unsupported where load_cuda_graphs() says why.
+std::unique_ptr<CudaCapture> make_cuda_capture();
 
 }  // namespace ddl

@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "ddl/nn/gradient_edge.h"
+#include "ddl/nn/operators/autograd_node.h"
 #include "ddl/nn/split/split.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/strategy/stages.h"
@@ -130,7 +131,7 @@ at::Tensor Replay::forward(std::size_t number, const std::vector<at::Tensor>& va
   bool learns = !parameters.empty();
   for (const int from : layer.inputs) learns |= values[at(from)].requires_grad();
   if (!learns) return value;
-  auto node = c10::make_intrusive<LayerNode>(*this, takes, is_product(layer) ? "ReplayedProduct" : "ReplayedLayer");
+  auto node = make_node<LayerNode>(*this, takes, is_product(layer) ? "ReplayedProduct" : "ReplayedLayer");
   for (const int from : layer.inputs) {
     const auto& given = values[at(from)];
     // What leaves the stage gets its gradient from where it went.
@@ -153,7 +154,7 @@ at::Tensor Replay::loss(const NetworkOutput& output, std::int64_t samples) {
   charge(takes.forward);
   auto value = at::zeros({}, network_.tensor_options());
   if (!c10::GradMode::is_enabled() || !output.logits.requires_grad()) return value;
-  auto node = c10::make_intrusive<LayerNode>(*this, LayerCost{0, takes.backward(), 0}, "ReplayedLoss");
+  auto node = make_node<LayerNode>(*this, LayerCost{0, takes.backward(), 0}, "ReplayedLoss");
   const auto last = network_.graph().layers.size() - 1;
   node->add(last, output.logits, false, is_first_reader(last, output.logits));
   if (output.auxiliary.defined()) {
