@@ -1,9 +1,9 @@
 """Networks in PyTorch on one NVIDIA GPU: eager, as one CUDA graph of the whole step, and by torch.compile. Times of training steps, each until the GPU is through with it, and of steps that are
 queued one behind the other.
 
-The networks are those of tests/reference_networks.py, which the numerics tests hold equal to ours. Samples lie on the GPU; SGD with momentum, fused; convolutions channels last; cuDNN tunes.
+The networks are those of tests/reference_networks.py, which the numerics tests hold equal to ours. Samples lie on the GPU; SGD with momentum, fused; convolutions channels last, or `contiguous`; cuDNN tunes.
 
-usage: torch_gpu.py JSON, with [{name, model, options{}, shape{}, batch, steps, precision: "fp32"|"tf32"|"bf16" (autocast), ways: ["eager"|"graph"|"compile", …]}, …]
+usage: torch_gpu.py JSON, with [{name, model, options{}, shape{}, batch, steps, precision: "fp32"|"tf32"|"bf16" (autocast), ways: ["eager"|"contiguous"|"graph"|"compile", …]}, …]
 prints a line of JSON a job and way: {name, precision, way, step_ms: [...], queued_ms, peak_memory_bytes, version}; or {name, precision, way, error}
 """
 import contextlib
@@ -18,20 +18,15 @@ from torch_networks import Shape, loss_of, reference_networks, samples
 WARM_UP = 5
 
 
-def on(device, value):
-    return {key: on(device, each) for key, each in value.items()} if isinstance(value, dict) else value.to(device)
-
-
 def step_of(job):
     """What does one step of training."""
     torch.manual_seed(1)
     shape = Shape(**job["shape"])
-    images = bool(shape.channels)
-    model = reference_networks.build(job["model"], shape, job["options"]).cuda().train()
-    if images:
+    last = bool(shape.channels) and job["way"] != "contiguous"
+    model = reference_networks.build(job["model"], shape, job["options"]).train()
+    if last:
         model = model.to(memory_format=torch.channels_last)
-    given, wanted = samples(shape, job["batch"], images)
-    given, wanted = on("cuda", given), wanted.cuda()
+    given, wanted = samples(shape, job["batch"], last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, fused=True)
     half = job["precision"] == "bf16"
 
@@ -86,6 +81,7 @@ def measure(job):
 
 
 def main():
+    torch.set_default_device("cuda")
     for job in json.loads(sys.argv[1]):
         for way in job["ways"]:
             told = {"name": job["name"], "precision": job["precision"], "way": way}

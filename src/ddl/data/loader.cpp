@@ -14,7 +14,7 @@ namespace {
 /// Buffers that came back. It lives as long as the last batch that points to it, which may be after the loader's end.
 class Pool {
  public:
-  explicit Pool(std::size_t most) : most_(most) {}
+  Pool(std::size_t most, std::pmr::memory_resource* memory) : most_(most), memory_(memory) {}
 
   static std::shared_ptr<Batch> take(const std::shared_ptr<Pool>& pool) {
     std::unique_ptr<Batch> batch;
@@ -25,7 +25,7 @@ class Pool {
         pool->free_.pop_back();
       }
     }
-    if (!batch) batch = std::make_unique<Batch>();
+    if (!batch) batch = std::make_unique<Batch>(pool->memory_);
     return {batch.release(), [pool](Batch* back) { pool->give(std::unique_ptr<Batch>(back)); }};
   }
 
@@ -38,6 +38,7 @@ class Pool {
   std::mutex mutex_;
   std::vector<std::unique_ptr<Batch>> free_;
   std::size_t most_;
+  std::pmr::memory_resource* memory_;
 };
 
 struct Result {
@@ -62,7 +63,7 @@ struct Loader::Impl {
         claimed(first_step),
         slots(static_cast<std::size_t>(window)),
         // Ready ahead, in the making, and a few that the caller still holds.
-        pool(std::make_shared<Pool>(static_cast<std::size_t>(window + options.threads + 4))) {}
+        pool(std::make_shared<Pool>(static_cast<std::size_t>(window + options.threads + 4), options.memory)) {}
 
   ~Impl() {
     {

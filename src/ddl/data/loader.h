@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <vector>
 
 #include "ddl/data/dataset.h"
@@ -51,13 +52,16 @@ class Sampler {
 /// A worker's samples of one step: images [samples, channels, height, width] fp32, labels [samples], words
 /// [samples, source_length] and [samples, target_length]; what the data set does not have is empty.
 struct Batch {
+  /// `memory`: of its images, which are the most of it. It outlives the batch.
+  explicit Batch(std::pmr::memory_resource* memory = std::pmr::get_default_resource()) : images(memory) {}
+
   std::int64_t step = 0;
   std::int64_t samples = 0;
   std::int64_t global_samples = 0;
   std::int64_t global_weight = 0;
   std::int64_t weight = 0;  ///< of its own samples
   std::vector<std::int64_t> indices;  ///< which samples of the data set these are
-  std::vector<float> images;
+  std::pmr::vector<float> images;
   std::vector<std::int64_t> labels;
   std::vector<std::int64_t> source, target;
 };
@@ -67,6 +71,7 @@ struct LoaderOptions {
   int prefetch = 2;      ///< batches ready ahead per thread, at most
   bool reads = true;     ///< false: batches say which samples they are of, and hold nothing of them
   std::function<void()> begin = {};  ///< what each of its threads does first; it does not throw
+  std::pmr::memory_resource* memory = std::pmr::get_default_resource();  ///< of images; it outlives all batches
 };
 
 /// Reads batches of steps [first, last) ahead, in threads of its own, and hands them out in order. At most

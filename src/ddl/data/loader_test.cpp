@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory_resource>
 #include <set>
 #include <thread>
 
@@ -155,6 +156,39 @@ TEST(Loader, UsesBuffersAgain) {
   Loader loader(data, shares(sampler, 0), 0, 100, {.threads = 2, .prefetch = 2});
   while (const auto batch = loader.next()) buffers.insert(batch->images.data());
   EXPECT_LE(buffers.size(), 12U);
+}
+
+class CountedMemory final : public std::pmr::memory_resource {
+ public:
+  std::atomic<int> asked = 0;
+  std::atomic<std::size_t> held = 0;
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    ++asked;
+    held += bytes;
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+    held -= bytes;
+    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+  }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+};
+
+TEST(Loader, ImagesLieInTheMemoryThatItIsGiven) {
+  const Numbers data;
+  const Sampler sampler(1000, 10, 1, false, 1);
+  CountedMemory memory;
+  {
+    Loader loader(data, shares(sampler, 0), 0, 100, {.threads = 2, .prefetch = 2, .memory = &memory});
+    const auto first = loader.next();
+    EXPECT_GE(memory.held, 10 * 2 * sizeof(float));
+    while (loader.next()) continue;
+    EXPECT_EQ(first->images.at(3), -1);
+  }
+  EXPECT_EQ(memory.held, 0U);
+  EXPECT_LE(memory.asked, 12) << "buffers are used again";
 }
 
 TEST(Loader, CanEndAtAnyMoment) {

@@ -126,7 +126,7 @@ std::vector<Binding> make() {
              [](E& e, const std::string& v) { e.job.precision = v; }));
   add(choice("kernels", "Kernels: ours, or plain ATen as PyTorch users run.", {"fast", "torch"}, "fast",
              [](E& e, const std::string& v) { e.job.kernels = v; }));
-  add(choice("graphs", "Forward and backward passes on GPUs as CUDA graphs, one launch each, with our kernels and where strategy and build allow it, which the record says.", {"on", "off"}, "off",
+  add(choice("graphs", "Forward and backward passes on GPUs as CUDA graphs, one launch each, with our kernels and where strategy and build allow it, which the record says.", {"on", "off"}, "on",
              [](E& e, const std::string& v) { e.job.graphs = v; }));
   add(choice("pin", "Threads that compute on cores of their own: auto, where there are as many and no other run has them, or off.", {"auto", "off"}, "auto",
              [](E& e, const std::string& v) { e.job.pin = v; }));

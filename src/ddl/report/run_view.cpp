@@ -76,7 +76,8 @@ RunView view_run(const Json& record) {
   if (const auto* batch = find_at(record, {"config", "batch"})) view.batch = as_text(*batch);
   for (const auto* key : {"precision", "kernels", "synthetic", "train_samples", "loader"})
     if (const auto* value = find_at(record, {"config", key})) view.likeness += fmt::format("{}={} ", key, value->dump());
-  if (const auto graphs = text_at(record, {"config", "graphs"}); graphs == "on") view.likeness += "graphs ";
+  // Processors have none, whatever is asked for.
+  if (text_at(record, {"config", "graphs"}) == "on" && text_at(record, {"config", "workers"}).find("cuda") != std::string::npos) view.likeness += "graphs ";
   // Workers of other threads are other workers, however many there are.
   if (const auto* workers = find_at(record, {"config", "workers"}); workers != nullptr && workers->is_string()) {
     const auto& text = workers->get_ref<const std::string&>();

@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -20,7 +22,7 @@ namespace ddl {
 
 /// For tests: a device as far from the host as a GPU, of CPU tensors. A thread of its own does the copies, in order, each as late as may be:
 /// not before somebody waits for it or for something after it. Until then a download's target holds garbage (NaNs), and its source is not
-/// read: whoever forgets to wait, or writes over a source too early, computes nonsense every time. An upload's source is looked at again
+/// read: whoever forgets to wait, or writes over a source too early, computes nonsense every time. The source of an upload from pinned memory is looked at again
 /// then, and faults() counts those that had changed.
 ///
 /// Work that was recorded is done again by calling it again: what it made is garbage (NaNs) until then. So whatever the host puts into it at its
@@ -41,21 +43,29 @@ class DelayedDevice final : public Device {
   std::string name() const override { return "delayed"; }
   at::Device where() const override { return at::kCPU; }
   bool is_host() const override { return false; }
-  std::string pin(std::span<std::byte>) override {
-    ++pinned_;
+  std::string pin(std::span<std::byte> memory) override {
+    const std::lock_guard lock(pinned_mutex_);
+    pinned_[memory.data()] = memory.size();
     return {};
   }
-  void unpin(std::span<std::byte>) noexcept override {
+  void unpin(std::span<std::byte> memory) noexcept override {
     synchronize();
-    --pinned_;
+    const std::lock_guard lock(pinned_mutex_);
+    pinned_.erase(memory.data());
   }
 
-  at::Tensor upload(const at::Tensor& host) override { return host.clone(); }
+  at::Tensor upload(const at::Tensor& host) override {
+    look_again_if_pinned(host);
+    return host.clone();
+  }
   void upload_into(at::Tensor& to, const at::Tensor& host) override {
     to.copy_(host);
-    push([this, host, before = digest(host)] { faults_ += digest(host) == before ? 0 : 1; });
+    look_again(host);
   }
-  void refill(at::Tensor& to, const at::Tensor& host) override { to.copy_(host); }
+  void refill(at::Tensor& to, const at::Tensor& host) override {
+    look_again_if_pinned(host);
+    to.copy_(host);
+  }
   std::string why_no_graphs() const override { return {}; }
 
   /// Tensors that work writes over, which recording it must leave as they are: running statistics.
@@ -91,7 +101,11 @@ class DelayedDevice final : public Device {
   Json describe() const override { return {{"product", "delayed"}}; }
 
   int faults() const { return faults_; }
-  int pinned() const { return pinned_; }
+  int pinned() const {
+    const std::lock_guard lock(pinned_mutex_);
+    return static_cast<int>(pinned_.size());
+  }
+  int read_in_place() const { return read_in_place_; }
 
  private:
   struct Passed final : Milestone::State {
@@ -175,6 +189,22 @@ class DelayedDevice final : public Device {
     return hasher.digest();
   }
 
+  void look_again(const at::Tensor& host) {
+    push([this, host, before = digest(host)] { faults_ += digest(host) == before ? 0 : 1; });
+  }
+  void look_again_if_pinned(const at::Tensor& host) {
+    {
+      const std::lock_guard lock(pinned_mutex_);
+      const auto* const at = static_cast<const std::byte*>(host.const_data_ptr());
+      const auto after = pinned_.upper_bound(at);
+      if (after == pinned_.begin()) return;
+      const auto& [begin, bytes] = *std::prev(after);
+      if (at + host.nbytes() > begin + bytes) return;
+    }
+    ++read_in_place_;
+    look_again(host);
+  }
+
   Moment push(std::function<void()> what) {
     auto state = std::make_shared<State>();
     state->line = line_;
@@ -202,7 +232,9 @@ class DelayedDevice final : public Device {
 
   std::shared_ptr<Line> line_ = std::make_shared<Line>();
   std::atomic<int> faults_ = 0;
-  int pinned_ = 0;
+  mutable std::mutex pinned_mutex_;
+  std::map<const std::byte*, std::size_t> pinned_;  ///< where they begin, and their bytes
+  std::atomic<int> read_in_place_ = 0;              ///< uploads from such memory
   std::vector<at::Tensor> kept_;
   Graph* graph_ = nullptr;  ///< that runs
   int fails_in_ = -1;

@@ -74,12 +74,13 @@ class Device {
   /// Before the memory goes. Waits until nothing is on its way into it.
   virtual void unpin(std::span<std::byte> memory) noexcept = 0;
 
-  /// A tensor on the device, in order with computation. `host` is dense, of any type, and has been read on return.
+  /// A tensor on the device, in order with computation. `host` is dense, of any type, and has been read on return, unless it lies in pinned memory:
+  /// that stays as it is until a moment taken later has passed.
   virtual at::Tensor upload(const at::Tensor& host) = 0;
   /// The same into a dense tensor of the device, of the same type and number of elements. `host`, pinned memory at best, stays as it is
   /// until a moment taken later has passed.
   virtual void upload_into(at::Tensor& to, const at::Tensor& host) = 0;
-  /// The same, of a `host` that has been read on return.
+  /// The same, of a `host` as upload() takes it.
   virtual void refill(at::Tensor& to, const at::Tensor& host) = 0;
   /// Copies a dense tensor of the device into a dense one of the host, of the same type and number of elements, beside computation. `host` is
   /// for nobody to read or write, and `from` to stay as it is, until the moment has passed.

@@ -5,7 +5,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory_resource>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -21,6 +24,7 @@
 #include "ddl/train/cuda_first_testing.h"
 #include "ddl/train/device_testing.h"
 #include "ddl/train/devices/cuda_library.h"
+#include "ddl/train/pinned_memory.h"
 
 namespace ddl {
 namespace {
@@ -174,6 +178,87 @@ TEST(DelayedDevice, ShowsAMissingWaitAndAnEarlyWrite) {
   host.fill_(7);
   device.synchronize();
   EXPECT_EQ(device.faults(), 1);
+}
+
+// Also by a thread that has never met the device, as loaders' have not.
+TEST(DeviceConformance, PinnedMemoryIsReadWhereItLies) {
+  on_every_device([](Device& device) {
+    PinnedMemory memory(device);
+    constexpr std::size_t kCount = 5000;
+    std::optional<std::pmr::vector<float>> numbers;
+    std::thread([&] { numbers.emplace(kCount, 2.0F, &memory); }).join();
+    const auto host = at::from_blob(numbers->data(), {kCount}, at::kFloat);
+    if (!device.is_host() && device.name() != "delayed") {
+      EXPECT_TRUE(host.is_pinned());
+    }
+    auto there = device.upload(host);
+    device.synchronize();
+    EXPECT_EQ(fetch(device, there.sum()).item<float>(), 2.0F * kCount);
+    host.fill_(3);
+    device.refill(there, host);
+    device.synchronize();
+    EXPECT_EQ(fetch(device, there.sum()).item<float>(), 3.0F * kCount);
+    std::thread([&] { numbers->resize(2 * kCount); }).join();
+    numbers.reset();
+  });
+}
+
+TEST(PinnedMemory, IsWholePagesForAsLongAsItIsHeld) {
+  DelayedDevice device;
+  PinnedMemory memory(device);
+  {
+    std::pmr::vector<float> one(1, &memory), many(5000, &memory);
+    EXPECT_EQ(device.pinned(), 2);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(one.data()) % 4096, 0U);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(many.data()) % 4096, 0U);
+    EXPECT_EQ(device.read_in_place(), 0);
+    device.upload(at::from_blob(many.data() + 4000, {1000}, at::kFloat));
+    EXPECT_EQ(device.read_in_place(), 1);
+    device.upload(at::zeros({1000}));
+    EXPECT_EQ(device.read_in_place(), 1);
+    many.resize(10000);
+    EXPECT_EQ(device.pinned(), 2);
+    // What is written over too early is a fault.
+    device.upload(at::from_blob(many.data(), {1000}, at::kFloat));
+    many[0] = 1;
+    device.synchronize();
+    EXPECT_EQ(device.faults(), 1);
+  }
+  EXPECT_EQ(device.pinned(), 0);
+}
+
+/// One whose driver pins nothing.
+class NeverPins final : public Device {
+ public:
+  std::string name() const override { return "never"; }
+  at::Device where() const override { return at::kCPU; }
+  bool is_host() const override { return false; }
+  std::string pin(std::span<std::byte>) override { return "not today"; }
+  void unpin(std::span<std::byte>) noexcept override { ++unpinned; }
+  at::Tensor upload(const at::Tensor& host) override { return host.clone(); }
+  void upload_into(at::Tensor& to, const at::Tensor& host) override { to.copy_(host); }
+  void refill(at::Tensor& to, const at::Tensor& host) override { to.copy_(host); }
+  Moment download(at::Tensor host, const at::Tensor& from) override {
+    host.copy_(from);
+    return Moment();
+  }
+  std::string why_no_graphs() const override { return "none"; }
+  Moment mark() override { return Moment(); }
+  void synchronize() override {}
+  DeviceMemory memory() const override { return {}; }
+  void reset_peak() override {}
+  Json describe() const override { return {}; }
+  int unpinned = 0;
+};
+
+TEST(PinnedMemory, IsGivenWhereNothingCanBePinned) {
+  NeverPins device;
+  PinnedMemory memory(device);
+  {
+    const std::pmr::vector<float> numbers(5000, 1.0F, &memory);
+    EXPECT_EQ(numbers.back(), 1.0F);
+  }
+  EXPECT_EQ(device.unpinned, 0);
 }
 
 TEST(Devices, AreNamedAsJobsNameThem) {

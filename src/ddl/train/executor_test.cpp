@@ -306,6 +306,9 @@ TEST(DeviceConformance, TrainingEqualsTheBigBatchOnTheProcessorInFp64) {
           EXPECT_EQ(outcome.faults, 0) << what << ": memory was written over while it was copied from";
           EXPECT_EQ(outcome.pinned, 0) << what;
         }
+        if (device == "delayed") {
+          EXPECT_EQ(outcomes[0].read_in_place > 0, trial.model.starts_with("lenet")) << what << ": images are read where the loader put them";
+        }
       }
     }
   }

@@ -60,7 +60,7 @@ struct Job {
   std::int64_t epochs = 1;
   std::string precision = "fp32";
   std::string kernels = "fast";
-  std::string graphs = "off";   ///< whether passes on devices that have such are graphs: on or off
+  std::string graphs = "off";   ///< whether passes on devices that have such are graphs: on, as experiments have it unless they say otherwise, or off
   std::string pin = "auto";   ///< whether threads that compute are bound to cores of their own: auto (where there are enough) or off
   bool launched = false;      ///< a launcher (mpirun, srun) started the workers, and may have bound them
   bool evaluate = true;       ///< accuracy on the test set after each epoch, or after the last step

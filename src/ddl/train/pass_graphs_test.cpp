@@ -32,6 +32,7 @@ void expect_as_without(Trial trial, int ranks, std::int64_t by_graphs) {
       EXPECT_EQ(other.graphs.steps, 0);
       EXPECT_EQ(own.launches, exact ? 2 * trial.accumulate * by_graphs : 0);
       EXPECT_EQ(own.faults, 0);
+      EXPECT_EQ(own.pinned, 0);
       ASSERT_EQ(own.losses.size(), other.losses.size());
       for (std::size_t step = 0; step < own.losses.size(); ++step) EXPECT_LE(std::abs(own.losses[step] - other.losses[step]), tolerance * std::abs(other.losses[step])) << step;
       EXPECT_LE(relative_error(own.parameters, other.parameters), tolerance);

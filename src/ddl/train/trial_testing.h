@@ -21,6 +21,7 @@
 #include "ddl/train/device_testing.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/in_process.h"
+#include "ddl/train/pinned_memory.h"
 #include "ddl/train/ranks_testing.h"
 
 // Training of a small network by any strategy, on threads of this process, held against one worker that sees the same global batches.
@@ -160,6 +161,7 @@ struct Outcome {
   Trace trace;
   int faults = 0;                   ///< of a delayed device
   int pinned = 0;                   ///< blocks that it was not told to unpin
+  int read_in_place = 0;            ///< uploads that it read from pinned memory
   std::vector<at::Tensor> buffers = {};      ///< running statistics that the rank holds
   std::vector<int> buffer_numbers = {};
   std::int64_t samples = 0;         ///< whose loss the rank computed
@@ -203,16 +205,23 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   executor.adopt(plan);
   executor.ends_with(trial.steps - 1);
   const Sampler sampler(data.size(), trial.batch, plan.shares(), true, 3, [&](std::int64_t index) { return data.weight(index); }, batch_shares(spec));
-  Loader loader(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, {0, 1, !is_given_inputs(plan, rank)});
+  PinnedMemory pinned(*device);
+  LoaderOptions loading{0, 1, !is_given_inputs(plan, rank)};
+  if (reads_batches_in_place(plan, *device)) loading.memory = &pinned;
+  auto loader = std::make_unique<Loader>(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, loading);
   Outcome outcome;
   std::vector<int> known_order;
+  std::shared_ptr<const Batch> batch;
   for (std::int64_t step = 0; step < trial.steps; ++step) {
     const auto next_batch = [&] {
       if (rank == trial.slow_rank) std::this_thread::sleep_for(std::chrono::milliseconds(trial.slow_ms));
       if (rank == trial.slow_rank && step == trial.lost_at) throw Error(Code::io, "[trial] no such batch");
-      return loader.next();
+      return batch = loader->next();
     };
     const auto result = executor.step(step, next_batch, trial.rate, trial.ask_at >= 0 && step >= trial.ask_at && rank == trial.ask_rank);
+    // What a loader may do with it from now on.
+    if (reads_batches_in_place(plan, *device) && batch) std::fill_n(const_cast<float*>(batch->images.data()), batch->images.size(), -1e9F);
+    batch.reset();
     outcome.loss += result.loss;
     outcome.samples += result.samples;
     outcome.losses.push_back(result.loss);
@@ -242,9 +251,11 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   if (communicator) communicator->barrier().wait();
   gathered.reset();
   made.reset();
+  loader.reset();
   if (delayed != nullptr) {
     outcome.faults = delayed->faults();
     outcome.pinned = delayed->pinned();
+    outcome.read_in_place = delayed->read_in_place();
     outcome.launches = delayed->launches();
   }
   return outcome;

@@ -37,6 +37,7 @@
 #include "ddl/train/make_communicator.h"
 #include "ddl/train/memory_ledger.h"
 #include "ddl/train/parameter_shards.h"
+#include "ddl/train/pinned_memory.h"
 #include "ddl/train/pinning.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
@@ -373,8 +374,10 @@ void Worker::train() {
 
   const auto& stages = plan_.role_of(rank_).stages;
   const bool reads = !is_given_inputs(plan_, rank_) && std::any_of(stages.begin(), stages.end(), [&](int stage) { return needs_batch(network_.graph(), plan_.stages, stage); });
-  Loader loader(*data_.train, [&](std::int64_t step) { return sampler_.share(step, plan_.share_of(rank_)); }, 0, last_step_,
-                {reads ? job_.loader_threads : 0, job_.loader_prefetch, reads, [this] { pinning_.release_this_thread(); }});
+  PinnedMemory pinned(*device_);
+  LoaderOptions loading{reads ? job_.loader_threads : 0, job_.loader_prefetch, reads, [this] { pinning_.release_this_thread(); }};
+  if (reads_batches_in_place(plan_, *device_)) loading.memory = &pinned;
+  Loader loader(*data_.train, [&](std::int64_t step) { return sampler_.share(step, plan_.share_of(rank_)); }, 0, last_step_, loading);
   const auto next_batch = [&] { return loader.next(); };
   bool stopped = false;
   host_.begin();

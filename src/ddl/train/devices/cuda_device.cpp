@@ -2,6 +2,8 @@
 // the same against both.
 #include <dlfcn.h>
 
+#include <mutex>
+
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
@@ -151,10 +153,12 @@ class CudaDevice final : public Device {
   std::string pin(std::span<std::byte> memory) override {
     constexpr unsigned kPortable = 1;  // cudaHostRegisterPortable: for threads on whatever device
     if (memory.empty()) return {};
+    guard_.setDevice(where_);  // of this thread, whichever it is: the runtime would take the first GPU
     const int error = call_runtime("cudaHostRegister", static_cast<void*>(memory.data()), memory.size(), kPortable);
     if (error == 0) return {};
     call_runtime("cudaGetLastError");  // what is known now is not for LibTorch to stumble over
-    return not_pinned_ = fmt::format("the host's buckets are not pinned, so that copies do not run beside computation: {}", describe_error(error));
+    const std::lock_guard lock(told_);
+    return not_pinned_ = fmt::format("memory of the host is not pinned, so that copies do not run beside computation: {}", describe_error(error));
   }
 
   void unpin(std::span<std::byte> memory) noexcept override {
@@ -168,7 +172,7 @@ class CudaDevice final : public Device {
     call_runtime("cudaGetLastError");
   }
 
-  /// Through pinned memory that LibTorch keeps until the copy is over.
+  /// What is not pinned goes through memory that is and that LibTorch keeps until the copy is over.
   at::Tensor upload(const at::Tensor& host) override {
     if (host.numel() == 0) return at::empty_like(host, host.options().device(where_));
     return host.pin_memory().to(where_, true);
@@ -217,6 +221,7 @@ class CudaDevice final : public Device {
   void reset_peak() override { at::getDeviceAllocator(at::kCUDA)->resetPeakStats(where_.index()); }
 
   Json describe() const override {
+    const std::lock_guard lock(told_);
     const auto& gpu = known_gpus().all.at(static_cast<std::size_t>(where_.index()));
     return {{"product", gpu.product},
             {"memory_bytes", gpu.memory.value},
@@ -263,6 +268,7 @@ class CudaDevice final : public Device {
   c10::Stream copies_;
   std::string why_no_graphs_;
   std::shared_ptr<const Anchor> anchor_;
+  mutable std::mutex told_;
   std::string not_pinned_;
 };
 
