@@ -432,6 +432,23 @@ class Whole(Case):
         self.assertFalse(self.machine.exists())
 
 
+class OneH100(Case):
+    """Its datasheet, held against steps that an H100 took (docs/measured/, passes as CUDA graphs): milliseconds of forward and backward passes together, and how far off they may be, %."""
+
+    STEPS = [("resnet18", "cifar10", 32, "fp32", 5.53, 20), ("resnet18", "cifar10", 256, "fp32", 29.62, 10), ("resnet50", "imagenet", 64, "fp32", 72.93, 5),
+             ("resnet18", "cifar10", 32, "bf16", 1.544, 20), ("resnet18", "cifar10", 256, "bf16", 4.808, 10),
+             ("transformer[dropout=0]", "translation[vocabulary=8000,length=64]", 64, "bf16", 9.00, 35)]
+
+    def test_its_datasheet_is_near_what_it_took(self):
+        for model, data, batch, precision, measured, most in self.STEPS:
+            with self.subTest(model=model, batch=batch, precision=precision):
+                point = self.document("predict", "--machine", "h100-80gb", "--model", model, "--dataset", data, "--batch", batch, "--precision", precision, "--synthetic", "--workers", "cuda:1")["points"][0]
+                passes = point["ledger_ms"]["forward"] + point["ledger_ms"]["backward"]
+                self.assertLess(abs(passes / measured - 1), most / 100, f"predicted {passes}, measured {measured} ms")
+                self.assertLess(point["step_ms"]["low"], measured)
+                self.assertGreater(point["step_ms"]["high"], measured)
+
+
 class Gpus(Case):
     """A profile in which a GPU was measured, made up: no test may need one."""
     MLP = ("--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic")

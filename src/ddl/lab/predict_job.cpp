@@ -146,7 +146,7 @@ JobPrediction predict_as_said(const Job& job, const ModelGraph& graph, const Jso
   const auto beyond = beyond_known(job, out.plan, part, costs, machine);
   out.beyond = beyond.words;
   if (const auto words = memory_words(machine); !words.empty()) out.beyond.push_back(words);
-  if (wants_graphs(job) && std::any_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.device.starts_with("cuda"); }))
+  if (wants_graphs(job) && costs.measured != nullptr && std::any_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.device.starts_with("cuda"); }))
     out.beyond.emplace_back("passes as CUDA graphs (graphs on) are predicted as without, each operation started by itself: small networks take half of that or less");
   std::tie(out.step.low, out.step.high) = job_interval(job, out.plan, part, costs, machine, beyond, out.step);
   out.waited = waited(job, out.plan, costs);

@@ -21,13 +21,16 @@ ImageKernels image_kernels(const Json& kernels, const Gpu& gpu) {
       reached = term(generation, "reached");
       break;
     }
-  return {reached * term(kernels, "images.convolution"), reached * term(kernels, "images.convolution_3x3"), std::min(1.0, reached * term(kernels, "images.memory")), term(kernels, "images.update_bytes_per_parameter")};
+  double full = 0;
+  if (const auto late = kernels.at("images").value("full_precision", Json::object()); !late.empty() && gpu.compute_capability >= term(late, "from_capability")) full = term(late, "convolution");
+  return {reached * term(kernels, "images.convolution"), reached * term(kernels, "images.convolution_3x3"), std::min(1.0, reached * term(kernels, "images.memory")), term(kernels, "images.update_bytes_per_parameter"), full};
 }
 
 ImageRoofline::ImageRoofline(Gpu gpu, const ImageKernels& kernels, double launch, const std::string& precision)
     : gpu_(std::move(gpu)), kernels_(kernels), launch_(launch), bytes_(value_bytes(precision)) {
   // Tensor cores multiply in full.
   if (precision != "fp32") kernels_.convolution_3x3 = kernels_.convolution;
+  else if (kernels_.full_convolution > 0) kernels_.convolution = kernels_.convolution_3x3 = kernels_.full_convolution;
 }
 
 double ImageRoofline::of_memory(double elements) const { return bytes_ * elements / (gpu_.bandwidth * kernels_.memory); }

@@ -13,8 +13,9 @@ struct ImageKernels {
   double convolution = 0, convolution_3x3 = 0;  ///< of peak; above 1 where Winograd's algorithm multiplies less
   double memory = 0;                            ///< of its bandwidth
   double update_bytes = 0;                      ///< moved for each parameter
+  double full_convolution = 0;                  ///< of peak, any convolution in fp32 where it is not Winograd's that computes it; 0: as the two above
 };
-/// Of that GPU: "images.generations" says how much more or less of a device's peak and bandwidth kernels reach by its compute capability than where the others were fitted. Errors: not_found, naming the term.
+/// Of that GPU: "images.generations" says how much more or less of a device's peak and bandwidth kernels reach by its compute capability than where the others were fitted, "images.full_precision" what convolutions in fp32 do from some capability on. Errors: not_found, naming the term.
 ImageKernels image_kernels(const Json& kernels, const Gpu& gpu);
 
 /// Seconds of one sample without launches; launches and parameters.
