@@ -45,12 +45,18 @@ const std::vector<std::string>& keys_of_work() {
   return keys;
 }
 
-/// Whether passes were to be graphs: on processors, which have none, it does not matter, and records from before there were such do not say.
-bool asks_for_graphs(const Json& config) { return config.value("graphs", "off") == "on" && config.value("workers", "").find("cuda") != std::string::npos; }
+/// Whether passes were graphs of a device, whatever was asked for.
+bool by_graphs(const Json& record) {
+  const auto ranks = record.value("ranks", Json::array());
+  return ranks.is_array() && std::any_of(ranks.begin(), ranks.end(), [](const Json& rank) {
+    const auto graphs = rank.is_object() ? rank.value("graphs", Json()) : Json();
+    return graphs.is_object() && graphs.contains("steps") && graphs["steps"].is_number() && graphs["steps"].get<double>() > 0;
+  });
+}
 
 bool same_work(const Json& a, const Json& b) {
   if (!a.contains("config") || !b.contains("config") || !a["config"].is_object() || !b["config"].is_object()) return false;
-  if (asks_for_graphs(a["config"]) != asks_for_graphs(b["config"])) return false;
+  if (by_graphs(a) != by_graphs(b)) return false;
   return std::all_of(keys_of_work().begin(), keys_of_work().end(), [&](const std::string& key) { return a["config"].value(key, Json()) == b["config"].value(key, Json()); });
 }
 

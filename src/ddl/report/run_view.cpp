@@ -76,8 +76,9 @@ RunView view_run(const Json& record) {
   if (const auto* batch = find_at(record, {"config", "batch"})) view.batch = as_text(*batch);
   for (const auto* key : {"precision", "kernels", "synthetic", "train_samples", "loader"})
     if (const auto* value = find_at(record, {"config", key})) view.likeness += fmt::format("{}={} ", key, value->dump());
-  // Processors have none, whatever is asked for.
-  if (text_at(record, {"config", "graphs"}) == "on" && text_at(record, {"config", "workers"}).find("cuda") != std::string::npos) view.likeness += "graphs ";
+  // As it was, whatever was asked for: not every plan or device has them.
+  if (const auto* ranks = find_at(record, {"ranks"}); ranks != nullptr && ranks->is_array() && std::any_of(ranks->begin(), ranks->end(), [](const Json& rank) { return number_at(rank, {"graphs", "steps"}).value_or(0) > 0; }))
+    view.likeness += "graphs ";
   // Workers of other threads are other workers, however many there are.
   if (const auto* workers = find_at(record, {"config", "workers"}); workers != nullptr && workers->is_string()) {
     const auto& text = workers->get_ref<const std::string&>();

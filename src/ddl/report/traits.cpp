@@ -63,6 +63,12 @@ void number_alike(std::vector<RunView>& views) {
     if (total[view.label] > 1) view.label += " #" + std::to_string(++seen[view.label]);
 }
 
+/// Passes are graphs of devices alone: of processors it says nothing what was asked for.
+bool on_accelerators(const Json& record) {
+  const auto* const ranks = find_at(record, {"ranks"});
+  return ranks != nullptr && ranks->is_array() && std::any_of(ranks->begin(), ranks->end(), [](const Json& rank) { return find_at(rank, {"accelerator", "product"}) != nullptr; });
+}
+
 }  // namespace
 
 std::vector<Trait> traits_of(const Json& record, int workers) {
@@ -71,7 +77,8 @@ std::vector<Trait> traits_of(const Json& record, int workers) {
   const bool moves = workers > 1 && (subject.empty() || subject == "ddlbench");
   std::vector<Trait> traits;
   for (const auto& known : kKnown)
-    if (const auto* value = find_at(record, {"config", known.key}); value != nullptr && (moves || !moves_bytes(known.key)))
+    if (known.key == std::string_view("graphs") && !on_accelerators(record)) continue;
+    else if (const auto* value = find_at(record, {"config", known.key}); value != nullptr && (moves || !moves_bytes(known.key)))
       if (auto words = words_of(known, *value); !words.empty()) traits.push_back({known.key, std::move(words)});
   return traits;
 }

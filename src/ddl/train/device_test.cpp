@@ -198,6 +198,9 @@ TEST(DeviceConformance, PinnedMemoryIsReadWhereItLies) {
     device.refill(there, host);
     device.synchronize();
     EXPECT_EQ(fetch(device, there.sum()).item<float>(), 3.0F * kCount);
+    if (const auto* const delayed = dynamic_cast<const DelayedDevice*>(&device); delayed != nullptr) {
+      EXPECT_EQ(delayed->read_in_place(), 2);
+    }
     std::thread([&] { numbers->resize(2 * kCount); }).join();
     numbers.reset();
   });

@@ -16,6 +16,7 @@
 #include "ddl/train/emulation/replay.h"
 #include "ddl/train/executor_asynchronous.h"
 #include "ddl/train/executor_serving.h"
+#include "ddl/train/graphable.h"
 #include "ddl/train/precision.h"
 #include "ddl/train/slowing.h"
 
@@ -79,7 +80,7 @@ void Executor::adopt(Plan plan) {
   // Of the buckets' places as they were.
   graphs_.reset();
   alike_.clear();
-  if (recipe_.graphs && graph_report_.why_not.empty()) graph_report_.why_not = replay_ != nullptr ? "passes are replayed" : !device_.why_no_graphs().empty() ? device_.why_no_graphs() : PassGraphs::why_not(plan_, worker_, network_.graph());
+  if (recipe_.graphs && graph_report_.why_not.empty()) graph_report_.why_not = replay_ != nullptr ? "passes are replayed" : !device_.why_no_graphs().empty() ? device_.why_no_graphs() : why_no_pass_graphs(plan_, worker_, network_.graph());
   adopt_buckets();
   adopt_norms();
   if (plan_.asynchronous() && !asynchronous_) asynchronous_ = std::make_unique<Asynchronous>(plan_, worker_, network_, optimizer_);

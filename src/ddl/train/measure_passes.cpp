@@ -30,6 +30,7 @@
 #include "ddl/train/job_network.h"
 #include "ddl/train/objective.h"
 #include "ddl/train/optimizer.h"
+#include "ddl/train/pinned_memory.h"
 #include "ddl/train/plan_job.h"
 
 namespace ddl {
@@ -108,9 +109,11 @@ struct TrainingPasses::State {
         throw Error(Code::unsupported, fmt::format("[measure] unsupported: {} is one file; got layer '{}', expected a network of layers", network.graph().name, layer.name));
     const auto weights = shape.objective == Objective::classification ? std::function<std::int64_t(std::int64_t)>{} : [&data](std::int64_t index) { return data.weight(index); };
     const Sampler sampler(data.size(), job.batch, 1, job.shuffle, job.seed, weights);
-    Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, kBatches, {0, 1, true});
-    ahead = std::make_unique<Loader>(data, [sampler](std::int64_t step) { return sampler.share(step, 0); }, 0, std::numeric_limits<std::int64_t>::max(),
-                                     LoaderOptions{job.loader_threads, job.loader_prefetch, true});
+    // As runs do. Passes and steps end with a wait.
+    LoaderOptions at_once{0, 1, true}, beside{job.loader_threads, job.loader_prefetch, true};
+    if (!device->is_host()) at_once.memory = beside.memory = &pinned;
+    Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, kBatches, at_once);
+    ahead = std::make_unique<Loader>(data, [sampler](std::int64_t step) { return sampler.share(step, 0); }, 0, std::numeric_limits<std::int64_t>::max(), beside);
     executor = std::make_unique<Executor>(network, *optimizer, *device, nullptr, 0, Recipe{shape, job.precision, job.label_smoothing, job.recompute, job.clip},
                                           Exchange{job.collective, "none", job.seed, job.collective_timeout}, nullptr);
     executor->adopt(plan_job(job, network.graph()));
@@ -171,6 +174,7 @@ struct TrainingPasses::State {
   const Job job;
   SampleShape shape;
   std::unique_ptr<Device> device;
+  PinnedMemory pinned{*device};
   Network network;
   std::unique_ptr<Optimizer> optimizer;
   Clock clock;

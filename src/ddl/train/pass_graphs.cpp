@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "ddl/core/error.h"
-#include "ddl/train/parameter_shards.h"
 
 namespace ddl {
 namespace {
@@ -12,18 +11,6 @@ namespace {
 at::Tensor scalar(double value) { return at::scalar_tensor(value, at::kDouble); }
 
 }  // namespace
-
-std::string PassGraphs::why_not(const Plan& plan, int worker, const ModelGraph& graph) {
-  if (!plan.split.empty()) return "layers in parts exchange values between their operations";
-  if (plan.stages.size() > 1) return "what crosses from stage to stage comes from the host";
-  if (plan.asynchronous()) return "weights change within a step";
-  if (plan.in_process) return "workers that are threads of one process share their device's memory";
-  if (plan.serving.servers > 0) return "parameters come from servers";
-  if (ParameterShards::needed(plan, worker)) return "what shards hold is gathered and let go within a step";
-  if (std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::script; })) return "what a TorchScript file does is not known";
-  if (std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.attributes.milliseconds > 0; })) return "layers that wait are the host's time, which no launch takes again";
-  return {};
-}
 
 PassGraphs::PassGraphs(const std::vector<Pass>& passes, const Batch& batch, StageRunner& runner, Network& network, Device& device, const SampleShape& shape, GradientBuckets* buckets)
     : runner_(runner), network_(network), device_(device), shape_(shape), buckets_(buckets), batch_samples_(batch.samples), scale_(device.upload(scalar(1))),

@@ -36,9 +36,6 @@ class PassGraphs {
     bool last = false;  ///< of backwards: its stage's last
   };
 
-  /// Why a worker's passes are not recorded, whatever the device: empty where they can be.
-  static std::string why_not(const Plan& plan, int worker, const ModelGraph& graph);
-
   /// Records the passes of a step with that batch; none of it is computed, and after an error the step can be as if nothing had been recorded. What tasks `passes` are of, and all
   /// that comes after `batch`, are kept by reference. `buckets`: of the gradients, or null.
   /// Errors: c10::Error where something cannot be recorded, or memory lacks.

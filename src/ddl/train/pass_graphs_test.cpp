@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ddl/train/cuda_first_testing.h"
+#include "ddl/train/graphable.h"
 #include "ddl/train/trial_testing.h"
 
 namespace ddl::testing {
@@ -33,6 +34,10 @@ void expect_as_without(Trial trial, int ranks, std::int64_t by_graphs) {
       EXPECT_EQ(own.launches, exact ? 2 * trial.accumulate * by_graphs : 0);
       EXPECT_EQ(own.faults, 0);
       EXPECT_EQ(own.pinned, 0);
+      EXPECT_EQ(own.read_in_place > 0, other.read_in_place > 0);
+      if (exact && trial.model == "lenet") {
+        EXPECT_GE(own.read_in_place, trial.steps);
+      }
       ASSERT_EQ(own.losses.size(), other.losses.size());
       for (std::size_t step = 0; step < own.losses.size(); ++step) EXPECT_LE(std::abs(own.losses[step] - other.losses[step]), tolerance * std::abs(other.losses[step])) << step;
       EXPECT_LE(relative_error(own.parameters, other.parameters), tolerance);
@@ -131,14 +136,14 @@ TEST(PassGraphs, PlansThatHaveNoneSayWhy) {
   EXPECT_NE(why("data", 2, "cpu").find("nothing to record"), std::string::npos);
   EXPECT_NE(why("pipeline[schedule=1f1b,micro=2]", 2, "delayed").find("from stage to stage"), std::string::npos);
   EXPECT_NE(why("tensor", 2, "delayed").find("layers in parts"), std::string::npos);
-  EXPECT_NE(PassGraphs::why_not(builtin_strategies().at("single").make({builtin_models().at("null").make(parse_spec("null"), Waves().shape()), 1, 8, 8, parse_spec("single"), {}, 1}), 0,
+  EXPECT_NE(why_no_pass_graphs(builtin_strategies().at("single").make({builtin_models().at("null").make(parse_spec("null"), Waves().shape()), 1, 8, 8, parse_spec("single"), {}, 1}), 0,
                                 builtin_models().at("null").make(parse_spec("null"), Waves().shape())).find("layers that wait"), std::string::npos);
   EXPECT_NE(why("parameter-server", 2, "delayed").find("servers"), std::string::npos);
   // Of which no device has any yet.
   const auto graph = builtin_models().at("lenet").make(parse_spec("lenet"), Waves().shape());
   for (const auto* const strategy : {"sharded[level=1]", "sharded[level=2]", "sharded[level=3]"}) {
     const auto plan = builtin_strategies().at("sharded").make({graph, 2, 8, 8, parse_spec(strategy), {}, 1});
-    EXPECT_NE(PassGraphs::why_not(plan, 0, graph).find("what shards hold"), std::string::npos) << strategy;
+    EXPECT_NE(why_no_pass_graphs(plan, 0, graph).find("what shards hold"), std::string::npos) << strategy;
   }
 }
 

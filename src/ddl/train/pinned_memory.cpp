@@ -1,6 +1,7 @@
 #include "ddl/train/pinned_memory.h"
 
 #include <algorithm>
+#include <memory>
 #include <new>
 #include <span>
 
@@ -21,12 +22,13 @@ std::size_t whole_pages(std::size_t bytes) { return std::max<std::size_t>(1, (by
 
 void* PinnedMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
   const auto whole = whole_pages(bytes);
-  void* const memory = ::operator new(whole, std::align_val_t(std::max(alignment, page())));
-  if (device_.pin({static_cast<std::byte*>(memory), whole}).empty()) {
-    const std::lock_guard lock(mutex_);
-    pinned_.insert(memory);
-  }
-  return memory;
+  const auto at = std::align_val_t(std::max(alignment, page()));
+  const auto free = [whole, at](void* memory) { ::operator delete(memory, whole, at); };
+  std::unique_ptr<void, decltype(free)> memory(::operator new(whole, at), free);
+  const std::lock_guard lock(mutex_);
+  const auto known = pinned_.insert(memory.get()).first;
+  if (!device_.pin({static_cast<std::byte*>(memory.get()), whole}).empty()) pinned_.erase(known);
+  return memory.release();
 }
 
 void PinnedMemory::do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) {

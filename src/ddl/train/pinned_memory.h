@@ -11,7 +11,7 @@
 namespace ddl {
 
 /// Memory of the host that a device reads by itself (Device::pin()), whole pages of it, for as long as it is held: pinning takes milliseconds, so it is for
-/// what is used again and again. Memory that cannot be pinned is given all the same. Threads: any. The device outlives it.
+/// what is used again and again. Memory that cannot be pinned is given all the same. Threads: any, so that of the device pin() and unpin() are called by loaders' too. The device outlives it.
 class PinnedMemory final : public std::pmr::memory_resource {
  public:
   explicit PinnedMemory(Device& device) : device_(device) {}

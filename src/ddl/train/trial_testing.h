@@ -211,17 +211,16 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   auto loader = std::make_unique<Loader>(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, loading);
   Outcome outcome;
   std::vector<int> known_order;
-  std::shared_ptr<const Batch> batch;
   for (std::int64_t step = 0; step < trial.steps; ++step) {
     const auto next_batch = [&] {
       if (rank == trial.slow_rank) std::this_thread::sleep_for(std::chrono::milliseconds(trial.slow_ms));
       if (rank == trial.slow_rank && step == trial.lost_at) throw Error(Code::io, "[trial] no such batch");
-      return batch = loader->next();
+      const auto batch = loader->next();
+      if (!reads_batches_in_place(plan, *device)) return batch;
+      // As soon as nobody holds it any more a loader's thread may write the next one there.
+      return std::shared_ptr<const Batch>(batch.get(), [batch](const Batch*) { std::fill_n(const_cast<float*>(batch->images.data()), batch->images.size(), -1e9F); });
     };
     const auto result = executor.step(step, next_batch, trial.rate, trial.ask_at >= 0 && step >= trial.ask_at && rank == trial.ask_rank);
-    // What a loader may do with it from now on.
-    if (reads_batches_in_place(plan, *device) && batch) std::fill_n(const_cast<float*>(batch->images.data()), batch->images.size(), -1e9F);
-    batch.reset();
     outcome.loss += result.loss;
     outcome.samples += result.samples;
     outcome.losses.push_back(result.loss);

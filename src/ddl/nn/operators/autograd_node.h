@@ -9,7 +9,7 @@
 
 namespace ddl {
 
-/// A node of autograd's graph, held as LibTorch holds it: counted by the node itself in 2.13, by a shared_ptr in 2.11.
+/// A node of autograd's graph, held as LibTorch holds it: counted by the node itself in 2.13, by a shared_ptr in 2.11 (whose own deleter takes graphs apart without recursion; ours are some hundred nodes deep).
 template <typename Node>
 auto make_node(auto&&... arguments) {
   if constexpr (std::is_base_of_v<c10::intrusive_ptr_target, torch::autograd::Node>)

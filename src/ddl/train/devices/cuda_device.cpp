@@ -153,7 +153,11 @@ class CudaDevice final : public Device {
   std::string pin(std::span<std::byte> memory) override {
     constexpr unsigned kPortable = 1;  // cudaHostRegisterPortable: for threads on whatever device
     if (memory.empty()) return {};
-    guard_.setDevice(where_);  // of this thread, whichever it is: the runtime would take the first GPU
+    try {
+      guard_.setDevice(where_);  // of this thread, whichever it is: the runtime would take the first GPU
+    } catch (const std::exception& error) {
+      return error.what();
+    }
     const int error = call_runtime("cudaHostRegister", static_cast<void*>(memory.data()), memory.size(), kPortable);
     if (error == 0) return {};
     call_runtime("cudaGetLastError");  // what is known now is not for LibTorch to stumble over
@@ -162,6 +166,8 @@ class CudaDevice final : public Device {
   }
 
   void unpin(std::span<std::byte> memory) noexcept override {
+    // A loader's thread may call this at any time, and waiting for a stream that is recorded ends its recording.
+    const std::lock_guard lock(recording_);
     try {
       finish();
     } catch (const std::exception&) {
@@ -194,6 +200,7 @@ class CudaDevice final : public Device {
   std::string why_no_graphs() const override { return why_no_graphs_; }
   std::unique_ptr<DeviceGraph> record(const DeviceGraph::Work& work, const DeviceGraph* beside) override {
     if (!why_no_graphs_.empty()) return Device::record(work, beside);
+    const std::lock_guard lock(recording_);
     // What earlier steps' activations left in the allocator's cache no graph's pool takes, and while one is recorded it cannot be given back.
     finish();
     if (beside == nullptr) at::getDeviceAllocator(at::kCUDA)->emptyCache();
@@ -268,6 +275,7 @@ class CudaDevice final : public Device {
   c10::Stream copies_;
   std::string why_no_graphs_;
   std::shared_ptr<const Anchor> anchor_;
+  std::mutex recording_;
   mutable std::mutex told_;
   std::string not_pinned_;
 };

@@ -20,7 +20,7 @@ class Capture final : public CudaCapture {
   void begin(const CudaCapture* beside) override {
     pool_ = beside == nullptr ? at::cuda::graph_pool_handle() : static_cast<const Capture*>(beside)->pool_;
     try {
-      // Other threads of this process, loaders and communicators, go on as they do: none of them waits for the whole device, which would end a capture in any mode.
+      // Other threads of this process, loaders and communicators, go on as they do: none of them waits for the whole device or, meanwhile, for this stream, which would end a capture in any mode.
       graph_.capture_begin(pool_, cudaStreamCaptureModeThreadLocal);
     } catch (...) {
       let_pool_go();
