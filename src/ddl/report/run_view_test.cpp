@@ -79,6 +79,18 @@ TEST(Comparison, IsAgainstTheOneWorkerRunOfTheSameSubject) {
   EXPECT_EQ(group_runs(views).size(), 2u);
 }
 
+TEST(Comparison, RunsWithGraphsAndWithoutAreNotAlike) {
+  for (const int steps : {0, 97}) {
+    auto alone = synthetic_record({});
+    alone["config"]["graphs"] = "on";
+    alone["ranks"][0]["graphs"] = {{"steps", steps}};
+    const std::vector<Json> records{alone, synthetic_record({.workers = 2, .number = 1})};  // of before there were such
+    auto views = view_runs(records);
+    compare(views);
+    EXPECT_EQ(views[1].speedup.has_value(), steps == 0);
+  }
+}
+
 TEST(Comparison, FailedAndOtherBatchesAreNoBaseline) {
   auto failed = failed_record({}, "out of memory");
   auto other = synthetic_record({.number = 1});

@@ -38,6 +38,11 @@ TEST(Labels, SayNothingTwice) {
 
 TEST(Labels, LeaveOutWhatCannotMatter) {
   EXPECT_EQ(labels({synthetic_record({}), synthetic_record({.transport = "tcp", .number = 1})}), (std::vector<std::string>{"lenet, 1 worker #1", "lenet, 1 worker #2"}));
+  // Graphs are of GPUs.
+  auto on = with(synthetic_record({}), "graphs", "on"), off = with(synthetic_record({.number = 1}), "graphs", "off");
+  EXPECT_EQ(labels({on, off}), (std::vector<std::string>{"lenet, 1 worker #1", "lenet, 1 worker #2"}));
+  for (auto* const record : {&on, &off}) (*record)["ranks"][0]["accelerator"] = {{"product", "NVIDIA H100"}};
+  EXPECT_EQ(labels({on, off}), (std::vector<std::string>{"lenet, 1 worker, graphs on", "lenet, 1 worker, graphs off"}));
 }
 
 }  // namespace
