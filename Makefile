@@ -1,4 +1,4 @@
-# ddlbench: `make demo` sets up, builds and runs the first study; `make test` sets up, builds and tests.
+# ddlbench: `make demo` sets up, builds, measures this machine and runs the first study; `make test` sets up, builds and tests.
 BUILD ?= build/release
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -21,7 +21,10 @@ build: setup $(BUILD)/build.ninja   ## compile, and leave the link ./ddlbench
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ln -sfn $(BUILD)/bin/ddlbench ddlbench
 
-demo: build      ## the first study: Fashion-MNIST, two networks, one and two workers; writes report.html
+# Measured first, so that the page shows what was predicted beside what came; where that fails the study goes on without.
+demo: build      ## measure this machine, then the first study: Fashion-MNIST, two networks, one and two workers; writes report.html
+	-./ddlbench probe comm --transport shm,tcp --collective all-reduce --budget 20ms
+	-./ddlbench probe compute --model lenet,resnet18 --dataset fashion-mnist --batch 32,64 --optimizer sgd --budget 300ms
 	./ddlbench sweep studies/first.yaml --fresh --report report.html
 
 test: build      ## every test, through the binary and the browser too
