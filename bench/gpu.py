@@ -237,11 +237,16 @@ def speed(programs, python, networks, once):
     steps, timings = 30, {}
     theirs = [{"name": name, "model": model, "options": options, "shape": shape, "batch": batch, "steps": steps, "precision": precision, "ways": ["eager", "contiguous", "graph"] if shape["channels"] else ["eager", "graph"]} for name, model, _, shape, options, batch, precisions in cases for precision in precisions]
 
+    def tell():
+        for (name, precision), ways in timings.items():
+            say(f"{name:16} {precision}: " + "; ".join(f"{way} {', '.join(f'{each:.3f}' for each in each_ms)}" for way, each_ms in ways.items()))
+
     def peer():
         try:
             done = subprocess.run([python, ROOT / "bench" / "peers" / "torch_gpu.py", json.dumps(theirs)], capture_output=True, text=True, timeout=400)
         except subprocess.TimeoutExpired as error:
             problems.append(f"PyTorch: {error}")
+            tell()
             return
         if done.returncode != 0:
             problems.append(f"PyTorch ended with {done.returncode}: {done.stderr[-1500:]}")
@@ -254,8 +259,7 @@ def speed(programs, python, networks, once):
             timings[told["name"], told["precision"]].setdefault("PyTorch " + told["way"] + ", queued", []).append(told["queued_ms"])
         with open(FOLDER / "gpu-pytorch.jsonl", "a") as kept:
             kept.write(done.stdout)
-        for (name, precision), ways in timings.items():
-            say(f"{name:16} {precision}: " + "; ".join(f"{way} {', '.join(f'{each:.3f}' for each in each_ms)}" for way, each_ms in ways.items()))
+        tell()
 
     (FOLDER / "gpu-pytorch.jsonl").unlink(missing_ok=True)
     peer()
@@ -277,11 +281,12 @@ def speed(programs, python, networks, once):
             for each in ours[:2]:
                 say(f"{name} {precision} graphs {each['way']}: " + ", ".join(f"{key} {value:.3f}" for key, value in each["ledger_ms"].items() if value and value >= 0.005)
                     + f" ms a step; at most {each['reserved_peak_bytes'] / 2**20:.0f} MiB reserved{'; ' + each['graphs']['why_not'] if each['way'] == 'on' and each['graphs']['why_not'] else ''}")
-    if not once:
+    if once:
+        tell()
+    else:
         peer()
     for (name, precision), ways in timings.items():
         found.setdefault(f"{name} {precision}", {})["step_ms"] = ways
-        say(f"{name:16} {precision}: " + "; ".join(f"{way} {', '.join(f'{each:.3f}' for each in each_ms)}" for way, each_ms in ways.items()))
     return problems, found
 
 

@@ -1,9 +1,9 @@
-"""Networks in PyTorch on one NVIDIA GPU: eager, as one CUDA graph of the whole step, and by torch.compile. Times of training steps, each until the GPU is through with it, and of steps that are
+"""Networks in PyTorch on one NVIDIA GPU: eager, and as one CUDA graph of the whole step. Times of training steps, each until the GPU is through with it, and of steps that are
 queued one behind the other.
 
 The networks are those of tests/reference_networks.py, which the numerics tests hold equal to ours. Samples lie on the GPU; SGD with momentum, fused; convolutions channels last, or `contiguous`; cuDNN tunes.
 
-usage: torch_gpu.py JSON, with [{name, model, options{}, shape{}, batch, steps, precision: "fp32"|"tf32"|"bf16" (autocast), ways: ["eager"|"contiguous"|"graph"|"compile", …]}, …]
+usage: torch_gpu.py JSON, with [{name, model, options{}, shape{}, batch, steps, precision: "fp32"|"tf32"|"bf16" (autocast), ways: ["eager"|"contiguous"|"graph", …]}, …]
 prints a line of JSON a job and way: {name, precision, way, step_ms: [...], queued_ms, peak_memory_bytes, version}; or {name, precision, way, error}
 """
 import contextlib
@@ -62,8 +62,6 @@ def measure(job):
     step = step_of(job)
     if job["way"] == "graph":
         step = recorded(step)
-    elif job["way"] == "compile":
-        step = torch.compile(step)
     for _ in range(WARM_UP):
         step()
     torch.cuda.synchronize()
