@@ -487,6 +487,18 @@ class Gpus(Case):
         self.assertEqual(graphs["step_ms"]["value"], gpu["step_ms"]["value"])
         self.assertTrue(any("CUDA graphs" in words for words in graphs["beyond"]), graphs["beyond"])
         self.assertFalse(any("CUDA graphs" in words for words in gpu["beyond"]), gpu["beyond"])
+        self.assertTrue(any("probe compute --device cuda" in words for words in graphs["beyond"]), graphs["beyond"])
+        profile = json.loads(self.machine.read_text())
+        for entry in profile["compute"]:
+            if entry["device"] == "cuda":
+                entry["graphs"] = {"steps": 40, "correction": 0.25, "load_ms": 0, "copy_ms": 0.001, "update_ms": 0.001}
+        self.machine.write_text(json.dumps(profile))
+        by_graphs = self.step("--workers", "cuda:1")
+        self.assertLess(by_graphs["ledger_ms"]["forward"] + by_graphs["ledger_ms"]["backward"], 0.3 * computing[0])
+        self.assertFalse(any("CUDA graphs" in words for words in by_graphs["beyond"]), by_graphs["beyond"])
+        # Passes of stages cannot be such: what was measured one by one stands.
+        staged = [self.step("--workers", "cuda:2", "--strategy", "pipeline[micro=2]", "--graphs", way)["step_ms"]["value"] for way in ("on", "off")]
+        self.assertEqual(*staged)
         two, shared = self.step("--workers", "cuda:2", batch=32), self.step("--workers", "cuda[index=0]:2", batch=32)
         self.assertGreater(shared["step_ms"]["value"], two["step_ms"]["value"])
         self.assertTrue(any("of workers on cuda in fp32" in words and "probe compute --device cuda" in words for words in two["beyond"]), two["beyond"])

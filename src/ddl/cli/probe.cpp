@@ -228,12 +228,19 @@ void print_memory(const Json& document, const Output& output) {
 void print_compute(const Json& document, const Output& output) {
   const auto number = [](const Json& value) { return fmt::format("{:.3f}", value.get<double>()); };
   std::vector<std::vector<std::string>> rows{{"network", "data set", "batch", "precision", "step ms", "forward", "backward", "update", "layers forward", "layers backward", "correction"}};
+  const auto has_graphs = [](const Json& entry) { return entry["graphs"].is_object() && entry["graphs"].contains("wall_ms"); };
+  const bool any_graphs = std::any_of(document["compute"].begin(), document["compute"].end(), has_graphs);
+  if (any_graphs) rows[0].emplace_back("step by graphs");
   for (const auto& entry : document["compute"]) {
     const auto& step = entry["step"];
     rows.push_back({entry["network"], entry["dataset"], fmt::format("{}", entry["batch"].get<std::int64_t>()), entry["precision"], number(step["wall_ms"]), number(step["forward_ms"]),
                     number(step["backward_ms"]), number(step["update_ms"]), number(entry["forward_ms"]), number(entry["backward_ms"]), number(entry["correction"])});
+    if (any_graphs) rows.back().push_back(has_graphs(entry) ? number(entry["graphs"]["wall_ms"]) : "-");
   }
   output.data(columns(rows));
+  for (const auto& entry : document["compute"])
+    if (entry["graphs"].is_object() && entry["graphs"].contains("why_not"))
+      output.say(fmt::format("{} at batch {}, {}: no steps whose passes are graphs: {}", entry["network"].get<std::string>(), entry["batch"].get<std::int64_t>(), entry["precision"].get<std::string>(), entry["graphs"]["why_not"].get<std::string>()));
   double waited = 0;
   for (const auto& entry : document["compute"]) waited = std::max(waited, entry["waited"].get<double>());
   if (waited > 0.02) output.say(fmt::format("others had the processor up to {:.0f} % of the time: measure again when nothing else runs", 100 * waited));

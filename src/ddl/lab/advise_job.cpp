@@ -277,10 +277,8 @@ class Adviser {
 
   void share_batch(std::size_t number) {
     const auto& from = out_.points[number];
-    auto base = job_;
-    if (!from.keys.contains("accumulate") && !from.asked) base.accumulate = 1;
-    const auto job = job_of(base, out_.fastest, from.workers, from.strategy, from.keys);
-    const auto& costs = costs_.at({from.workers, job.collective, job.transport});
+    const auto job = job_at(from);
+    const auto& costs = costs_of(job);
     std::map<std::tuple<std::string, int, double, std::int64_t>, double> known;
     const auto seconds = [&](int worker, std::int64_t samples) {
       const auto& own = job.workers[static_cast<std::size_t>(worker)];
@@ -319,16 +317,26 @@ class Adviser {
 
   static Worth worth_of(const AdvisedPoint& point) { return {point.step.seconds, static_cast<double>(point.step.most.total()), point.fits}; }
 
-  /// Errors: of the plan, of the source.
-  void predict(AdvisedPoint& point, bool simulate) {
+  /// What a point's workers do. Errors: of the plan.
+  Job job_at(const AdvisedPoint& point) const {
     auto base = job_;
     // Options that a strategy has of its own say it instead.
     if (!point.keys.contains("accumulate") && !point.asked) base.accumulate = 1;
-    const auto job = job_of(base, out_.fastest, point.workers, point.strategy, point.keys);
-    const std::tuple of{point.workers, job.collective, job.transport};
+    return without_vain_graphs(job_of(base, out_.fastest, point.workers, point.strategy, point.keys), input_.graph);
+  }
+
+  /// Errors: of the source.
+  const JobCosts& costs_of(const Job& job) {
+    const std::tuple of{job.workers.size(), job.collective, job.transport, job.graphs};
     auto known = costs_.find(of);
     if (known == costs_.end()) known = costs_.emplace(of, job_costs(job, input_.machine, input_.per_node)).first;
-    const auto& costs = known->second;
+    return known->second;
+  }
+
+  /// Errors: of the plan, of the source.
+  void predict(AdvisedPoint& point, bool simulate) {
+    const auto job = job_at(point);
+    const auto& costs = costs_of(job);
     const auto plan = planned_job(job, input_.graph, *costs.source);
     const auto& part = part_of(plan);
     point.differs = difference_of(plan, point.strategy);
@@ -398,7 +406,7 @@ class Adviser {
   Nanoseconds begin_;
   std::vector<StrategyFamily> families_;
   std::map<std::string, std::optional<std::size_t>> known_;    ///< numbers of points, by what they are called
-  std::map<std::tuple<int, std::string, std::string>, JobCosts> costs_;  ///< by number of workers, algorithm and transport
+  std::map<std::tuple<std::size_t, std::string, std::string, std::string>, JobCosts> costs_;  ///< by number of workers, algorithm, transport and whether passes are graphs
   std::deque<ModelGraph> kept_;
   std::map<std::string, const ModelGraph*> parts_;
   Advice out_;

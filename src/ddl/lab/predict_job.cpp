@@ -109,6 +109,12 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
   return costs;
 }
 
+Job without_vain_graphs(Job job, const ModelGraph& graph) {
+  const auto on_gpu = [](const WorkerSpec& worker) { return worker.device.starts_with("cuda"); };
+  if (wants_graphs(job) && (std::none_of(job.workers.begin(), job.workers.end(), on_gpu) || !why_no_pass_graphs(plan_job(job, graph), 0, graph).empty())) job.graphs = "off";
+  return job;
+}
+
 bool job_fits(const Job& job, const ModelGraph& graph, const Plan& plan, const JobCosts& costs, const StepPrediction& step) {
   if (batch_shares(job.strategy).empty()) return static_cast<double>(step.most.total()) <= costs.memory_bytes;
   // Beside what the plan says, what compression keeps.
@@ -138,8 +144,9 @@ Plan planned_job(const Job& job, const ModelGraph& graph, const CostSource& sour
 
 namespace {
 
-JobPrediction predict_as_said(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
+JobPrediction predict_as_said(const Job& asked, const ModelGraph& graph, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
   JobPrediction out;
+  const auto job = without_vain_graphs(asked, graph);
   const auto costs = job_costs(job, machine, per_node);
   out.plan = planned_job(job, graph, *costs.source);
   const auto part = graph_of(out.plan, graph, 0);
@@ -147,8 +154,11 @@ JobPrediction predict_as_said(const Job& job, const ModelGraph& graph, const Jso
   const auto beyond = beyond_known(job, out.plan, part, costs, machine);
   out.beyond = beyond.words;
   if (const auto words = memory_words(machine); !words.empty()) out.beyond.push_back(words);
-  if (wants_graphs(job) && costs.measured != nullptr && why_no_pass_graphs(out.plan, 0, graph).empty() && std::any_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.device.starts_with("cuda"); }))
-    out.beyond.emplace_back("passes as CUDA graphs (graphs on) are predicted as without, each operation started by itself: where the host starts them slower than the device does them, steps took down to a third of that");
+  for (int w = 0; w < static_cast<int>(job.workers.size()) && costs.measured != nullptr; ++w) {
+    if (costs.measured->knows_graphs(w)) continue;
+    out.beyond.emplace_back("passes as CUDA graphs (graphs on) are predicted as without, each operation started by itself, as what steps take by graphs was not measured (ddlbench probe compute --device cuda measures it): where the host starts operations slower than the device does them, steps took down to a third of that");
+    break;
+  }
   std::tie(out.step.low, out.step.high) = job_interval(job, out.plan, part, costs, machine, beyond, out.step);
   out.waited = waited(job, out.plan, costs);
   out.links = job_links(job, out.plan, part, machine, per_node);

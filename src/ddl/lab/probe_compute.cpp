@@ -159,6 +159,25 @@ double median_of(const std::vector<Times>& all, double Times::*part) {
   return median(values);
 }
 
+Json steps_json(const std::vector<StepTimes>& steps) {
+  Json told{{"steps", steps.size()}, {"wall_ms", millis(median_of(steps, &StepTimes::wall))}, {"whole_ms", millis(median_of(steps, &StepTimes::whole))}};
+  for (const auto& [name, part] : {std::pair{"load_ms", &StepTimes::load}, {"copy_ms", &StepTimes::copy}, {"forward_ms", &StepTimes::forward}, {"backward_ms", &StepTimes::backward},
+                                   {"update_ms", &StepTimes::update}})
+    told[name] = millis(median_of(steps, part));
+  return told;
+}
+
+/// What steps take whose passes are graphs of the device, and how many times as long their passes are as layers that are started one by one; nothing on processors.
+Json graphs_json(TrainingPasses& passes, const PassTimes& one_by_one, Seconds budget) {
+  if (passes.device().is_host()) return nullptr;
+  const auto steps = run_by_graphs(passes, budget);
+  if (steps.empty()) return {{"why_not", passes.why_no_graphs()}};
+  auto told = steps_json(steps);
+  const double layers = total(one_by_one.forward) + one_by_one.loss_forward + total(one_by_one.backward) + one_by_one.loss_backward;
+  told["correction"] = rounded((median_of(steps, &StepTimes::forward) + median_of(steps, &StepTimes::backward)) / layers);
+  return told;
+}
+
 /// In a process of its own.
 Json measure_case(const Case& each, const std::vector<ProbedPart>& parts, Seconds budget) {
   const auto data = open_data(each.experiment);
@@ -174,14 +193,11 @@ Json measure_case(const Case& each, const std::vector<ProbedPart>& parts, Second
     waited += pass.waited;
     wall += pass.wall;
   }
-  Json step{{"steps", all.steps.size()}, {"wall_ms", millis(median_of(all.steps, &StepTimes::wall))}, {"whole_ms", millis(median_of(all.steps, &StepTimes::whole))}};
-  for (const auto& [name, part] : {std::pair{"load_ms", &StepTimes::load}, {"copy_ms", &StepTimes::copy}, {"forward_ms", &StepTimes::forward}, {"backward_ms", &StepTimes::backward},
-                                   {"update_ms", &StepTimes::update}})
-    step[name] = millis(median_of(all.steps, part));
+  auto graphs = graphs_json(passes, times, budget);
   return {{"clock", passes.clock()}, {"waited", rounded(waited / wall)}, {"passes", all.passes.size()}, {"pass_ms", millis(times.whole)},
           {"forward_ms", millis(total(times.forward) + times.loss_forward)}, {"backward_ms", millis(total(times.backward) + times.loss_backward)}, {"copy_us", micros(times.copy)},
-          {"update_us", micros(times.update)}, {"parameter_bytes", passes.parameter_bytes()}, {"loader_us", micros(passes.loader_seconds())}, {"step", step},
-          {"correction", rounded(median(all.ratios))}, {"layers", layers.json()},
+          {"update_us", micros(times.update)}, {"parameter_bytes", passes.parameter_bytes()}, {"loader_us", micros(passes.loader_seconds())}, {"step", steps_json(all.steps)},
+          {"correction", rounded(median(all.ratios))}, {"graphs", std::move(graphs)}, {"layers", layers.json()},
           {"parts", parts_json(each, parts, data.train->shape(), times, layers, budget)}};
 }
 

@@ -10,7 +10,7 @@
 namespace ddl {
 namespace {
 
-enum class Sort { number, above_zero, number_or_null, word, object, list };
+enum class Sort { number, above_zero, number_or_null, word, object, object_or_null, list };
 
 struct Term {
   const char* key;
@@ -31,6 +31,8 @@ const std::vector<Needed>& needed() {
   static const std::vector<Term> pieces{{"from_bytes"}, {"to_bytes"}, {"alpha_us"}, {"overhead_us"}, {"beta_ns_per_byte"}, {"copy_ns_per_byte"}, {"gamma_ns_per_byte"}, {"local_ns_per_byte"}};
   static const std::vector<Term> layers{{"sort", Sort::word}, {"family", Sort::word}, {"flops", Sort::number_or_null}, {"elements", Sort::number_or_null}, {"parameters", Sort::number_or_null}, {"count", Sort::number_or_null},
                                         {"forward_us", Sort::number_or_null}, {"backward_input_us", Sort::number_or_null}, {"backward_weight_us", Sort::number_or_null}, {"spread", Sort::number_or_null}};
+  // Where there are none it says why, and nothing else.
+  static const std::vector<Term> graphs{{"correction", Sort::above_zero, {}, false, "steps"}, {"load_ms", Sort::number, {}, false, "steps"}, {"copy_ms", Sort::number, {}, false, "steps"}, {"update_ms", Sort::number, {}, false, "steps"}};
   static const auto history = [](const char* key) { return Term{"history", Sort::list, {{key}}, true}; };
   static const std::vector<Needed> all{
       {"communication", "",
@@ -38,7 +40,7 @@ const std::vector<Needed>& needed() {
         {"best", Sort::list, {{"collective", Sort::word}, {"from_bytes"}, {"to_bytes"}, {"algorithm", Sort::word}}}}},
       {"compute", "",
        {{"network", Sort::word}, {"batch", Sort::above_zero}, {"correction", Sort::above_zero}, {"step", Sort::object, {{"load_ms"}, {"copy_ms"}}}, {"loader_us"}, {"layers", Sort::list, layers},
-        {"parts", Sort::list, {{"layers", Sort::list, layers}}, true}, {"pass_ms", Sort::number, {}, true}, {"parameter_bytes", Sort::number, {}, true}, {"update_us", Sort::number, {}, false, "parameter_bytes"}, {"waited", Sort::number_or_null, {}, true}, history("pass_ms")}},
+        {"parts", Sort::list, {{"layers", Sort::list, layers}}, true}, {"pass_ms", Sort::number, {}, true}, {"parameter_bytes", Sort::number, {}, true}, {"update_us", Sort::number, {}, false, "parameter_bytes"}, {"waited", Sort::number_or_null, {}, true}, {"graphs", Sort::object_or_null, graphs, true}, history("pass_ms")}},
       {"optimizer", "", {{"bytes", Sort::above_zero}, {"update_us"}}},
       {"memory", "", {{"what", Sort::word}, {"bytes", Sort::above_zero}, {"bytes_per_s", Sort::above_zero}}},
       {"memory", "triad", {{"threads", Sort::above_zero}}},
@@ -79,6 +81,7 @@ bool is(const Json& value, Sort sort) {
     case Sort::number_or_null: return value.is_null() || is(value, Sort::number);
     case Sort::word: return value.is_string();
     case Sort::object: return value.is_object();
+    case Sort::object_or_null: return value.is_null() || value.is_object();
     case Sort::list: return value.is_array();
   }
   return false;
@@ -91,6 +94,7 @@ std::string_view words(Sort sort) {
     case Sort::number_or_null: return "a number that is not negative, or null";
     case Sort::word: return "a word";
     case Sort::object: return "an object";
+    case Sort::object_or_null: return "an object, or null";
     case Sort::list: return "a list";
   }
   return "?";
@@ -116,7 +120,7 @@ bool find_wrong(const Json& value, const std::vector<Term>& terms, const std::st
       wrong = {path, &*found, term.sort};
       return true;
     }
-    if (term.sort == Sort::object && find_wrong(*found, term.within, path + ".", wrong)) return true;
+    if (found->is_object() && find_wrong(*found, term.within, path + ".", wrong)) return true;
     if (term.sort == Sort::list && !term.within.empty())
       for (const auto& each : *found)
         if (find_wrong(each, term.within, path + ".", wrong)) return true;

@@ -84,6 +84,15 @@ TEST(MachineTerms, WhatLiesWithinAnEntryCounts) {
   machine["compute"][0]["history"][0].erase("pass_ms");
   EXPECT_NE(said(machine).find("history.pass_ms; got nothing"), std::string::npos);
   machine = good();
+  for (const Json& lacking : {Json(), Json{{"why_not", "none"}}}) {
+    machine["compute"][0]["graphs"] = lacking;
+    EXPECT_EQ(said(machine), "");
+  }
+  machine["compute"][0]["graphs"] = {{"steps", 20}, {"correction", 0.5}, {"load_ms", 0}, {"copy_ms", 0}};
+  EXPECT_NE(said(machine).find("graphs.update_ms; got nothing"), std::string::npos);
+  machine["compute"][0]["graphs"] = "fast";
+  EXPECT_NE(said(machine, Code::corrupt).find("graphs; got \"fast\", expected an object, or null"), std::string::npos);
+  machine = good();
   machine["jitter"] = Json::array({3});
   EXPECT_NE(said(machine, Code::corrupt).find("jitter, entry 0: got 3, expected an object"), std::string::npos);
 }

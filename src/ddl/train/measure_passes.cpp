@@ -114,9 +114,7 @@ struct TrainingPasses::State {
     if (!device->is_host()) at_once.memory = beside.memory = &pinned;
     Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, kBatches, at_once);
     ahead = std::make_unique<Loader>(data, [sampler](std::int64_t step) { return sampler.share(step, 0); }, 0, std::numeric_limits<std::int64_t>::max(), beside);
-    executor = std::make_unique<Executor>(network, *optimizer, *device, nullptr, 0, Recipe{shape, job.precision, job.label_smoothing, job.recompute, job.clip},
-                                          Exchange{job.collective, "none", job.seed, job.collective_timeout}, nullptr);
-    executor->adopt(plan_job(job, network.graph()));
+    executor = make_executor(false);
     std::vector<double> took;
     for (std::int64_t i = 0; i < kBatches; ++i) {
       const auto begin = now();
@@ -132,6 +130,15 @@ struct TrainingPasses::State {
     install_allocator(kernels(job) == Kernels::fast);
     return given ? std::move(given) : make_device(job.workers.front().device, device_options(job));
   }
+
+  std::unique_ptr<Executor> make_executor(bool by_graphs) {
+    auto made = std::make_unique<Executor>(network, *optimizer, *device, nullptr, 0, Recipe{shape, job.precision, job.label_smoothing, job.recompute, job.clip, by_graphs},
+                                           Exchange{job.collective, "none", job.seed, job.collective_timeout}, nullptr);
+    made->adopt(plan_job(job, network.graph()));
+    return made;
+  }
+
+  StepTimes step(Executor& by);
 
   Moment moment() const { return clock.read(); }
 
@@ -179,7 +186,7 @@ struct TrainingPasses::State {
   std::unique_ptr<Optimizer> optimizer;
   Clock clock;
   Marks marks;
-  std::unique_ptr<Executor> executor;
+  std::unique_ptr<Executor> executor, recording;
   std::unique_ptr<Loader> ahead;
   std::int64_t steps = 0;
   std::vector<std::shared_ptr<const Batch>> batches;
@@ -251,18 +258,32 @@ bool TrainingPasses::core_time() const { return state_->clock.core; }
 
 std::string TrainingPasses::clock() const { return !state_->device->is_host() ? "device" : state_->clock.core ? "core" : "wall"; }
 
-StepTimes TrainingPasses::step() {
+StepTimes TrainingPasses::step() { return state_->step(*state_->executor); }
+
+StepTimes TrainingPasses::step_by_graphs() {
   auto& s = *state_;
+  if (!s.recording) s.recording = s.make_executor(wants_graphs(s.job));
+  return s.step(*s.recording);
+}
+
+std::string TrainingPasses::why_no_graphs() const {
+  const auto& s = *state_;
+  if (!wants_graphs(s.job)) return "they were not asked for";
+  if (s.recording) return s.recording->graphs().why_not;
+  return s.device->why_no_graphs();
+}
+
+StepTimes TrainingPasses::State::step(Executor& by) {
   StepTimes times;
-  s.device->synchronize();
+  device->synchronize();
   const auto wall = now();
-  const auto begin = s.moment();
-  s.executor->step(s.steps++, [&] { return s.ahead->next(); }, 1e-12, false);
-  const auto end = s.moment();
-  s.device->synchronize();
+  const auto begin = moment();
+  by.step(steps++, [&] { return ahead->next(); }, 1e-12, false);
+  const auto end = moment();
+  device->synchronize();
   times.whole = between(begin, end);
   times.wall = seconds(now() - wall);
-  for (const auto& span : s.executor->take_trace()) {
+  for (const auto& span : by.take_trace()) {
     const double time = seconds(span.end - span.begin);
     switch (span.cause) {
       case Cause::load: times.load += time; break;
@@ -277,7 +298,7 @@ StepTimes TrainingPasses::step() {
       default: break;
     }
   }
-  if (!s.clock.core) times.whole -= times.load;
+  if (!clock.core) times.whole -= times.load;
   return times;
 }
 
@@ -302,6 +323,15 @@ PassTimes typical(std::vector<PassTimes> passes) {
       mean.*field += passes[i].*field * part;
   }
   return mean;
+}
+
+std::vector<StepTimes> run_by_graphs(TrainingPasses& passes, Seconds budget, std::size_t least) {
+  // Three as they are, one that is recorded first, and one to warm up.
+  for (int i = 0; i < 5 && passes.why_no_graphs().empty(); ++i) passes.step_by_graphs();
+  std::vector<StepTimes> steps;
+  const auto begin = now();
+  while (passes.why_no_graphs().empty() && (steps.size() < least || seconds(now() - begin) < budget.value)) steps.push_back(passes.step_by_graphs());
+  return steps;
 }
 
 PassesAndSteps run_by_turns(TrainingPasses& passes, Seconds budget, std::size_t least) {

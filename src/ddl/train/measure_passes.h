@@ -49,8 +49,12 @@ class TrainingPasses {
   TrainingPasses& operator=(const TrainingPasses&) = delete;
 
   PassTimes run();
-  /// By the executor, with a loader that reads ahead: of the same network, so that both can be compared.
+  /// By the executor, with a loader that reads ahead: of the same network, so that both can be compared. Operation by operation, whatever the job says of graphs.
   StepTimes step();
+  /// The same with passes as graphs of the device (pass_graphs.h), where the job asks for such; those of the first three calls are not yet.
+  StepTimes step_by_graphs();
+  /// Why step_by_graphs() has none: the job, the device, or what was found when they were to be recorded. Empty where it has, or may.
+  std::string why_no_graphs() const;
   /// Whether seconds are those of a core.
   bool core_time() const;
   /// What seconds are counted by: "core", "wall", or "device", a queue of its own.
@@ -78,5 +82,8 @@ struct PassesAndSteps {
 };
 /// Until `budget` is over, no fewer than `least` of each, after two of each to warm up.
 PassesAndSteps run_by_turns(TrainingPasses& passes, Seconds budget, std::size_t least = 5);
+
+/// Steps whose passes are graphs, until `budget` is over and no fewer than `least`, after those that come before a recording; nothing where there are none (why_no_graphs()).
+std::vector<StepTimes> run_by_graphs(TrainingPasses& passes, Seconds budget, std::size_t least = 5);
 
 }  // namespace ddl

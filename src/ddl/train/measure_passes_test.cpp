@@ -124,6 +124,37 @@ TEST(MeasurePasses, LayersOfADeviceAreTimedByItsQueue) {
   }
 }
 
+TEST(MeasurePasses, StepsWhosePassesAreGraphs) {
+  const auto data = images();
+  for (const auto& name : test_devices()) {
+    for (const char* asked : {"on", "off"}) {
+      auto job = job_of("smallcnn");
+      job.graphs = asked;
+      auto device = test_device(name, {.graphs = job.graphs == "on"});
+      const bool host = device->is_host(), has_some = !host && job.graphs == "on";
+      auto* const delayed = dynamic_cast<DelayedDevice*>(device.get());
+      TrainingPasses passes(job, *data.train, std::move(device));
+      passes.run();
+      const auto one_by_one = passes.step();
+      const auto steps = run_by_graphs(passes, {0.01}, 3);
+      EXPECT_EQ(steps.size() >= 3, has_some) << name << " " << asked << ": " << passes.why_no_graphs();
+      EXPECT_EQ(passes.why_no_graphs().empty(), has_some) << name << " " << asked;
+      for (const auto& step : steps) {
+        EXPECT_GT(step.forward, 0) << name;
+        EXPECT_GT(step.backward, 0) << name;
+        EXPECT_GT(step.update, 0) << name;
+      }
+      // Two launches a step: of those that were timed, of the one that was recorded first, and of the one to warm up.
+      if (delayed != nullptr && has_some) {
+        EXPECT_EQ(delayed->launches(), static_cast<int>(2 * (steps.size() + 2)));
+      }
+      // The same network goes on one operation after the other.
+      EXPECT_GT(passes.step().forward, 0) << name;
+      EXPECT_GT(one_by_one.forward, 0) << name;
+    }
+  }
+}
+
 TEST(MeasurePasses, WhatWaitsCountsByTheClockOnTheWall) {
   const auto data = make_synthetic("test", {1, 28, 28, 10}, 64, 16, 1);
   TrainingPasses passes(job_of("null[ms=20]"), *data.train);

@@ -40,6 +40,12 @@ bool says(const Json& entry, const char* key, const Value& value) {
   return found != entry.end() && *found == value;
 }
 
+/// What was measured of steps whose passes were graphs of the device; null where nothing was.
+Json graphs_of(const Json& entry) {
+  const auto found = entry.find("graphs");
+  return found != entry.end() && found->is_object() && found->contains("correction") ? *found : Json();
+}
+
 std::vector<CurvePoint> ascending(std::map<std::int64_t, double> points) {
   std::vector<CurvePoint> curve;
   for (const auto& [size, value] : points) curve.push_back({static_cast<double>(size), value});
@@ -87,6 +93,7 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
   };
   std::vector<Beside> own_beside, all_beside;
   Drift drift;
+  bool own_as_asked = true, all_as_asked = true;
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
   try {
     for (const auto& entry : entries(profile_, "compute")) {
@@ -95,18 +102,25 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
       // As usual rather than as last.
       const double passes = entry.value("pass_ms", 0.0), factor = passes > 0 ? usual(entry, "pass_ms") / passes : 1;
       if (passes > 0) drift.add(entry, "pass_ms");
-      made.all.add(entry, factor, same);
-      if (same) made.own.add(entry, factor);
-      all.push_back(entry.at("correction"));
+      // What graphs make of a step hangs on how much of it waits for the host, so that each batch has its own: between them layers go along as they are then.
+      const auto graphs = setup_.graphs && !worker.is_host() ? graphs_of(entry) : Json();
+      const double by_graphs = graphs.is_object() ? graphs.at("correction").get<double>() : 1;
+      made.all.add(entry, factor * by_graphs, same);
+      if (same) made.own.add(entry, factor * by_graphs);
+      all.push_back(graphs.is_object() ? 1.0 : entry.at("correction").get<double>());
       if (same) own.push_back(all.back());
+      all_as_asked = all_as_asked && graphs.is_object();
+      if (same) own_as_asked = own_as_asked && graphs.is_object();
       // Older profiles, and those of traces, do not say it.
       const double waited = entry.value("waited", Json()).is_number() ? entry["waited"].get<double>() : 0;
       all_beside.push_back({waited, waited * (says(entry, "clock", "core") ? kOnTheCore : kOnTheWall)});
       if (same) own_beside.push_back(all_beside.back());
-      const auto& step = entry.at("step");
+      const auto& step = graphs.is_object() ? graphs : entry.at("step");
+      if (same && !worker.is_host()) made.copies[entry.at("batch").get<std::int64_t>()] = step.at("copy_ms").get<double>() * 1e-3;
+      made.taken.push_back(step.at("load_ms").get<double>() * 1e-3);
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
       const double bytes = entry.value("parameter_bytes", 0.0);
-      if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates[bytes].push_back(entry.at("update_us").get<double>() * factor * 1e-6);
+      if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates[bytes].push_back(graphs.is_object() ? graphs.at("update_ms").get<double>() * 1e-3 : entry.at("update_us").get<double>() * factor * 1e-6);
       if (setup_.dataset.empty() || says(entry, "dataset", setup_.dataset)) made.loaders[entry.at("batch").get<std::int64_t>()].push_back(entry.at("loader_us").get<double>() * 1e-6);
     }
   } catch (const Json::exception& error) {
@@ -118,6 +132,7 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
                                              setup_.precision, setup_.kernels));
   const auto& known = own.empty() ? all : own;
   made.correction = median(known);
+  made.as_asked = own.empty() ? all_as_asked : own_as_asked;
   const auto& beside = own.empty() ? all_beside : own_beside;
   for (const auto& each : beside) {
     made.waited += each.waited / static_cast<double>(beside.size());
@@ -193,6 +208,11 @@ bool MeasuredMachine::writes_in_place(int worker) const {
 LayerCost MeasuredMachine::loss(int worker, const ModelGraph& graph, std::int64_t samples) const { return estimate_loss(worker, graph, samples).cost; }
 
 double MeasuredMachine::waited(int worker) const { return compute(worker).waited; }
+
+bool MeasuredMachine::knows_graphs(int worker) const {
+  const auto& own = this->worker(worker);
+  return !setup_.graphs || own.is_host() || !own.computes || compute(worker).as_asked;
+}
 
 MeasuredMachine::Beyond MeasuredMachine::beyond(int worker, const ModelGraph& graph, std::int64_t samples) const {
   double seconds = 0;
@@ -320,7 +340,11 @@ TaskCost MeasuredMachine::compressing(int worker, const std::string& compression
   return {along(ascending(std::move(found.begin()->second)), static_cast<double>(bytes)).value + staged(bytes, {worker}), {{cores, std::min(1.0, 1.0 / cores_)}}};
 }
 
-double MeasuredMachine::load(int worker, std::int64_t samples) const { return samples == 0 ? 0 : median(compute(worker).loads); }
+double MeasuredMachine::load(int worker, std::int64_t samples) const {
+  if (samples == 0) return 0;
+  const auto& known = compute(worker);
+  return known.copies.empty() ? median(known.loads) : median(known.taken) + along(ascending(known.copies), static_cast<double>(samples)).value;
+}
 
 TaskCost MeasuredMachine::harness(int worker, StepCosts& resources) const {
   const auto& own = setup_.workers.at(at(worker));

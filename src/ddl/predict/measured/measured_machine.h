@@ -36,6 +36,7 @@ struct MeasuredSetup {
   bool made_up = true;            ///< its samples are; else they are real
   std::string precision = "fp32";
   std::string kernels = "fast";
+  bool graphs = false;            ///< passes on GPUs are graphs of the device
   std::string optimizer = "sgd";
   bool judges_gradient = false;  ///< all of it is read before it is applied: clipping by its norm, or a loss that is scaled
   std::string transport = "shm";
@@ -79,6 +80,8 @@ class MeasuredMachine final : public CostSource {
   LayerEstimate estimate_loss(int worker, const ModelGraph& graph, std::int64_t samples) const;
   /// The share of the time in which others had the cores while what such a worker computes was measured, on the mean over what counts: of the network itself, else of all.
   double waited(int worker) const;
+  /// Whether what steps take was measured as the worker's passes are: as graphs of its device (MeasuredSetup::graphs), where it has such.
+  bool knows_graphs(int worker) const;
   /// Whether an entry is of such a worker: its kind of device and, of a processor, its threads.
   static bool is_of(const Json& entry, const MeasuredWorker& worker);
   /// " --threads 2", or " --device cuda": of the probe that measures it.
@@ -113,7 +116,10 @@ class MeasuredMachine final : public CostSource {
     double waited = 0;                ///< while that was measured
     double disturbed = 0;             ///< by what that may have made of it, relative
     double drift = 0;                 ///< what measurements of the same were apart, of logarithms
-    std::vector<double> loads;        ///< s, of each network and batch
+    bool as_asked = true;             ///< as graphs, where those are asked for: all that counts was
+    std::vector<double> loads;        ///< s, of each network and batch: taking a batch from the loader, and copying it
+    std::vector<double> taken;        ///< s, the first of these alone
+    std::map<std::int64_t, double> copies;  ///< s, of a device that batches are copied to: by batch, of the network itself
     std::map<double, std::vector<double>> updates;  ///< s, by bytes of parameters: of networks of its name, by the optimizer that is asked for
     std::map<std::int64_t, std::vector<double>> loaders;  ///< s, by batch
   };

@@ -646,6 +646,49 @@ TEST(MeasuredMachine, AGpuGoesByWhatWasMeasuredOfIt) {
   EXPECT_NEAR(both.collective(Goal::all_reduce, 1 << 20, {0, 1}, resources).seconds, here.collective(Goal::all_reduce, 1 << 20, {0, 1}, resources).seconds + 2 * (1 << 20) * 1e-10, 1e-9);
 }
 
+// What graphs make of passes is of each batch, and between two goes along; copies and updates are those of such steps, too.
+TEST(MeasuredMachine, PassesOfAGpuAreGraphsWhereThoseWereMeasured) {
+  const auto graph = make_model("mlp");
+  auto profile = profile_with_gpu(1);
+  for (auto& entry : profile["compute"]) {
+    entry["parameter_bytes"] = 1 << 20;
+    entry["optimizer"] = "sgd";
+    entry["update_us"] = 50;
+    if (entry["device"] != "cuda") continue;
+    const bool few = entry["batch"] == 8;
+    entry["step"]["copy_ms"] = few ? 0.02 : 2;
+    entry["graphs"] = {{"steps", 20}, {"correction", few ? 0.25 : 1}, {"load_ms", 0.01}, {"copy_ms", few ? 0.01 : 1}, {"update_ms", few ? 0.004 : 0.04}};
+  }
+  const auto machine = [](const Json& from, bool graphs, const char* device = "cuda:0") { return MeasuredMachine(from, {.workers = {{.device = device}}, .network = "mlp", .graphs = graphs}); };
+  const auto with = machine(profile, true), without = machine(profile, false);
+  EXPECT_TRUE(with.knows_graphs(0));
+  EXPECT_TRUE(without.knows_graphs(0));
+  const auto learns = learning_layers(graph);
+  for (std::size_t l = 0; l < graph.layers.size(); ++l) {
+    if (graph.layers[l].kind == LayerKind::input) continue;
+    EXPECT_NEAR(with.layer(0, graph, l, 8).forward, without.layer(0, graph, l, 8).forward / 4, 1e-12);
+    EXPECT_NEAR(with.layer(0, graph, l, 4096).backward(), without.layer(0, graph, l, 4096).backward(), 1e-12);
+    EXPECT_NEAR(with.layer(0, graph, l, 2052).forward, (with.layer(0, graph, l, 8).forward + with.layer(0, graph, l, 4096).forward) / 2, 1e-12);
+  }
+  EXPECT_NEAR(without.load(0, 8), 0.03e-3, 1e-12);
+  EXPECT_NEAR(without.load(0, 4096), 2.01e-3, 1e-12);
+  EXPECT_NEAR(with.load(0, 8), 0.02e-3, 1e-12);
+  EXPECT_NEAR(with.load(0, 2052), 0.515e-3, 1e-12);
+  EXPECT_NEAR(without.update(0, 1 << 20), 50e-6, 1e-12);
+  EXPECT_NEAR(with.update(0, 1 << 20), 22e-6, 1e-12);
+  // A processor has none: its own time stands, and nothing is lacking.
+  const auto here = machine(profile, true, "cpu");
+  EXPECT_TRUE(here.knows_graphs(0));
+  EXPECT_EQ(here.layer(0, graph, 1, 8).forward, machine(profile, false, "cpu").layer(0, graph, 1, 8).forward);
+  // Where they were not measured, or could not be had, steps are as without; and that is told.
+  for (const Json& lacks : {Json(), Json{{"why_not", "the device has none"}}}) {
+    auto older = profile;
+    for (auto& entry : older["compute"]) entry["graphs"] = lacks;
+    EXPECT_FALSE(machine(older, true).knows_graphs(0));
+    EXPECT_EQ(machine(older, true).layer(0, graph, 1, 8).forward, without.layer(0, graph, 1, 8).forward);
+  }
+}
+
 TEST(MeasuredMachine, WorkersOnOneGpuShareIt) {
   const auto step = [&](const std::vector<MeasuredWorker>& workers) {
     const auto graph = make_model("mlp");

@@ -11,6 +11,7 @@
 #include "ddl/predict/datasheet/machine_source.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
+#include "ddl/train/job_network.h"
 #include "ddl/train/optimizer.h"
 #include "ddl/train/precision.h"
 #include "ddl/transport/fabric_description.h"
@@ -32,6 +33,7 @@ MeasuredSetup setup_of(const Job& job) {
   setup.made_up = job.synthetic;
   setup.precision = job.precision;
   setup.kernels = job.kernels;
+  setup.graphs = wants_graphs(job);
   setup.optimizer = job.optimizer.name;
   setup.judges_gradient = judges_gradient(job);
   setup.transport = job.transport;
