@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "ddl/core/clones.h"
+
 namespace ddl {
 namespace {
 
@@ -12,10 +14,14 @@ constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ULL;
 
 __extension__ using Wide = unsigned __int128;
 
-std::uint64_t mix(std::uint64_t z) {
+DDL_INLINE std::uint64_t mix(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
   return z ^ (z >> 31);
+}
+
+DDL_CLONES void fill_from(std::uint64_t key, std::uint64_t* draws, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) draws[i] = mix(key + kGolden * i);
 }
 
 }  // namespace
@@ -23,6 +29,11 @@ std::uint64_t mix(std::uint64_t z) {
 Random::Random(std::uint64_t seed, std::uint64_t stream) : key_(mix(mix(seed + kGolden) ^ (stream * kGolden + 1))) {}
 
 std::uint64_t Random::bits() { return mix(key_ + kGolden * ++counter_); }
+
+void Random::fill(std::span<std::uint64_t> draws) {
+  fill_from(key_ + kGolden * (counter_ + 1), draws.data(), draws.size());
+  counter_ += draws.size();
+}
 
 float Random::uniform() { return static_cast<float>(bits() >> 40) * 0x1.0p-24F; }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace ddl {
@@ -13,6 +14,8 @@ class Random {
   explicit Random(std::uint64_t seed, std::uint64_t stream = 0);
 
   std::uint64_t bits();
+  /// The same so many times, several at once.
+  void fill(std::span<std::uint64_t> draws);
   /// Uniform in [0, 1), 24 random bits: every value is exact in fp32.
   float uniform();
   float uniform(float low, float high) { return low + (high - low) * uniform(); }

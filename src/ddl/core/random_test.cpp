@@ -14,6 +14,16 @@ TEST(Random, RepeatsForTheSameSeedAndStreamOnly) {
   EXPECT_NE(Random(1, 2).bits(), Random(2, 2).bits());
 }
 
+TEST(Random, SeveralAtOnceAreTheSameOneByOne) {
+  Random one(3, 5), several(3, 5);
+  for (const std::size_t count : {1U, 0U, 7U, 16U, 100U}) {
+    std::vector<std::uint64_t> draws(count);
+    several.fill(draws);
+    for (const auto draw : draws) EXPECT_EQ(draw, one.bits());
+  }
+  EXPECT_EQ(several.bits(), one.bits());
+}
+
 TEST(Random, NormalHasItsMoments) {
   Random random(7);
   double sum = 0, squares = 0;

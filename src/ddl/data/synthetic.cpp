@@ -10,6 +10,7 @@
 #include "ddl/core/hash.h"
 #include "ddl/core/random.h"
 #include "ddl/data/raw_images.h"
+#include "ddl/data/synthetic_rows.h"
 
 namespace ddl {
 namespace {
@@ -67,13 +68,7 @@ class Patterns {
     for (std::size_t i = 0; i < blended.size(); ++i) blended[i] = (upper[i] * (256 - below) + lower[i] * below) >> 8;
     room.resize(static_cast<std::size_t>(shape_.width));
     const auto step = static_cast<std::uint32_t>(kCoarse * 65536 / shape_.width);
-    auto at = static_cast<std::uint32_t>(right) * step;
-    for (auto& value : room) {
-      const auto cell = at >> 16 & (kCoarse - 1);
-      const auto beyond = static_cast<int>(at & 65535);
-      value = static_cast<std::int16_t>((blended[cell] * (65536 - beyond) + blended[cell + 1] * beyond) >> 16);
-      at += step;
-    }
+    stretch(blended, static_cast<std::uint32_t>(right) * step, step, room);
     return room.data();
   }
 
@@ -187,15 +182,12 @@ class Synthetic final : public Dataset, public RawImages {
   void put_row(Random& random, const std::int16_t* pattern, int gain, int level, std::uint8_t* row) const {
     // The sum of two bytes is triangular with deviation 104.5: near enough to normal noise, four from one draw.
     constexpr int kNoiseScale = static_cast<int>(kNoise / 104.5 * (1 << kFraction) + 0.5);
-    for (int x = 0; x < shape_.width; x += 4) {
-      auto bits = random.bits();
-      const int end = std::min(x + 4, shape_.width);
-      for (int i = x; i < end; ++i, bits >>= 16) {
-        const int noise = static_cast<int>(bits & 255) + static_cast<int>(bits >> 8 & 255) - 255;
-        const int value = level + ((gain * pattern[i] + kNoiseScale * noise) >> kFraction);
-        row[i] = static_cast<std::uint8_t>(std::clamp(value, 0, 255));
-      }
-    }
+    static_assert(kFraction == 8, "as put_pixels() has it");
+    thread_local std::vector<std::uint64_t> draws;
+    const auto width = static_cast<std::size_t>(shape_.width);
+    draws.resize((width + 3) / 4);
+    random.fill(draws);
+    put_pixels({gain, kNoiseScale, level}, pattern, draws, {row, width});
   }
 
   std::string name_;

@@ -91,6 +91,18 @@ TEST(Synthetic, HasTheSameBitsAsEver) {
   EXPECT_EQ(digest(bytes), "a2a7b2d3954eddf4b99004dcd4af395d");
 }
 
+TEST(Synthetic, OtherSidesHaveTheSameBitsAsEver) {
+  // Rows that no number of pixels at once divides, read in between few values or not, and longer than what is put at once.
+  const std::pair<SampleShape, const char*> known[] = {{{1, 5, 27, 10}, "f38e053596c63cbd6f7d74b847749538"}, {{3, 30, 61, 10}, "21ad602e349d809e3a30071ace45143e"}, {{3, 100, 90, 10}, "ac76c2eeff16f3141c58ef6219b11534"}, {{3, 224, 224, 1000}, "ee865224e96a94d405d42b76bc010cff"}, {{1, 3, 2051, 10}, "78dff16e08bb077b831b026d9a6a856a"}};
+  for (const auto& [shape, expected] : known) {
+    std::string bytes;
+    const auto pair = make_synthetic("sides", shape, 8, 2, 1);
+    for (std::int64_t i = 0; i < 8; ++i)
+      for (const auto byte : raw(*pair.train, i)) bytes += static_cast<char>(byte);
+    EXPECT_EQ(digest(bytes), expected) << shape.height << "x" << shape.width;
+  }
+}
+
 TEST(Synthetic, RefusesWhatHasNoMeaning) {
   EXPECT_THROW(make_synthetic("x", {0, 28, 28, 10}, 1, 1, 1), Error);
   EXPECT_THROW(make_synthetic("x", {1, 28, 28, 65'537}, 1, 1, 1), Error);
