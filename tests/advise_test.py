@@ -60,6 +60,7 @@ class Shipped(Case):
         self.assertGreater(told["searched"], 50)
         for refused in told["refused"]:
             self.assertTrue(refused["reason"])
+            self.assertNotIn("stages is an option of", refused["reason"], "only what has stages to cut is cut")
         self.assertFalse({"local"} & {point["strategy"].split("[")[0] for point in told["points"]}, "results differ")
 
     def test_predict_says_the_same_of_what_is_recommended(self):

@@ -171,6 +171,7 @@ class Published(probe_case.Case):
         self.assertAlmostEqual(found["baseline"]["mape"], float(order[3]), delta=0.1)
         self.assertLess(found["summary"]["mape"], found["baseline"]["mape"], "the model is worth its lines")
         self.assertEqual([row["id"] for row in found["rows"] if not row["fits"]], ["340B-24.11-128"], "which ran")
+        self.assertIn("1 of 35 rows taken for larger than the memory of their devices, on which they ran: 340B-24.11-128\n", self.run_it("validate", tables.find("nemo-h100")).stdout)
 
     def test_rows_of_megatron_core_say_what_was_filled_in(self):
         for row in self.document("validate", tables.find("megatron-core-h100"))["rows"]:

@@ -40,6 +40,20 @@ std::string worst_rows(const Validation& found, int most) {
   return columns(rows);
 }
 
+std::vector<std::string> ids_taken_for_too_large(const Validation& found) {
+  std::vector<std::string> ids;
+  for (const auto& each : found.rows)
+    if (!each.estimate.fits) ids.push_back(each.row.id.empty() ? fmt::format("line {}", each.row.line) : each.row.id);
+  return ids;
+}
+
+std::string first_few(std::vector<std::string> words) {
+  constexpr std::size_t kMost = 5;
+  const auto more = words.size() > kMost ? words.size() - kMost : 0;
+  words.resize(words.size() - more);
+  return join(words, ", ") + (more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 std::string memory_rows(const Validation& found) {
   std::vector<std::vector<std::string>> rows{{"line", "row", "memory measured", "predicted", "error", "out of memory", "predicted"}};
   for (const auto& each : found.memory)
@@ -69,6 +83,9 @@ Exit act(const Options& options) {
     if (options.worst > 0 && !found.memory.empty()) options.output.data((found.rows.empty() ? "" : "\n") + memory_rows(found) + "\n");
     if (found.memory_rows > 0) options.output.data(fmt::format("memory: {} rows, MAPE {:.1f} %\n", found.memory_rows, found.memory_mape));
     if (found.oom_rows > 0) options.output.data(fmt::format("out of memory or not: {} of {} right\n", found.oom_right, found.oom_rows));
+    // Whatever was timed had room.
+    if (const auto too_large = ids_taken_for_too_large(found); !too_large.empty())
+      options.output.data(fmt::format("{} of {} rows taken for larger than the memory of their devices, on which they ran: {}\n", too_large.size(), found.rows.size(), first_few(too_large)));
   }
   if (!found.unknown.empty()) {
     std::string meant;

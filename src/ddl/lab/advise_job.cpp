@@ -42,11 +42,17 @@ constexpr double kFaster = 1e-3;
 /// Numbers of workers whose shares of a batch are told one by one; plans of each number of workers that are tried with unequal ones, the fastest first.
 constexpr int kMostShares = 64, kShared = 3;
 
+/// Whether a strategy has the option `stages`. Plans of others have stages, too: units whose parameters are gathered.
+bool cuts_by_hand(const Spec& strategy) {
+  const auto pipeline = strategy.options.find("pipeline");
+  return strategy.name == "model" || strategy.name == "pipeline" || (strategy.name == "hybrid" && pipeline != strategy.options.end() && pipeline->second != "1");
+}
+
 /// How many layers each stage has, inputs not counted, where option `stages` could say so.
 std::vector<int> stages_of(const Plan& plan, const ModelGraph& graph, const Spec& strategy) {
   const auto balance = strategy.options.find("balance");
   const bool has_replicas = balance != strategy.options.end() && balance->second == "pipedream";
-  if (plan.stages.size() < 2 || !plan.split.empty() || plan.in_process || has_replicas || strategy.options.contains("replicas")) return {};
+  if (!cuts_by_hand(strategy) || plan.stages.size() < 2 || !plan.split.empty() || plan.in_process || has_replicas || strategy.options.contains("replicas")) return {};
   std::vector<int> lengths;
   for (const auto& stage : plan.stages) {
     int length = 0;

@@ -159,7 +159,9 @@ void foresee(RunExplanation& run, const ModelGraph& graph, const Json* machine) 
     return;
   }
   try {
-    const auto found = predict_job(run.experiment->job, graph, *machine);
+    auto job = run.experiment->job;
+    if (!by_graphs(run.record)) job.graphs = "off";
+    const auto found = predict_job(job, graph, *machine);
     run.foreseen = ForeseenStep{found.step.seconds, found.step.low, found.step.high, found.step.mean, found.beyond};
     for (const auto& words : found.beyond) run.notes.push_back("predicted: " + words);
     if (const auto words = waited_words(found.waited); !words.empty()) run.notes.push_back(words);

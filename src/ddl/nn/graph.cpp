@@ -73,6 +73,11 @@ bool has_wide_convolutions(const ModelGraph& graph) {
   return std::any_of(graph.layers.begin(), graph.layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::conv2d && layer.shape[0] >= 32; });
 }
 
+bool channels_lie_last(const ModelGraph& graph, bool dense_planes) {
+  const auto in_groups = [](const Layer& layer) { return layer.kind == LayerKind::conv2d && layer.attributes.groups > 1; };
+  return has_wide_convolutions(graph) && (!dense_planes || std::any_of(graph.layers.begin(), graph.layers.end(), in_groups));
+}
+
 std::vector<ParameterSpec> ModelGraph::parameter_specs() const { return specs(layers, true); }
 std::vector<ParameterSpec> ModelGraph::frozen_specs() const { return specs(layers, false); }
 

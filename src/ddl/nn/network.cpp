@@ -32,8 +32,7 @@ const at::Tensor& part(const NetworkInput& input, const Layer& layer, const std:
 Network::Network(ModelGraph graph, const NetworkOptions& options)
     : graph_(std::move(graph)),
       options_(options),
-      format_(options.kernels == Kernels::fast && has_wide_convolutions(graph_) ? at::MemoryFormat::ChannelsLast
-                                                                               : at::MemoryFormat::Contiguous) {
+      format_(options.kernels == Kernels::fast && channels_lie_last(graph_, options.dense_planes) ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous) {
   last_use_ = last_uses(graph_);
   adopt();
 }

@@ -26,6 +26,7 @@ struct NetworkOptions {
   std::uint64_t seed = 1;
   /// Which layers it has tensors for; empty: all. Of others it has what those borrow.
   std::vector<bool> layers = {};
+  bool dense_planes = false;  ///< as channels_lie_last() has it; all workers of a job alike, whose gradients add up as they lie
 };
 
 /// What a network is given for n samples; what its objective does not have is undefined.

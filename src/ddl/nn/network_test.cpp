@@ -100,6 +100,19 @@ int count_nodes(const at::Tensor& from, const std::string& name) {
   return count;
 }
 
+// In the same job gradients add up as they lie: whoever asks says it of all workers.
+TEST(Network, PlanesLieDenselyWhereThatIsAskedAndNothingIsInGroups) {
+  const SampleShape pictures{3, 32, 32, 10};
+  for (const auto& [name, dense] : {std::pair{"resnet18", at::MemoryFormat::Contiguous}, {"mobilenetv2", at::MemoryFormat::ChannelsLast}}) {
+    const auto graph = builtin_models().at(name).make(parse_spec(name), pictures);
+    EXPECT_EQ(Network(graph, {}).memory_format(), at::MemoryFormat::ChannelsLast) << name;
+    Network asked(graph, {.dense_planes = true});
+    EXPECT_EQ(asked.memory_format(), dense) << name;
+    // Parameters lie as they do.
+    EXPECT_TRUE(asked.parameters().front().is_contiguous(dense)) << name;
+  }
+}
+
 // A convolution or a linear layer computes the ReLU that alone reads it, unless a max pool does: of ReLU's own nodes of autograd none is left.
 TEST(Network, ReLUsAreComputedAsTheirInputsAreWritten) {
   const OneThread one;

@@ -26,7 +26,7 @@ inline bool wants_graphs(const Job& job) { return job.graphs == "on" && kernels(
 inline DeviceOptions device_options(const Job& job) { return {.tf32 = job.precision == "tf32", .graphs = wants_graphs(job), .tunes = kernels(job) == Kernels::fast}; }
 
 inline NetworkOptions network_options(const Job& job, Device& device, std::vector<bool> layers = {}) {
-  return {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, device.where(), kernels(job), job.seed, std::move(layers)};
+  return {element_bytes(job.precision) == 8 ? at::kDouble : at::kFloat, device.where(), kernels(job), job.seed, std::move(layers), dense_planes(job)};
 }
 
 /// What updates a job's parameters: ATen, as it computes everything else, where its kernels are.

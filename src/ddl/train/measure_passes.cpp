@@ -260,10 +260,13 @@ std::string TrainingPasses::clock() const { return !state_->device->is_host() ? 
 
 StepTimes TrainingPasses::step() { return state_->step(*state_->executor); }
 
-StepTimes TrainingPasses::step_by_graphs() {
+std::optional<StepTimes> TrainingPasses::step_by_graphs() {
   auto& s = *state_;
   if (!s.recording) s.recording = s.make_executor(wants_graphs(s.job));
-  return s.step(*s.recording);
+  const auto before = s.recording->graphs().steps;
+  const auto times = s.step(*s.recording);
+  if (s.recording->graphs().steps == before) return std::nullopt;
+  return times;
 }
 
 std::string TrainingPasses::why_no_graphs() const {
@@ -326,11 +329,12 @@ PassTimes typical(std::vector<PassTimes> passes) {
 }
 
 std::vector<StepTimes> run_by_graphs(TrainingPasses& passes, Seconds budget, std::size_t least) {
-  // Three as they are, one that is recorded first, and one to warm up.
-  for (int i = 0; i < 5 && passes.why_no_graphs().empty(); ++i) passes.step_by_graphs();
+  // The one that is recorded first, and one to warm up.
+  for (int graphs = 0; graphs < 2 && passes.why_no_graphs().empty();) graphs += passes.step_by_graphs() ? 1 : 0;
   std::vector<StepTimes> steps;
   const auto begin = now();
-  while (passes.why_no_graphs().empty() && (steps.size() < least || seconds(now() - begin) < budget.value)) steps.push_back(passes.step_by_graphs());
+  while (passes.why_no_graphs().empty() && (steps.size() < least || seconds(now() - begin) < budget.value))
+    if (const auto step = passes.step_by_graphs()) steps.push_back(*step);
   return steps;
 }
 

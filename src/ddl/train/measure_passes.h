@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,8 +52,8 @@ class TrainingPasses {
   PassTimes run();
   /// By the executor, with a loader that reads ahead: of the same network, so that both can be compared. Operation by operation, whatever the job says of graphs.
   StepTimes step();
-  /// The same with passes as graphs of the device (pass_graphs.h), where the job asks for such; those of the first three calls are not yet.
-  StepTimes step_by_graphs();
+  /// The same with passes as graphs of the device (pass_graphs.h), where the job asks for such. Nothing of a step that was not: the first three, one of a smaller batch, any where there are none.
+  std::optional<StepTimes> step_by_graphs();
   /// Why step_by_graphs() has none: the job, the device, or what was found when they were to be recorded. Empty where it has, or may.
   std::string why_no_graphs() const;
   /// Whether seconds are those of a core.

@@ -38,6 +38,12 @@ std::vector<Holdings> holdings_by_worker(const Job& job, const ModelGraph& graph
   return all;
 }
 
+bool dense_planes(const Job& job) {
+  // What stages and parts of layers exchange lies channels last.
+  const bool whole = job.strategy.name == "single" || job.strategy.name == "data" || job.strategy.name == "local";
+  return whole && job.precision == "fp32" && std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.device.starts_with("cuda"); });
+}
+
 Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient_order) {
   const auto workers = static_cast<int>(job.workers.size());
   StrategyInput input{graph, workers, job.batch, element_bytes(job.precision), job.strategy, std::move(gradient_order)};
@@ -45,7 +51,7 @@ Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient
   const auto optimizer = make_optimizer(job.optimizer, {}, {job.momentum, job.weight_decay});
   input.optimizer_tensors = optimizer->state_tensors();
   input.parameter_norms = dynamic_cast<const NormsOfParts*>(optimizer.get()) != nullptr;
-  input.channels_last = job.kernels == "fast" && has_wide_convolutions(graph);
+  input.channels_last = job.kernels == "fast" && channels_lie_last(graph, dense_planes(job));
   input.own_kernels = job.kernels == "fast" && job.precision == "fp32" &&
                       std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.device == "cpu"; });
   for (const auto& worker : job.workers) input.threads = std::max(input.threads, worker.threads);

@@ -15,6 +15,9 @@ Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient
 /// What each worker of such a plan is planned to hold: of unequal shares of a batch its own, where the plan's role tells the largest.
 std::vector<Holdings> holdings_by_worker(const Job& job, const ModelGraph& graph, const Plan& plan);
 
+/// Whether networks without convolutions in groups have planes of maps one after the other (channels_lie_last()): of workers that hold whole networks, all on GPUs, in fp32, in which cuDNN convolves those faster (docs/decisions/048).
+bool dense_planes(const Job& job);
+
 /// Whether the job's workers are threads of one process.
 bool is_in_process(const Job& job);
 

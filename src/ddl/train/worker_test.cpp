@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "ddl/core/json.h"
+#include "ddl/train/plan_job.h"
 
 namespace ddl {
 namespace {
@@ -65,6 +66,25 @@ TEST(Worker, TellsWhoHeldMemoryWhenThereIsNoMore) {
   }
   const auto gpu = last_words([] { TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity"); });
   EXPECT_NE(gpu.at("message").get<std::string>().find("Tried to allocate 20.00 MiB;"), std::string::npos) << gpu;
+}
+
+// Of a job with workers of both kinds the processors' say: one format for all.
+TEST(PlanJob, PlanesLieDenselyOnGpusInFp32) {
+  const auto asked = [](const std::string& precision, const std::vector<std::string>& devices, const char* strategy = "data") {
+    Job job;
+    job.strategy = parse_spec(strategy);
+    job.precision = precision;
+    job.workers.clear();
+    for (const auto& device : devices) job.workers.emplace_back().device = device;
+    return dense_planes(job);
+  };
+  EXPECT_TRUE(asked("fp32", {"cuda:0", "cuda:1"}));
+  EXPECT_FALSE(asked("fp32", {"cuda:0", "cuda:1"}, "tensor"));
+  EXPECT_FALSE(asked("fp32", {"cuda:0", "cuda:1"}, "pipeline"));
+  EXPECT_FALSE(asked("tf32", {"cuda:0"}));
+  EXPECT_FALSE(asked("bf16", {"cuda:0"}));
+  EXPECT_FALSE(asked("fp32", {"cuda:0", "cpu"}));
+  EXPECT_FALSE(asked("fp32", {"cpu"}));
 }
 
 TEST(Worker, TellsOfADeviceThatIsNotHere) {

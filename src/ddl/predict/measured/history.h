@@ -22,6 +22,8 @@ double usual(const Json& entry, const char* key);
 class Drift {
  public:
   void add(const Json& entry, const char* key);
+  /// Whether anything was measured twice.
+  bool known() const { return free_ > 0; }
   /// 0 where nothing was measured twice.
   double sigma() const;
   /// The same of the next one against the middle of those that there are.

@@ -51,6 +51,7 @@ TEST(Drift, IsTheDeviationOfLogarithmsOverAllEntries) {
   remember(once, Json(), "pass_ms", "a");
   drift.add(once, "pass_ms");
   EXPECT_EQ(drift.sigma(), 0);
+  EXPECT_FALSE(drift.known());
   // Two pairs, each a factor of e apart: half a square each, of one degree of freedom each.
   for (const double ms : {1.0, 100.0}) {
     auto twice = entry(ms * std::exp(1));
@@ -59,6 +60,7 @@ TEST(Drift, IsTheDeviationOfLogarithmsOverAllEntries) {
     remember(twice, before, "pass_ms", "a");
     drift.add(twice, "pass_ms");
   }
+  EXPECT_TRUE(drift.known());
   EXPECT_NEAR(drift.sigma(), std::sqrt(0.5), 1e-12);
   EXPECT_NEAR(drift.ahead(), std::sqrt(0.5) * std::sqrt(1.5), 1e-12) << "the next of three, against two";
 }

@@ -33,6 +33,9 @@ constexpr double kUsuallyBrief = 0.5;
 /// What of the time that others had the cores may be in a measurement, as a standard deviation: on the wall all of it; of a core's own time what they did to caches and memory. Judgement.
 constexpr double kOnTheWall = 1, kOnTheCore = 0.5;
 
+/// How far a machine of which nothing was measured twice may go from what it was, as a standard deviation of logarithms; of a GPU half as far. Judgement: on virtual cores that others share .04 to .13 were found, on no two days the same.
+constexpr double kMeasuredOnce = 0.08;
+
 /// Whether an entry says this under a key.
 template <typename Value>
 bool says(const Json& entry, const char* key, const Value& value) {
@@ -40,11 +43,8 @@ bool says(const Json& entry, const char* key, const Value& value) {
   return found != entry.end() && *found == value;
 }
 
-/// What was measured of steps whose passes were graphs of the device; null where nothing was.
-Json graphs_of(const Json& entry) {
-  const auto found = entry.find("graphs");
-  return found != entry.end() && found->is_object() && found->contains("correction") ? *found : Json();
-}
+/// What was measured of steps whose passes were graphs of the device, or `why_not`; null where nobody tried.
+Json graphs_of(const Json& entry) { return entry.value("graphs", Json()); }
 
 std::vector<CurvePoint> ascending(std::map<std::int64_t, double> points) {
   std::vector<CurvePoint> curve;
@@ -93,35 +93,39 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
   };
   std::vector<Beside> own_beside, all_beside;
   Drift drift;
+  const bool by_graphs = setup_.graphs && !worker.is_host();
   bool own_as_asked = true, all_as_asked = true;
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
   try {
     for (const auto& entry : entries(profile_, "compute")) {
       if (!is_of(entry, worker) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
       const bool same = !named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named;
+      const double corrected = entry.at("correction").get<double>();
       // As usual rather than as last.
       const double passes = entry.value("pass_ms", 0.0), factor = passes > 0 ? usual(entry, "pass_ms") / passes : 1;
       if (passes > 0) drift.add(entry, "pass_ms");
-      // What graphs make of a step hangs on how much of it waits for the host, so that each batch has its own: between them layers go along as they are then.
-      const auto graphs = setup_.graphs && !worker.is_host() ? graphs_of(entry) : Json();
-      const double by_graphs = graphs.is_object() ? graphs.at("correction").get<double>() : 1;
-      made.all.add(entry, factor * by_graphs, same);
-      if (same) made.own.add(entry, factor * by_graphs);
-      all.push_back(graphs.is_object() ? 1.0 : entry.at("correction").get<double>());
-      if (same) own.push_back(all.back());
-      all_as_asked = all_as_asked && graphs.is_object();
-      if (same) own_as_asked = own_as_asked && graphs.is_object();
+      // What graphs make of a step hangs on how much of it waits for the host, so that each batch has its own: between them layers go along as they are then. What passes took that were started one by one, and how the host drifted meanwhile, is
+      // not of these: layers times this are what graphs took.
+      const auto graphs = by_graphs ? graphs_of(entry) : Json();
+      const double times = graphs.contains("correction") ? graphs["correction"].get<double>() : by_graphs ? factor * corrected : factor;
+      made.all.add(entry, times, same);
+      if (same) made.own.add(entry, times);
+      all.push_back(corrected);
+      if (same) own.push_back(corrected);
+      all_as_asked = all_as_asked && !graphs.is_null();
+      if (same) own_as_asked = own_as_asked && !graphs.is_null();
       // Older profiles, and those of traces, do not say it.
       const double waited = entry.value("waited", Json()).is_number() ? entry["waited"].get<double>() : 0;
       all_beside.push_back({waited, waited * (says(entry, "clock", "core") ? kOnTheCore : kOnTheWall)});
       if (same) own_beside.push_back(all_beside.back());
-      const auto& step = graphs.is_object() ? graphs : entry.at("step");
-      if (same && !worker.is_host()) made.copies[entry.at("batch").get<std::int64_t>()] = step.at("copy_ms").get<double>() * 1e-3;
+      const auto& step = graphs.contains("correction") ? graphs : entry.at("step");
+      const bool same_data = setup_.dataset.empty() || says(entry, "dataset", setup_.dataset);
+      if (same && same_data && !worker.is_host()) made.copies[entry.at("batch").get<std::int64_t>()].push_back(step.at("copy_ms").get<double>() * 1e-3);
       made.taken.push_back(step.at("load_ms").get<double>() * 1e-3);
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
       const double bytes = entry.value("parameter_bytes", 0.0);
-      if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates[bytes].push_back(graphs.is_object() ? graphs.at("update_ms").get<double>() * 1e-3 : entry.at("update_us").get<double>() * factor * 1e-6);
-      if (setup_.dataset.empty() || says(entry, "dataset", setup_.dataset)) made.loaders[entry.at("batch").get<std::int64_t>()].push_back(entry.at("loader_us").get<double>() * 1e-6);
+      if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates[bytes].push_back(graphs.contains("correction") ? graphs.at("update_ms").get<double>() * 1e-3 : entry.at("update_us").get<double>() * factor * 1e-6);
+      if (same_data) made.loaders[entry.at("batch").get<std::int64_t>()].push_back(entry.at("loader_us").get<double>() * 1e-6);
     }
   } catch (const Json::exception& error) {
     throw Error(Code::corrupt, fmt::format("[machine] compute: {}", error.what()));
@@ -131,7 +135,8 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
                                              worker.is_host() ? fmt::format("with {} threads", worker.threads) : "on " + worker.kind(), setup_.precision, setup_.kernels, network_words("NETWORK"), probe_flags(worker),
                                              setup_.precision, setup_.kernels));
   const auto& known = own.empty() ? all : own;
-  made.correction = median(known);
+  const double middle = median(known);
+  made.correction = by_graphs ? 1 : middle;
   made.as_asked = own.empty() ? all_as_asked : own_as_asked;
   const auto& beside = own.empty() ? all_beside : own_beside;
   for (const auto& each : beside) {
@@ -139,9 +144,10 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
     made.disturbed += each.disturbed / static_cast<double>(beside.size());
   }
   double squares = 0;
-  for (const double each : known) squares += std::pow(each / made.correction - 1, 2);
+  for (const double each : known) squares += std::pow(each / middle - 1, 2);
   made.spread = std::sqrt(squares / static_cast<double>(known.size()));
-  made.drift = drift.ahead();
+  // Of passes that are graphs nothing is remembered.
+  made.drift = drift.known() && !by_graphs ? drift.ahead() : kMeasuredOnce * (worker.is_host() ? 1 : 0.5);
   return made;
 }
 
@@ -343,7 +349,11 @@ TaskCost MeasuredMachine::compressing(int worker, const std::string& compression
 double MeasuredMachine::load(int worker, std::int64_t samples) const {
   if (samples == 0) return 0;
   const auto& known = compute(worker);
-  return known.copies.empty() ? median(known.loads) : median(known.taken) + along(ascending(known.copies), static_cast<double>(samples)).value;
+  if (known.copies.empty()) return median(known.loads);
+  std::map<std::int64_t, double> copies;
+  for (const auto& [batch, seconds] : known.copies) copies[batch] = median(seconds);
+  // Who waits for a loader that does not keep up is the simulator's: the least is what taking a batch costs that is ready.
+  return *std::min_element(known.taken.begin(), known.taken.end()) + along(ascending(std::move(copies)), static_cast<double>(samples)).value;
 }
 
 TaskCost MeasuredMachine::harness(int worker, StepCosts& resources) const {

@@ -80,7 +80,7 @@ class MeasuredMachine final : public CostSource {
   LayerEstimate estimate_loss(int worker, const ModelGraph& graph, std::int64_t samples) const;
   /// The share of the time in which others had the cores while what such a worker computes was measured, on the mean over what counts: of the network itself, else of all.
   double waited(int worker) const;
-  /// Whether what steps take was measured as the worker's passes are: as graphs of its device (MeasuredSetup::graphs), where it has such.
+  /// Whether what steps take was measured as the worker's passes are: as graphs of its device (MeasuredSetup::graphs), where those were found to be had.
   bool knows_graphs(int worker) const;
   /// Whether an entry is of such a worker: its kind of device and, of a processor, its threads.
   static bool is_of(const Json& entry, const MeasuredWorker& worker);
@@ -111,15 +111,15 @@ class MeasuredMachine final : public CostSource {
   /// Of workers of a kind, with so many threads.
   struct Compute {
     LayerTable own, all;              ///< of the network itself, and of any
-    double correction = 1;            ///< what sums have to be multiplied with
-    double spread = 0;                ///< of that, relative
+    double correction = 1;            ///< what sums have to be multiplied with; 1 where each entry's is in its times
+    double spread = 0;                ///< of the measured ones, relative
     double waited = 0;                ///< while that was measured
     double disturbed = 0;             ///< by what that may have made of it, relative
     double drift = 0;                 ///< what measurements of the same were apart, of logarithms
-    bool as_asked = true;             ///< as graphs, where those are asked for: all that counts was
+    bool as_asked = true;             ///< where graphs are asked for, all that counts was measured by such, or found to have none
     std::vector<double> loads;        ///< s, of each network and batch: taking a batch from the loader, and copying it
     std::vector<double> taken;        ///< s, the first of these alone
-    std::map<std::int64_t, double> copies;  ///< s, of a device that batches are copied to: by batch, of the network itself
+    std::map<std::int64_t, std::vector<double>> copies;  ///< s, of a device that batches are copied to: by batch, of the network itself with such samples
     std::map<double, std::vector<double>> updates;  ///< s, by bytes of parameters: of networks of its name, by the optimizer that is asked for
     std::map<std::int64_t, std::vector<double>> loaders;  ///< s, by batch
   };

@@ -680,13 +680,38 @@ TEST(MeasuredMachine, PassesOfAGpuAreGraphsWhereThoseWereMeasured) {
   const auto here = machine(profile, true, "cpu");
   EXPECT_TRUE(here.knows_graphs(0));
   EXPECT_EQ(here.layer(0, graph, 1, 8).forward, machine(profile, false, "cpu").layer(0, graph, 1, 8).forward);
-  // Where they were not measured, or could not be had, steps are as without; and that is told.
+  // Where they were not measured steps are as without, and that is to be told; where they could not be had it is right so.
   for (const Json& lacks : {Json(), Json{{"why_not", "the device has none"}}}) {
     auto older = profile;
     for (auto& entry : older["compute"]) entry["graphs"] = lacks;
-    EXPECT_FALSE(machine(older, true).knows_graphs(0));
+    EXPECT_EQ(machine(older, true).knows_graphs(0), lacks.is_object());
     EXPECT_EQ(machine(older, true).layer(0, graph, 1, 8).forward, without.layer(0, graph, 1, 8).forward);
   }
+  // Each entry by its own: one batch had none.
+  auto some = profile;
+  for (auto& entry : some["compute"]) {
+    entry["correction"] = 1.4;
+    if (entry["batch"] == 4096) entry["graphs"] = {{"why_not", "memory"}};
+  }
+  EXPECT_NEAR(machine(some, true).layer(0, graph, 1, 8).forward, with.layer(0, graph, 1, 8).forward, 1e-12);
+  EXPECT_NEAR(machine(some, true).layer(0, graph, 1, 4096).forward, 1.4 * without.layer(0, graph, 1, 4096).forward, 1e-9);
+  // How the host drifted is of passes that it starts one by one.
+  auto drifted = profile;
+  for (auto& entry : drifted["compute"]) {
+    entry["pass_ms"] = 3;
+    entry["history"] = Json::array({{{"measured", "a"}, {"build", "b"}, {"pass_ms", 1}}, {{"measured", "a"}, {"build", "b"}, {"pass_ms", 1}}, {{"measured", "b"}, {"build", "b"}, {"pass_ms", 3}}});
+  }
+  EXPECT_NEAR(machine(drifted, true).layer(0, graph, 1, 8).forward, with.layer(0, graph, 1, 8).forward, 1e-12);
+  EXPECT_NEAR(machine(drifted, false).layer(0, graph, 1, 8).forward, without.layer(0, graph, 1, 8).forward / 3, 1e-12);
+  // A network's samples of another data set are copied otherwise; a loader that could not keep up is not the worker's time.
+  auto others = profile;
+  auto larger = others["compute"].back();
+  larger["dataset"] = "imagenet";
+  larger["graphs"]["copy_ms"] = 50;
+  larger["graphs"]["load_ms"] = 14;
+  others["compute"].push_back(larger);
+  const MeasuredMachine of_mnist(others, {.workers = {{.device = "cuda:0"}}, .network = "mlp", .dataset = "mnist", .graphs = true});
+  EXPECT_NEAR(of_mnist.load(0, 4096), 1.01e-3, 1e-9);
 }
 
 TEST(MeasuredMachine, WorkersOnOneGpuShareIt) {
