@@ -239,7 +239,7 @@ def speed(programs, python, networks, once):
     cases = [case for case in cases if not networks or case[0] in networks]
     problems, found = [], {}
     steps, timings = 30, {}
-    theirs = [{"name": name, "model": model, "options": options, "shape": shape, "batch": batch, "steps": steps, "precision": precision, "ways": ["eager", "contiguous", "graph"] if shape["channels"] else ["eager", "graph"]} for name, model, _, shape, options, batch, precisions in cases for precision in precisions]
+    theirs = [{"name": name, "model": model, "options": options, "shape": shape, "batch": batch, "steps": steps, "precision": precision, "ways": ["eager", "contiguous", "graph", "contiguous graph"] if shape["channels"] else ["eager", "graph"]} for name, model, _, shape, options, batch, precisions in cases for precision in precisions]
 
     def tell():
         for (name, precision), ways in timings.items():

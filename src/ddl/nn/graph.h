@@ -221,9 +221,9 @@ struct ModelGraph {
 
 /// Marks what only the auxiliary output needs.
 void mark_auxiliary(ModelGraph& graph);
-/// Whether maps lie channels last where kernels are fast: oneDNN works on blocks of channels, and with the few of a LeNet reordering costs more than it saves.
+/// Whether maps lie channels last where kernels are fast, on processors: oneDNN works on blocks of channels, and with the few of a LeNet reordering costs more than it saves.
 bool has_wide_convolutions(const ModelGraph& graph);
-/// The same; where `dense_planes`, not of networks none of whose convolutions is in groups.
+/// The same of a job's workers; where `dense_planes` (plan_job.h), not of networks none of whose convolutions is in groups.
 bool channels_lie_last(const ModelGraph& graph, bool dense_planes);
 
 /// Fills in kept_elements and in_place of all layers.
