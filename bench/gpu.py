@@ -184,9 +184,9 @@ def predicted(programs):
                     continue
                 point = json.loads(told.stdout)["points"][0]
                 step = point["step_ms"]
-                rank = programs.record(*job, "--train-samples", max(2048, 60 * batch), "--test-samples", 64, "--steps", 60, "--no-evaluate")
-                took = rank["step_ms"]["median"]
-                found[f"{model} {batch}, graphs {way}"] = {"predicted": step, "measured_ms": took, "ledger_ms": {"predicted": point["ledger_ms"], "measured": rank["ranks"][0]["ledger_ms"]}}
+                record = programs.record(*job, "--train-samples", max(2048, 60 * batch), "--test-samples", 64, "--steps", 60, "--no-evaluate")
+                took = record["step_ms"]["median"]
+                found[f"{model} {batch}, graphs {way}"] = {"predicted": step, "measured_ms": took, "ledger_ms": {"predicted": point["ledger_ms"], "measured": record["ranks"][0]["ledger_ms"]}}
                 say(f"{model}, {batch} samples, graphs {way}: predicted {step['value']:.3f} ms ({step['low']:.3f} to {step['high']:.3f}), measured {took:.3f}: {100 * (step['value'] / took - 1):+.1f} %")
                 if not step["low"] <= took <= step["high"]:
                     problems.append(f"{model} of {batch} samples, graphs {way}, lies outside of its interval: {step}, measured {took}")
@@ -269,7 +269,7 @@ def speed(programs, python, networks, once):
     peer()
     for name, model, dataset, shape, options, batch, precisions in cases:
         case = {"model": model, "options": options, "dataset": dataset, "shape": shape}
-        # One thread does not make photographs as fast as a GPU trains on them in bf16.
+        # Steps are not to wait for photographs to be made: of the fastest networks one thread may not keep up, where its core is slow.
         job = [*job_of((model_of(case), dataset_of(case), batch))[1], "--loader", 4]
         for precision in precisions:
             for way in ("on", "off") if once else ("on", "off", "off", "on"):
