@@ -12,7 +12,7 @@ struct RowOfImage {
   int level = 0;  ///< grey level where neither is
 };
 
-/// Rows of made-up images, pixel by pixel the same on every processor. One thread makes 64 photographs of 224 pixels a side for each step of a GPU that trains on them in 18 ms: it has to keep up.
+// Rows of made-up images, pixel by pixel the same on every processor. One thread makes 64 photographs of 224 pixels a side for each step of a GPU that trains on them in 18 ms: it has to keep up.
 
 /// Reads `cells`, a power of two of them and the first once more, as a closed line from place `from` on, in 65536ths of a cell, each value `step` further than the one before; in between along the straight line. Values below 2^14.
 void stretch(std::span<const int> cells, std::uint32_t from, std::uint32_t step, std::span<std::int16_t> values);

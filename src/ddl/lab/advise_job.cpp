@@ -328,7 +328,7 @@ class Adviser {
     auto base = job_;
     // Options that a strategy has of its own say it instead.
     if (!point.keys.contains("accumulate") && !point.asked) base.accumulate = 1;
-    return without_vain_graphs(job_of(base, out_.fastest, point.workers, point.strategy, point.keys), input_.graph);
+    return without_vain_graphs(job_of(base, out_.fastest, point.workers, point.strategy, point.keys), input_.graph, input_.machine);
   }
 
   /// Errors: of the source.

@@ -109,7 +109,8 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
   return costs;
 }
 
-Job without_vain_graphs(Job job, const ModelGraph& graph) {
+Job without_vain_graphs(Job job, const ModelGraph& graph, const Json& machine) {
+  if (!is_measured(machine)) return job;
   const auto on_gpu = [](const WorkerSpec& worker) { return worker.device.starts_with("cuda"); };
   if (wants_graphs(job) && (std::none_of(job.workers.begin(), job.workers.end(), on_gpu) || !why_no_pass_graphs(plan_job(job, graph), 0, graph).empty())) job.graphs = "off";
   return job;
@@ -146,7 +147,7 @@ namespace {
 
 JobPrediction predict_as_said(const Job& asked, const ModelGraph& graph, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
   JobPrediction out;
-  const auto job = without_vain_graphs(asked, graph);
+  const auto job = without_vain_graphs(asked, graph, machine);
   const auto costs = job_costs(job, machine, per_node);
   out.plan = planned_job(job, graph, *costs.source);
   const auto part = graph_of(out.plan, graph, 0);

@@ -35,8 +35,8 @@ struct JobCosts {
 /// `per_node`: devices that share a node, or a host; 0: as the profile says, all on one host where it was measured. Errors: those of MeasuredMachine and datasheet_source().
 JobCosts job_costs(const Job& job, const Json& machine, int per_node = 0);
 
-/// The job with graphs of devices off where its workers' passes cannot be such (why_no_pass_graphs()), or no device has any.
-Job without_vain_graphs(Job job, const ModelGraph& graph);
+/// The job with graphs of devices off where its workers' passes cannot be such (why_no_pass_graphs()), or no device has any. On a datasheet, whose costs know no graphs, the job as it is.
+Job without_vain_graphs(Job job, const ModelGraph& graph, const Json& machine);
 
 /// plan_job(), in which the time of activations that are computed again is told, too: where one stage is run again in segments plans leave that to who executes them. Stages that a run cuts by what
 /// layers take are cut by what the source says of worker 0's, unless the job has them measured.

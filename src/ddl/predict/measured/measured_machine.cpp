@@ -107,7 +107,8 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
       // What graphs make of a step hangs on how much of it waits for the host, so that each batch has its own: between them layers go along as they are then. What passes took that were started one by one, and how the host drifted meanwhile, is
       // not of these: layers times this are what graphs took.
       const auto graphs = by_graphs ? graphs_of(entry) : Json();
-      const double times = graphs.contains("correction") ? graphs["correction"].get<double>() : by_graphs ? factor * corrected : factor;
+      const bool graphs_told = graphs.contains("correction");
+      const double times = graphs_told ? graphs["correction"].get<double>() : by_graphs ? factor * corrected : factor;
       made.all.add(entry, times, same);
       if (same) made.own.add(entry, times);
       all.push_back(corrected);
@@ -118,13 +119,13 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
       const double waited = entry.value("waited", Json()).is_number() ? entry["waited"].get<double>() : 0;
       all_beside.push_back({waited, waited * (says(entry, "clock", "core") ? kOnTheCore : kOnTheWall)});
       if (same) own_beside.push_back(all_beside.back());
-      const auto& step = graphs.contains("correction") ? graphs : entry.at("step");
+      const auto& step = graphs_told ? graphs : entry.at("step");
       const bool same_data = setup_.dataset.empty() || says(entry, "dataset", setup_.dataset);
       if (same && same_data && !worker.is_host()) made.copies[entry.at("batch").get<std::int64_t>()].push_back(step.at("copy_ms").get<double>() * 1e-3);
       made.taken.push_back(step.at("load_ms").get<double>() * 1e-3);
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
       const double bytes = entry.value("parameter_bytes", 0.0);
-      if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates[bytes].push_back(graphs.contains("correction") ? graphs.at("update_ms").get<double>() * 1e-3 : entry.at("update_us").get<double>() * factor * 1e-6);
+      if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates[bytes].push_back(graphs_told ? graphs.at("update_ms").get<double>() * 1e-3 : entry.at("update_us").get<double>() * factor * 1e-6);
       if (same_data) made.loaders[entry.at("batch").get<std::int64_t>()].push_back(entry.at("loader_us").get<double>() * 1e-6);
     }
   } catch (const Json::exception& error) {
