@@ -14,7 +14,7 @@ from common import interleaved, machine, machine_line, ratio, record, said, save
 MLP, GPT = "mlp[hidden=1024,layers=4]", "gpt[hidden=128,layers=4,heads=4,dropout=0]"
 FABRIC = "hosts=2,bandwidth=10Gbps,latency=50us"
 CASES = [(MLP, "fashion-mnist", 64, "shm", ""), (MLP, "fashion-mnist", 64, "tcp", ""), (MLP, "fashion-mnist", 64, "tcp", FABRIC), (GPT, "language", 12, "shm", ""), (GPT, "language", 12, "tcp", ""),
-         ("resnet18", "cifar10", 8, "shm", ""), ("resnet18", "cifar10", 8, "tcp", ""), ("resnet18", "cifar10", 8, "tcp", FABRIC)]
+         ("resnet18", "cifar10", 8, "shm", ""), ("resnet18", "cifar10", 8, "tcp", ""), ("resnet18", "cifar10", 8, "tcp", FABRIC), ("vgg11[dropout=0]", "cifar10", 8, "shm", ""), ("alexnet[dropout=0]", "cifar10", 8, "shm", "")]
 FIXED = ("1MiB", "6MiB", "25MiB", "1GiB")  # the last: all in one
 STEPS = 120
 

@@ -2,27 +2,30 @@
 
 Two strangers share cores' caches, clock and memory and exchange nothing: what they lose against one alone no way of distributing gives back, and efficiency cannot be above it.
 
-usage: company.py [--rounds 3] [--networks WORD,…]
+usage: company.py [--rounds 3] [--networks WORD,…] [--precisions fp32,bf16]      networks as bench/training.py names them
 prints a table in Markdown; build/bench/company.json has every step's median
 """
 import argparse
+import itertools
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 
 from common import interleaved, machine, machine_line, ratio, record, said, save
+from training_cases import CASES, dataset_of, model_of
 
-CASES = {"smallcnn": ("cifar10", 32, 300), "resnet18": ("cifar10", 32, 16), "resnet50": ("imagenet", 4, 12), "mobilenetv2": ("imagenet", 8, 24), "vgg11": ("cifar10", 32, 40), "alexnet": ("imagenet", 16, 16)}
+STEPS = {"smallcnn": 300, "resnet18": 16, "resnet50": 12, "resnet50-16": 6, "mobilenetv2": 24, "vgg11": 40, "alexnet": 16, "transformer": 6, "gpt": 4}
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--networks", default=",".join(CASES))
+    options.add_argument("--networks", default=",".join(STEPS))
+    options.add_argument("--precisions", default="fp32")
     options = options.parse_args()
     lines, kept = [], {}
-    for network in options.networks.split(","):
-        dataset, batch, steps = CASES[network]
-        base = ["--model", network, "--dataset", dataset, "--synthetic", "--train-samples", 256, "--test-samples", 16, "--no-evaluate", "--trace", "off", "--steps", steps]
+    for network, precision in itertools.product(options.networks.split(","), options.precisions.split(",")):
+        case, batch, steps = CASES[network], CASES[network]["batch"], STEPS[network]
+        base = ["--model", model_of(case), "--dataset", dataset_of(case), "--precision", precision, "--synthetic", "--train-samples", 256, "--test-samples", 16, "--no-evaluate", "--trace", "off", "--steps", steps]
 
         def step_of(workers, pin):
             return record(*base, "--workers", workers, "--batch", batch * workers, "--strategy", "single" if workers == 1 else "data", "--pin", pin)["step_ms"]["median"]
@@ -35,8 +38,8 @@ def main():
                 return statistics.fmean(both.map(lambda _: step_of(1, "off"), range(2)))
 
         results = interleaved({"alone": (1, "auto"), "two strangers": "strangers", "two together": (2, "auto")}, options.rounds, measure)
-        kept[network] = results
-        lines.append(f"| {network}, {batch} | " + " | ".join(f"{statistics.median(results[arm]):.4g}" for arm in results) +
+        kept[f"{network} {precision}"] = results
+        lines.append(f"| {network}, {batch}, {precision} | " + " | ".join(f"{statistics.median(results[arm]):.4g}" for arm in results) +
                      f" | {said(ratio(results['alone'], results['two strangers']))} | {said(ratio(results['alone'], results['two together']))} | {said(ratio(results['two strangers'], results['two together']))} |")
     here = machine()
     save("company", {"machine": here, "steps_ms": kept})

@@ -32,7 +32,15 @@ NARROW = {"smallcnn": (5e-4, 0.03, 5e-3), "mobilenetv2": (5e-3, 0.1, 0.01), "gpt
 
 
 class Kernels(Case):
-    def losses(self, arguments, kernels, precision="fp32", steps=FEWEST_STEPS):
+    trained = {}  # several tests hold the same training against others
+
+    def losses(self, *training):
+        key = repr(training)
+        if key not in self.trained:
+            self.trained[key] = self.train(*training)
+        return self.trained[key]
+
+    def train(self, arguments, kernels, precision, steps):
         record = self.record("--synthetic", "--train-samples", 64, "--test-samples", 16, "--no-evaluate", "--steps", steps, "--seed", 7, "--store", "none",
                              *arguments, "--kernels", kernels, "--precision", precision)
         self.assertEqual((record["state"], record["config"]["kernels"]), ("ok", kernels), record["reason"])
@@ -54,14 +62,14 @@ class Kernels(Case):
     def test_reach_the_same_loss(self):
         for name, (arguments, bounds) in TRAININGS.items():
             with self.subTest(name):
-                fast, torch = (self.losses(arguments, kernels, steps=STEPS.get(name, FEWEST_STEPS)) for kernels in ("fast", "torch"))
+                fast, torch = (self.losses(arguments, kernels, "fp32", STEPS.get(name, FEWEST_STEPS)) for kernels in ("fast", "torch"))
                 self.expect_alike(name, fast, torch, bounds)
 
     def test_reach_the_same_loss_with_several_threads(self):
         for name in ("resnet18", "alexnet", "gpt", "transformer"):
             with self.subTest(name):
                 arguments, bounds = TRAININGS[name]
-                fast, torch = (self.losses([*arguments, "--workers", "cpu[threads=3]"], kernels) for kernels in ("fast", "torch"))
+                fast, torch = (self.losses([*arguments, "--workers", "cpu[threads=3]"], kernels, "fp32", FEWEST_STEPS) for kernels in ("fast", "torch"))
                 self.expect_alike(f"{name}, three threads", fast, torch, bounds)
 
     def test_reach_the_same_loss_in_bf16(self):
@@ -90,12 +98,12 @@ class Kernels(Case):
             if name in ("smallcnn", "gpt", "transformer"):
                 rate = arguments.index("--learning-rate") + 1
                 other = [*arguments[:rate], arguments[rate] * 1.02, *arguments[rate + 1:]]
-                plain, faster = self.losses(arguments, "torch"), self.losses(other, "torch")
+                plain, faster = (self.losses(each, "torch", "fp32", FEWEST_STEPS) for each in (arguments, other))
                 with self.subTest(name):
                     self.assertGreater(max(abs(a - b) / b for a, b in zip(faster, plain)), bounds[1])
         rate = TRAININGS["gpt"][0].index("--learning-rate") + 1
         other = [*TRAININGS["gpt"][0][:rate], TRAININGS["gpt"][0][rate] * 1.2, *TRAININGS["gpt"][0][rate + 1:]]
-        plain, faster = self.losses(TRAININGS["gpt"][0], "torch", "bf16"), self.losses(other, "torch", "bf16")
+        plain, faster = (self.losses(each, "torch", "bf16", FEWEST_STEPS) for each in (TRAININGS["gpt"][0], other))
         self.assertGreater(max(abs(a - b) / b for a, b in zip(faster, plain)), NARROW["gpt"][1])
 
 

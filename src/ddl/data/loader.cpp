@@ -155,6 +155,13 @@ struct Loader::Impl {
     return std::move(result.batch);
   }
 
+  std::shared_ptr<const Batch> peek() {
+    if (taken == last || threads.empty()) return nullptr;
+    const std::lock_guard lock(mutex);
+    const auto& mine = slot(taken);
+    return mine && !mine->error ? mine->batch : nullptr;
+  }
+
   const Dataset& dataset;
   const std::function<Share(std::int64_t)> share;
   const std::int64_t first, last, window;
@@ -189,5 +196,7 @@ Loader::Loader(const Dataset& dataset, std::function<Share(std::int64_t step)> s
 Loader::~Loader() = default;
 
 std::shared_ptr<const Batch> Loader::next() { return impl_->next(); }
+
+std::shared_ptr<const Batch> Loader::peek() const { return impl_->peek(); }
 
 }  // namespace ddl

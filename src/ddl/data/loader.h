@@ -89,6 +89,8 @@ class Loader {
   /// The next batch; null after the last. Buffers of batches handed back by dropping the pointer are used again.
   /// Errors: those of `share` and Dataset::read, at the batch they belong to; the call after goes on behind it.
   std::shared_ptr<const Batch> next();
+  /// What next() would give at once; null where it would wait or read, after the last, and where it would throw.
+  std::shared_ptr<const Batch> peek() const;
 
  private:
   struct Impl;

@@ -191,6 +191,38 @@ TEST(Loader, ImagesLieInTheMemoryThatItIsGiven) {
   EXPECT_LE(memory.asked, 12) << "buffers are used again";
 }
 
+// Once it is there; whoever only looks takes nothing away.
+TEST(Loader, ShowsWhatComesNext) {
+  const Numbers data;
+  const Sampler sampler(1000, 5, 1, false, 1);
+  Loader ahead(data, shares(sampler, 0), 0, 2, {.threads = 1, .prefetch = 1});
+  for (std::int64_t step = 0; step < 2; ++step) {
+    auto seen = ahead.peek();
+    for (; !seen; seen = ahead.peek()) std::this_thread::yield();
+    EXPECT_EQ(seen->step, step);
+    EXPECT_EQ(ahead.peek(), seen);
+    EXPECT_EQ(ahead.next(), seen);
+  }
+  EXPECT_FALSE(ahead.peek());
+  EXPECT_FALSE(ahead.next());
+  Loader at_once(data, shares(sampler, 0), 0, 2, {.threads = 0, .prefetch = 1});
+  EXPECT_FALSE(at_once.peek());
+  EXPECT_EQ(at_once.next()->step, 0);
+}
+
+// A batch that could not be read is none, and next() says why.
+TEST(Loader, ShowsNoErrors) {
+  Numbers data;
+  data.broken = {2};
+  const Sampler sampler(1000, 5, 1, false, 1);
+  Loader loader(data, shares(sampler, 0), 0, 2, {.threads = 1, .prefetch = 2});
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(loader.peek());
+  EXPECT_THROW(loader.next(), Error);
+  while (!loader.peek()) std::this_thread::yield();
+  EXPECT_EQ(loader.next()->step, 1);
+}
+
 TEST(Loader, CanEndAtAnyMoment) {
   Numbers data;
   data.delay = std::chrono::milliseconds(2);

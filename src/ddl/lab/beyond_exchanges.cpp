@@ -45,21 +45,6 @@ Exchanged exchanged(const Plan& plan) {
 
 double far(int asked, int known) { return std::abs(std::log2(static_cast<double>(asked) / known)); }
 
-/// The number of ranks nearest to so many in entries of a part; 0 where none counts.
-template <typename Counts>
-int nearest_ranks(const Json& machine, const char* part, int ranks, Counts counts) {
-  int nearest = 0;
-  for (const auto& entry : entries(machine, part))
-    if (counts(entry))
-      if (const int measured = entry.at("ranks"); nearest == 0 || far(ranks, measured) < far(ranks, nearest)) nearest = measured;
-  return nearest;
-}
-
-/// The number of ranks whose measurement prices so many; 0 where there is none.
-int pricing_ranks(const Json& machine, const std::string& transport, int ranks) {
-  return nearest_ranks(machine, "communication", ranks, [&](const Json& entry) { return entry.at("transport") == transport && entry.at("memory") == "own"; });
-}
-
 void larger(double asked, double measured, const std::string& what, const std::string& probe, Beyond& out) {
   const double doublings = doublings_over(asked, measured);
   if (doublings <= kAboutAsLarge) return;
@@ -83,7 +68,10 @@ void beyond_sizes(const Job& job, const Exchanged& of, const Json& machine, Beyo
 
 void beyond_compression(const std::string& compression, const Exchanged& of, const Json& machine, Beyond& out) {
   const auto of_it = [&](const Json& entry) { return entry.value("compression", "") == compression; };
-  const int nearest = nearest_ranks(machine, "compression", of.widest, of_it);
+  std::vector<int> measured;
+  for (const auto& entry : entries(machine, "compression"))
+    if (of_it(entry)) measured.push_back(entry.at("ranks"));
+  const int nearest = nearest_ranks(of.widest, measured);
   if (nearest == 0) return;  // which prices have refused
   double most = 0;
   for (const auto& entry : entries(machine, "compression"))

@@ -50,6 +50,11 @@ class DelayedDevice final : public Device {
   }
   void unpin(std::span<std::byte> memory) noexcept override {
     synchronize();
+    {
+      const std::lock_guard lock(uploads_mutex_);
+      for (const auto& upload : uploads_) upload->wait();
+      uploads_.clear();
+    }
     const std::lock_guard lock(pinned_mutex_);
     pinned_.erase(memory.data());
   }
@@ -65,6 +70,30 @@ class DelayedDevice final : public Device {
   void refill(at::Tensor& to, const at::Tensor& host) override {
     look_again_if_pinned(host);
     to.copy_(host);
+  }
+  /// In a line of its own, and as late as may be: what was in `to` is lost at once, and what is to come there comes when somebody follows, or waits for, its end, or unpins. faults() counts a source that has changed
+  /// by then, and tensors that are not free: whose last upload was followed after `free`.
+  std::pair<Moment, Moment> upload_beside(at::Tensor& to, const at::Tensor& host, const Moment& free) override {
+    const auto* const since = dynamic_cast<const State*>(free.state());
+    const auto followed = followed_.find(to.const_data_ptr());
+    if (since == nullptr || (followed != followed_.end() && since->number <= followed->second)) ++faults_;
+    ++beside_;
+    std::memset(to.data_ptr(), 0xff, to.nbytes());
+    auto upload = std::make_shared<Upload>();
+    upload->to = to;
+    upload->host = host;
+    upload->before = digest(host);
+    upload->faults = &faults_;
+    const std::lock_guard lock(uploads_mutex_);
+    uploads_.push_back(upload);
+    return {Moment(now()), Moment(std::shared_ptr<const Moment::State>(std::move(upload)))};
+  }
+  void follow(const Moment& moment) override {
+    const auto* const upload = dynamic_cast<const Upload*>(moment.state());
+    moment.wait();
+    if (upload == nullptr) return;
+    const std::lock_guard lock(line_->mutex);
+    followed_[upload->to.const_data_ptr()] = line_->pushed;
   }
   std::string why_no_graphs() const override { return {}; }
 
@@ -106,6 +135,7 @@ class DelayedDevice final : public Device {
     return static_cast<int>(pinned_.size());
   }
   int read_in_place() const { return read_in_place_; }
+  int uploads_beside() const { return beside_; }
 
  private:
   struct Passed final : Milestone::State {
@@ -183,6 +213,25 @@ class DelayedDevice final : public Device {
     }
   };
 
+  struct Upload final : Moment::State {
+    at::Tensor to, host;
+    std::string before;
+    std::atomic<int>* faults = nullptr;
+    mutable std::mutex mutex;
+    mutable Nanoseconds when = 0;  ///< 0: not yet
+    void wait() const override {
+      const std::lock_guard lock(mutex);
+      if (when != 0) return;
+      *faults += digest(host) == before ? 0 : 1;
+      to.variable_data().copy_(host);
+      when = now();
+    }
+    Nanoseconds time() const override {
+      wait();
+      return when;
+    }
+  };
+
   static std::string digest(const at::Tensor& tensor) {
     Hasher hasher;
     hasher.add({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
@@ -237,6 +286,10 @@ class DelayedDevice final : public Device {
   std::atomic<int> read_in_place_ = 0;              ///< uploads from such memory
   std::vector<at::Tensor> kept_;
   Graph* graph_ = nullptr;  ///< that runs
+  std::mutex uploads_mutex_;
+  std::vector<std::shared_ptr<Upload>> uploads_;
+  std::map<const void*, std::int64_t> followed_;  ///< by where an upload goes: what had been queued when it was last followed
+  int beside_ = 0;
   int fails_in_ = -1;
   int launches_ = 0;
   std::thread copier_;  // last: it uses the others

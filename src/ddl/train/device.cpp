@@ -24,6 +24,14 @@ std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions
   return kind == "emulated" ? emulated_device(name) : maker_of(kind)(index, options);
 }
 
+std::pair<Moment, Moment> Device::upload_beside(at::Tensor& to, const at::Tensor& host, const Moment&) {
+  const auto begin = mark();
+  refill(to, host);
+  return {begin, mark()};
+}
+
+void Device::follow(const Moment&) {}
+
 std::unique_ptr<DeviceGraph> Device::record(const DeviceGraph::Work&, const DeviceGraph*) {
   throw Error(Code::unsupported, fmt::format("[device] unsupported: {} records no work: {}", name(), why_no_graphs()));
 }

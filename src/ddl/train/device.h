@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <ATen/ATen.h>
 
@@ -36,6 +37,8 @@ class Moment {
   }
   /// When it passed, on the clock of now(). Waits for it.
   Nanoseconds time() const { return state_ ? state_->time() : time_; }
+  /// What the device that made it keeps of it; null of one that is immediate.
+  const State* state() const { return state_.get(); }
 
  private:
   std::shared_ptr<const State> state_;
@@ -82,6 +85,11 @@ class Device {
   virtual void upload_into(at::Tensor& to, const at::Tensor& host) = 0;
   /// The same, of a `host` as upload() takes it.
   virtual void refill(at::Tensor& to, const at::Tensor& host) = 0;
+  /// As refill(), beside computation where the device can, from `free` on: what was queued before that moment is all that reads or writes `to`. Returns the moments between which it
+  /// happens; what is computed with `to` is queued after follow() of the second, and until that has passed `host` stays as it is.
+  virtual std::pair<Moment, Moment> upload_beside(at::Tensor& to, const at::Tensor& host, const Moment& free);
+  /// What is queued for computation from now on begins once that moment of this device's has passed.
+  virtual void follow(const Moment& moment);
   /// Copies a dense tensor of the device into a dense one of the host, of the same type and number of elements, beside computation. `host` is
   /// for nobody to read or write, and `from` to stay as it is, until the moment has passed.
   virtual Moment download(at::Tensor host, const at::Tensor& from) = 0;

@@ -206,6 +206,28 @@ TEST(DeviceConformance, PinnedMemoryIsReadWhereItLies) {
   });
 }
 
+// What was queued before reads what was there, what is queued after it what came.
+TEST(DeviceConformance, UploadsBesideComputationAreThereForWhatFollowsThem) {
+  on_every_device([](Device& device) {
+    PinnedMemory memory(device);
+    constexpr std::size_t kCount = 1 << 20;
+    std::pmr::vector<float> numbers(kCount, &memory);
+    const auto host = at::from_blob(numbers.data(), {kCount}, at::kFloat);
+    auto there = device.upload(at::zeros({kCount}));
+    for (int round = 1; round <= 10; ++round) {
+      const auto before = there.sum();
+      const auto free = device.mark();
+      host.fill_(round);
+      const auto [begin, end] = device.upload_beside(there, host, free);
+      device.follow(end);
+      const auto after = there.sum();
+      EXPECT_EQ(fetch(device, before).item<float>(), static_cast<float>(round - 1) * kCount);
+      EXPECT_EQ(fetch(device, after).item<float>(), static_cast<float>(round) * kCount);
+      EXPECT_LE(begin.time(), end.time());
+    }
+  });
+}
+
 TEST(PinnedMemory, IsWholePagesForAsLongAsItIsHeld) {
   DelayedDevice device;
   PinnedMemory memory(device);

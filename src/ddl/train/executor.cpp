@@ -239,12 +239,12 @@ void Executor::run_tasks(Step& step) {
     run(step, task);
     step.done[static_cast<std::size_t>(task)] = true;
     // Handing messages and collectives over, which may copy what is sent, is time of communication that nothing hides.
-    const auto handing = device_.mark();
+    const auto handing = now();
     drop_sent(step);
     start_ready(step);
-    const auto handed = device_.mark();
     constexpr Nanoseconds kWorthTelling = 2'000;
-    if (handed.immediate() && handed.time() - handing.time() >= kWorthTelling) record(step, handing, handed, span(step.number, kNone, Cause::communication));
+    // On a device that works later it goes on beside what was queued.
+    if (const auto handed = now(); device_.is_host() && handed - handing >= kWorthTelling) trace_.push_back(span(step.number, kNone, Cause::communication, handing, handed));
   }
 }
 
@@ -269,9 +269,9 @@ std::int64_t Executor::samples_with_loss(const Step& step) const {
   return sum;
 }
 
-StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop) {
+StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop, const NextBatch& peek) {
   if (asynchronous_) return step_asynchronous(number, next_batch, learning_rate, ask_to_stop);
-  Step step{number, next_batch, learning_rate, ask_to_stop, role().tasks};
+  Step step{number, next_batch, peek, learning_rate, ask_to_stop, role().tasks};
   prepare(step);
   find_due(step);
   runner_->begin_step();
@@ -392,6 +392,11 @@ void Executor::forward(Step& step, const Task& task) {
   if (mine.begin == mine.end) return;
   if (step.by_graphs) {
     graphs_->forward(task, *step.batch, mine);
+    if (const auto* const uploaded = graphs_->uploaded()) {
+      auto beside = span(step.number, kNone, Cause::copy);
+      beside.stream = Stream::loader;
+      record(step, uploaded->first, uploaded->second, beside);
+    }
     record(step, graphs_->copied().first, graphs_->copied().second, span(step.number, kNone, Cause::copy));
     return;
   }
@@ -435,6 +440,8 @@ void Executor::backward(Step& step, int number) {
   const auto is_backward = [&](int other) { return completes_gradients(step.tasks[static_cast<std::size_t>(other)].kind); };
   const bool over = number == *std::find_if(compute_tasks_.rbegin(), compute_tasks_.rend(), is_backward);
   if (buckets_ && over) buckets_->complete_step();
+  if (step.by_graphs && over && step.peek)
+    if (auto next = step.peek()) graphs_->upload_ahead(std::move(next));
   if (gradient_shards_) gradient_shards_->complete_pass(task.stage);
   if (gradient_shards_ && over) gradient_shards_->complete_step();
 }

@@ -13,6 +13,7 @@ namespace ddl {
 struct Executor::Step {
   std::int64_t number = 0;
   const NextBatch& next_batch;
+  const NextBatch& peek;
   double learning_rate = 0;
   bool ask_to_stop = false;
   const std::vector<Task>& tasks;

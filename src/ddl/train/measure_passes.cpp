@@ -281,12 +281,13 @@ StepTimes TrainingPasses::State::step(Executor& by) {
   device->synchronize();
   const auto wall = now();
   const auto begin = moment();
-  by.step(steps++, [&] { return ahead->next(); }, 1e-12, false);
+  by.step(steps++, [&] { return ahead->next(); }, 1e-12, false, [&]() -> std::shared_ptr<const Batch> { return device->is_host() ? nullptr : ahead->peek(); });
   const auto end = moment();
   device->synchronize();
   times.whole = between(begin, end);
   times.wall = seconds(now() - wall);
   for (const auto& span : by.take_trace()) {
+    if (span.stream != Stream::compute) continue;  // an upload beside it
     const double time = seconds(span.end - span.begin);
     switch (span.cause) {
       case Cause::load: times.load += time; break;

@@ -35,11 +35,16 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& expecte
 
 }  // namespace
 
+at::Tensor images_of(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end) {
+  if (shape.channels == 0) return {};
+  return at::from_blob(const_cast<float*>(batch.images.data()) + begin * shape.pixels(), {end - begin, shape.channels, shape.height, shape.width}, at::kFloat);
+}
+
 BatchPart part_of(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, const Network& network, const Device& device) {
   const std::int64_t n = end - begin;
   const auto words = [&](const std::vector<std::int64_t>& from, std::int64_t length) { return at::from_blob(const_cast<std::int64_t*>(from.data()) + begin * length, {n, length}, at::kLong); };
   BatchPart part;
-  if (shape.channels > 0) part.images = at::from_blob(const_cast<float*>(batch.images.data()) + begin * shape.pixels(), {n, shape.channels, shape.height, shape.width}, at::kFloat);
+  part.images = images_of(batch, shape, begin, end);
   part.samples.assign(batch.indices.begin() + begin, batch.indices.begin() + end);
   part.step = batch.step;
   if (shape.objective == Objective::classification) {
@@ -61,7 +66,7 @@ BatchPart upload(const BatchPart& part, Device& device) {
 
 void refill(BatchPart& to, const BatchPart& from, Device& device) {
   for (const auto member : kTensors)
-    if ((to.*member).defined()) device.refill(to.*member, from.*member);
+    if ((to.*member).defined() && (from.*member).defined()) device.refill(to.*member, from.*member);
 }
 
 Example example(const BatchPart& part, const SampleShape& shape, const Network& network) {

@@ -30,9 +30,11 @@ struct BatchPart {
 
 /// Samples [begin, end) of `batch`, in its own memory; with draws() where `device`, a network's, is not the host.
 BatchPart part_of(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, const Network& network, const Device& device);
-/// The same on the device.
+/// Their images alone; undefined where samples have none.
+at::Tensor images_of(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end);
+/// Of part_of() the same on the device.
 BatchPart upload(const BatchPart& part, Device& device);
-/// The same into tensors of the device that are there, of as many samples.
+/// The same into tensors of the device that are there, of as many samples; what `from` lacks stays as it is.
 void refill(BatchPart& to, const BatchPart& from, Device& device);
 /// What a network makes of those.
 Example example(const BatchPart& on_device, const SampleShape& shape, const Network& network);

@@ -17,8 +17,11 @@ PassGraphs::PassGraphs(const std::vector<Pass>& passes, const Batch& batch, Stag
       gradients_(network.parameters().size()) {
   // What the passes are given lies outside of the graphs' memory.
   for (const auto& pass : passes)
-    if (pass.task->kind == TaskKind::forward)
-      micro_batches_[pass.task->micro_batch].given = upload(part_of(batch, shape_, static_cast<std::int64_t>(pass.samples.begin), static_cast<std::int64_t>(pass.samples.end), network_, device_), device_);
+    if (pass.task->kind == TaskKind::forward) {
+      auto& own = micro_batches_[pass.task->micro_batch];
+      own.samples = pass.samples;
+      own.given = upload(part_of(batch, shape_, static_cast<std::int64_t>(pass.samples.begin), static_cast<std::int64_t>(pass.samples.end), network_, device_), device_);
+    }
   device_.synchronize();
   try {
     bool first = true;
@@ -35,6 +38,21 @@ PassGraphs::PassGraphs(const std::vector<Pass>& passes, const Batch& batch, Stag
     throw;
   }
   runner_.begin_step();
+}
+
+PassGraphs::~PassGraphs() {
+  try {
+    let_ahead_go();
+  } catch (const std::exception&) {
+    // The device is broken, and whoever used it has been told.
+  }
+}
+
+/// Of a batch that no step has been of: nobody else waits for the device to have read it.
+void PassGraphs::let_ahead_go() {
+  if (!ahead_) return;
+  for (const auto& [number, own] : micro_batches_) own.uploaded.second.wait();
+  ahead_.reset();
 }
 
 void PassGraphs::record_forward(const Pass& pass) {
@@ -91,9 +109,42 @@ void PassGraphs::give_gradients() {
 void PassGraphs::forward(const Task& task, const Batch& batch, Range samples) {
   auto& own = micro_batches_.at(task.micro_batch);
   const auto before = device_.mark();
-  refill(own.given, part_of(batch, shape_, static_cast<std::int64_t>(samples.begin), static_cast<std::int64_t>(samples.end), network_, device_), device_);
+  auto part = part_of(batch, shape_, static_cast<std::int64_t>(samples.begin), static_cast<std::int64_t>(samples.end), network_, device_);
+  uploaded_ = nullptr;
+  if (ahead_.get() == &batch && own.ahead.defined()) {
+    device_.follow(own.uploaded.second);
+    own.given.images.copy_(own.ahead);
+    own.free = device_.mark();
+    uploaded_ = &own.uploaded;
+    part.images.reset();
+    // From here on it is the step's to hold, whose work comes after the upload.
+    if (--left_ == 0) ahead_.reset();
+  }
+  refill(own.given, part, device_);
   copied_ = {before, device_.mark()};
   own.forward->launch();
+}
+
+void PassGraphs::upload_ahead(std::shared_ptr<const Batch> next) {
+  if (!uploads_ahead_ || next == ahead_ || !fits(*next)) return;
+  let_ahead_go();
+  try {
+    for (auto& [number, own] : micro_batches_) {
+      if (own.ahead.defined()) continue;
+      uploads_ahead_ = own.given.images.defined();
+      if (!uploads_ahead_) return;
+      own.ahead = at::empty_like(own.given.images);
+      own.free = device_.mark();
+    }
+  } catch (const std::exception&) {
+    uploads_ahead_ = false;
+    for (auto& [number, own] : micro_batches_) own.ahead.reset();
+    return;
+  }
+  for (auto& [number, own] : micro_batches_)
+    own.uploaded = device_.upload_beside(own.ahead, images_of(*next, shape_, static_cast<std::int64_t>(own.samples.begin), static_cast<std::int64_t>(own.samples.end)), own.free);
+  ahead_ = std::move(next);
+  left_ = micro_batches_.size();
 }
 
 void PassGraphs::backward(const Task& task, double scale) {

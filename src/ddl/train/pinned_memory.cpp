@@ -29,7 +29,10 @@ void* PinnedMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
   std::unique_ptr<void, decltype(free)> memory(::operator new(whole, at), free);
   const std::lock_guard lock(mutex_);
   const auto known = pinned_.insert(memory.get()).first;
-  if (!device_.pin({static_cast<std::byte*>(memory.get()), whole}).empty()) pinned_.erase(known);
+  if (!device_.pin({static_cast<std::byte*>(memory.get()), whole}).empty()) {
+    pinned_.erase(known);
+    refused_ = true;
+  }
   return memory.release();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory_resource>
 #include <mutex>
@@ -16,6 +17,9 @@ class PinnedMemory final : public std::pmr::memory_resource {
  public:
   explicit PinnedMemory(Device& device) : device_(device) {}
 
+  /// Whether some of it could not be pinned. Threads: any.
+  bool refused() const { return refused_; }
+
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override;
   void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override;
@@ -23,6 +27,7 @@ class PinnedMemory final : public std::pmr::memory_resource {
 
   Device& device_;
   std::mutex mutex_;
+  std::atomic<bool> refused_ = false;
   std::set<void*> pinned_;
 };
 

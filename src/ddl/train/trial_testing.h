@@ -162,6 +162,7 @@ struct Outcome {
   int faults = 0;                   ///< of a delayed device
   int pinned = 0;                   ///< blocks that it was not told to unpin
   int read_in_place = 0;            ///< uploads that it read from pinned memory
+  int uploads_beside = 0;           ///< beside the step before
   std::vector<at::Tensor> buffers = {};      ///< running statistics that the rank holds
   std::vector<int> buffer_numbers = {};
   std::int64_t samples = 0;         ///< whose loss the rank computed
@@ -174,6 +175,7 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   const Dataset& data = *held;
   const auto model = parse_spec(trial.model);
   const auto device = test_device(trial.device, {.graphs = trial.graphs});
+  PinnedMemory pinned(*device);  // outlives whoever holds batches
   auto* const delayed = dynamic_cast<DelayedDevice*>(device.get());
   const auto graph = (trial.network ? trial.network : builtin_models().at(model.name).make)(model, data.shape());
   Recipe recipe;
@@ -205,14 +207,14 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   executor.adopt(plan);
   executor.ends_with(trial.steps - 1);
   const Sampler sampler(data.size(), trial.batch, plan.shares(), true, 3, [&](std::int64_t index) { return data.weight(index); }, batch_shares(spec));
-  PinnedMemory pinned(*device);
   LoaderOptions loading{0, 1, !is_given_inputs(plan, rank)};
   if (reads_batches_in_place(plan, *device)) loading.memory = &pinned;
   auto loader = std::make_unique<Loader>(data, [&](std::int64_t step) { return sampler.share(step, plan.share_of(rank)); }, 0, trial.steps, loading);
   Outcome outcome;
   std::vector<int> known_order;
+  std::shared_ptr<const Batch> coming;
   for (std::int64_t step = 0; step < trial.steps; ++step) {
-    const auto next_batch = [&] {
+    const auto from_loader = [&] {
       if (rank == trial.slow_rank) std::this_thread::sleep_for(std::chrono::milliseconds(trial.slow_ms));
       if (rank == trial.slow_rank && step == trial.lost_at) throw Error(Code::io, "[trial] no such batch");
       const auto batch = loader->next();
@@ -220,7 +222,14 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
       // As soon as nobody holds it any more a loader's thread may write the next one there.
       return std::shared_ptr<const Batch>(batch.get(), [batch](const Batch*) { std::fill_n(const_cast<float*>(batch->images.data()), batch->images.size(), -1e9F); });
     };
-    const auto result = executor.step(step, next_batch, trial.rate, trial.ask_at >= 0 && step >= trial.ask_at && rank == trial.ask_rank);
+    const auto next_batch = [&] { return coming ? std::exchange(coming, nullptr) : from_loader(); };
+    // Now and then it is not there yet.
+    const auto peek = [&]() -> std::shared_ptr<const Batch> {
+      if (step % 3 == 2 || step + 1 == trial.steps || rank == trial.slow_rank) return nullptr;
+      return coming = from_loader();
+    };
+    const bool ahead = trial.graphs && reads_batches_in_place(plan, *device);
+    const auto result = executor.step(step, next_batch, trial.rate, trial.ask_at >= 0 && step >= trial.ask_at && rank == trial.ask_rank, ahead ? Executor::NextBatch(peek) : Executor::NextBatch());
     outcome.loss += result.loss;
     outcome.samples += result.samples;
     outcome.losses.push_back(result.loss);
@@ -250,11 +259,13 @@ inline Outcome train_rank(const Trial& trial, int rank, int ranks, Communicator*
   if (communicator) communicator->barrier().wait();
   gathered.reset();
   made.reset();
+  coming.reset();
   loader.reset();
   if (delayed != nullptr) {
     outcome.faults = delayed->faults();
     outcome.pinned = delayed->pinned();
     outcome.read_in_place = delayed->read_in_place();
+    outcome.uploads_beside = delayed->uploads_beside();
     outcome.launches = delayed->launches();
   }
   return outcome;

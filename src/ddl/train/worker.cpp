@@ -108,6 +108,7 @@ class Worker {
   TestDeath death_;
   int ranks_;
   std::unique_ptr<Device> device_;
+  PinnedMemory pinned_;    ///< of batches
   ModelGraph graph_;
   Plan plan_;              ///< but for the order of gradients in buckets, the executor's
   Network network_;
@@ -183,6 +184,7 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
       death_(rank),
       ranks_(static_cast<int>(job.workers.size())),
       device_(make_device(job.workers.at(static_cast<std::size_t>(rank)).device, device_options(job))),
+      pinned_(*device_),
       graph_(make_model(job.model, data.train->shape())),
       plan_(plan_job(job, graph_)),
       network_(StageRunner::prepare(graph_of(plan_, graph_, rank), plan_.stages), network_options(job, *device_, layers_of(plan_, rank))),
@@ -374,11 +376,12 @@ void Worker::train() {
 
   const auto& stages = plan_.role_of(rank_).stages;
   const bool reads = !is_given_inputs(plan_, rank_) && std::any_of(stages.begin(), stages.end(), [&](int stage) { return needs_batch(network_.graph(), plan_.stages, stage); });
-  PinnedMemory pinned(*device_);
   LoaderOptions loading{reads ? job_.loader_threads : 0, job_.loader_prefetch, reads, [this] { pinning_.release_this_thread(); }};
-  if (reads_batches_in_place(plan_, *device_)) loading.memory = &pinned;
+  const bool in_place = reads_batches_in_place(plan_, *device_);
+  if (in_place) loading.memory = &pinned_;
   Loader loader(*data_.train, [&](std::int64_t step) { return sampler_.share(step, plan_.share_of(rank_)); }, 0, last_step_, loading);
-  const auto next_batch = [&] { return loader.next(); };
+  const Executor::NextBatch next_batch = [&] { return loader.next(); };
+  const auto peek = in_place ? Executor::NextBatch([&] { return pinned_.refused() ? nullptr : loader.peek(); }) : Executor::NextBatch();
   bool stopped = false;
   host_.begin();
   for (std::int64_t step = 0; step < last_step_ && !stopped; ++step) {
@@ -386,7 +389,7 @@ void Worker::train() {
     record.step = step;
     record.begin = now();
     const double core_seconds = own_core_seconds();
-    const auto result = executor_.step(step, next_batch, learning_rate_.at(step), asked_to_stop());
+    const auto result = executor_.step(step, next_batch, learning_rate_.at(step), asked_to_stop(), peek);
     const auto worked = now();
     stopped = result.stop;
     ++steps_done_;

@@ -31,14 +31,11 @@ const Json* measured_part(const Json& profile, const std::string& transport, int
 
 /// The part of the profile that was measured with so many ranks, or with the number nearest to it; of memory that is not the transport's, or in no cache, with just as many.
 const Json& nearest_part(const Json& profile, const std::string& transport, int ranks, Goal goal, const std::string& memory) {
-  const Json* best = nullptr;
   if (const auto* found = measured_part(profile, transport, ranks, memory)) return *found;
-  const auto far = [&](const Json& part) { return std::abs(std::log2(static_cast<double>(part.at("ranks").get<int>()) / ranks)); };
-  for (const auto& part : entries(profile, "communication"))
-    if (part.at("transport") == transport && part.at("memory") == "own" && (best == nullptr || far(part) < far(*best))) best = &part;
-  if (best == nullptr)
+  const int nearest = pricing_ranks(profile, transport, ranks);
+  if (nearest == 0)
     throw Error(Code::not_found, fmt::format("[measured] what {} between {} ranks over {} takes was not measured; run ddlbench probe comm --transport {} --ranks {}", name(goal), ranks, transport, transport, ranks));
-  return *best;
+  return *measured_part(profile, transport, nearest, "own");
 }
 
 /// The product of how much compute and collective slowed each other down, as a share of the host's cores that the collective takes.
@@ -76,6 +73,19 @@ bool shares_memory(const std::string& transport) {
 bool contends_alike(const std::string& measured, const std::string& transport) {
   // Threads of one process read each other's memory as processes do that share some.
   return parse_spec(measured).name == parse_spec(transport).name || (shares_memory(measured) && shares_memory(transport));
+}
+
+int nearest_ranks(int ranks, const std::vector<int>& measured) {
+  const auto far = [&](int each) { return std::abs(std::log2(static_cast<double>(each) / ranks)); };
+  const auto nearest = std::min_element(measured.begin(), measured.end(), [&](int a, int b) { return far(a) < far(b); });
+  return nearest == measured.end() ? 0 : *nearest;
+}
+
+int pricing_ranks(const Json& profile, const std::string& transport, int ranks) {
+  std::vector<int> measured;
+  for (const auto& part : entries(profile, "communication"))
+    if (part.at("transport") == transport && part.at("memory") == "own") measured.push_back(part.at("ranks"));
+  return nearest_ranks(ranks, measured);
 }
 
 double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, int ranks, UnitCosts (*as)(const UnitCosts&)) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "ddl/core/json.h"
 #include "ddl/plan/schedule.h"
@@ -28,6 +29,11 @@ bool contends_alike(const std::string& measured, const std::string& transport);
 inline UnitCosts as_measured(const UnitCosts& costs) { return costs; }
 /// What is left of them where bytes cost nothing.
 inline UnitCosts latency_alone(const UnitCosts& costs) { return {costs.alpha, costs.overhead}; }
+
+/// The number of ranks whose measurement over a transport prices so many: the nearest, in doublings, of `measured`; 0 where there is none.
+int nearest_ranks(int ranks, const std::vector<int>& measured);
+/// The same, of the communication part of a machine profile.
+int pricing_ranks(const Json& profile, const std::string& transport, int ranks);
 
 /// What one takes between so many ranks by the communication part of a machine profile, with unit costs made into others. Errors: not_found, naming the probe that measures it; those of choose_algorithm().
 double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, int ranks, UnitCosts (*as)(const UnitCosts&) = as_measured);

@@ -19,15 +19,18 @@ void require_strategy(const MeasuredRow& row, std::vector<std::string>& notes) {
     notes.push_back(fmt::format("strategy '{}' is none that tables know ({}): what dp, tp and pp say is taken", word, join(known, " ")));
     return;
   }
-  const bool as_told = word == "single" ? row.devices == 1 : word == "data" ? row.tp == 1 && !stages : word == "tensor" ? row.dp == 1 && row.tp > 1 && !stages : row.dp == 1 && row.tp == 1;
+  const bool as_told = word == "single" ? row.devices == 1 : word == "data" ? row.tp == 1 && !stages : word == "tensor" ? row.dp <= 1 && row.tp > 1 && !stages : row.dp <= 1 && row.tp == 1;
   if (!as_told)
-    throw Error(Code::invalid_argument, fmt::format("strategy; got '{}' with {} devices, dp {}, tp {}, pp {}{}, expected hybrid, or the one way that those say", word, row.devices, row.dp, row.tp, row.pp, row.stages.empty() ? "" : " and stages"));
+    throw Error(Code::invalid_argument, fmt::format("strategy; got '{}' with {} devices, dp {}, tp {}, pp {}{}, expected hybrid, or the one way that those say", word, row.devices, row.dp == 0 ? "not told" : std::to_string(row.dp), row.tp, row.pp, row.stages.empty() ? "" : " and stages"));
 }
 
 }  // namespace
 
-Estimate estimate_row(const MeasuredRow& row, bool shapes) {
+Estimate estimate_row(const MeasuredRow& printed, bool shapes) {
   std::vector<std::string> notes;
+  auto row = printed;
+  // What tp and pp leave of the devices.
+  if (row.model == "gpt" && row.dp == 0) row.dp = std::max(1, row.devices / (row.tp * row.pp));
   require_strategy(row, notes);
   auto out = row.model == "gpt" ? estimate_gpt(row, shapes) : estimate_images(row);
   out.notes.insert(out.notes.end(), notes.begin(), notes.end());

@@ -218,9 +218,9 @@ void require_images(Described& of) {
   refuse(row.interleave > 1, "interleave", fmt::format("{}", row.interleave), "1");
   refuse(!fills && !row.recompute.empty() && row.recompute != "none", "recompute", row.recompute, "none");
   refuse(!row.overlap && form != "horovod" && row.devices > 1, "overlap", "0", "1");
-  if (!fills && row.dp > 1 && row.dp != row.devices) contradiction("dp", fmt::format("{}", row.dp), fmt::format("devices, {}", row.devices));
+  if (!fills && row.dp > 0 && row.dp != row.devices) contradiction("dp", fmt::format("{}", row.dp), fmt::format("devices, {}", row.devices));
   if (row.tp > 1 || (fills && row.dp > 1) || (!fills && pipelined(row)))
-    throw Error(Code::unsupported, fmt::format("[predict] unsupported: {} with strategy '{}', dp {}, tp {}, pp {}; expected {} over {}", row.model, row.strategy, row.dp, row.tp, row.pp,
+    throw Error(Code::unsupported, fmt::format("[predict] unsupported: {} with strategy '{}', dp {}, tp {}, pp {}; expected {} over {}", row.model, row.strategy, row.dp == 0 ? "not told" : std::to_string(row.dp), row.tp, row.pp,
                                                fills ? "a pipeline" : "data parallelism", of.stack.value("name", "?")));
 }
 

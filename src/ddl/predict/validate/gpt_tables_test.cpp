@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -408,6 +409,8 @@ TEST(GptTables, RowsThatCannotBePricedSayWhy) {
   const std::pair<const char*, const char*> rows[] = {
       {"a,gpt,,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1", "hidden is empty"},
       {"b,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,8,2,1,1f1b,1,full,0,16,512,1", "dp x tp x pp; got 8 x 2 x 1, expected devices, 32"},
+      {"b,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,1,2,1,1f1b,1,full,0,16,512,1", "dp x tp x pp; got 1 x 2 x 1, expected devices, 32"},
+      {"b,gpt,2304,24,24,2048,51200,a100-80gb,33,8,,,megatron/nccl,fp16,hybrid,,2,1,1f1b,1,full,0,16,512,1", "dp x tp x pp; got 16 x 2 x 1, expected devices, 33"},
       {"c,gpt,2304,24,24,2048,51200,a1000,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1", "a100-40gb"},
       {"d,gpt,2304,24,24,2048,51200,k80,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1", "no peak of precision fp16"},
       {"e,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,32,1", "less than one micro-batch"},
@@ -427,6 +430,24 @@ TEST(GptTables, RowsThatCannotBePricedSayWhy) {
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
     }
+  }
+}
+
+// What tp and pp leave of the devices.
+TEST(GptTables, ReplicasThatAreNotPrintedAreWhatIsLeft) {
+  const auto with = [](const char* dp) { return estimate_row(row(fmt::format("a,gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,{},2,4,1f1b,1,full,0,4,512,1", dp))).seconds; };
+  EXPECT_EQ(with(""), with("4"));
+  EXPECT_THROW(estimate_row(row("a,gpt,2304,24,24,2048,51200,a100-80gb,8,8,,,megatron/nccl,fp16,tensor,,2,1,1f1b,1,full,0,4,512,1")), Error) << "it is hybrid";
+}
+
+// Both count.
+TEST(GptTables, AnIdThatComesTwiceIsTold) {
+  const auto line = [](const char* id) { return fmt::format("{},gpt,2304,24,24,2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,32,1,1,1f1b,1,full,0,16,512,1\n", id); };
+  const auto found = validate(parse_table(kHeader + line("a") + line("b") + line("a") + line("") + line(""), "rows"));
+  ASSERT_EQ(found.rows.size(), 5u);
+  for (std::size_t i = 0; i < found.rows.size(); ++i) {
+    const auto& notes = found.rows[i].estimate.notes;
+    EXPECT_EQ(std::count(notes.begin(), notes.end(), "id 'a' is that of line 2, too"), i == 2 ? 1 : 0) << i;
   }
 }
 

@@ -273,6 +273,7 @@ TEST(ImageTables, ColumnsOfReplicasAreReadOrRefused) {
                                                                     {"horovod/intelmpi", "data,4,,,,full,", "recompute; got full, expected none"},
                                                                     {"tensorflow/ps-cpu", "data,4,,,,,0", "overlap; got 0, expected 1"},
                                                                     {"horovod/intelmpi", "data,2,,,,,", "dp; got 2, expected devices, 4"},
+                                                                    {"horovod/intelmpi", "data,1,,,,,", "dp; got 1, expected devices, 4"},
                                                                     {"horovod/intelmpi", "single,,,,,,", "strategy; got 'single' with 4 devices"},
                                                                     {"horovod/intelmpi", "tensor,,,,,,", "strategy; got 'tensor'"}};
   for (const auto& [stack, end, expected] : rows) {

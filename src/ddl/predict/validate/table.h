@@ -18,7 +18,7 @@ struct MeasuredRow {
   std::string device;
   int devices = 1, devices_per_node = 0;
   std::string link_intra, link_inter, stack, precision, data, strategy;
-  int dp = 1, tp = 1, pp = 1;
+  int dp = 0, tp = 1, pp = 1;  ///< dp 0: not printed
   std::string schedule;
   int interleave = 0;
   std::vector<int> stages = {};  ///< layers of each, of the package's own form of the network

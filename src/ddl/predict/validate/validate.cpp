@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "ddl/core/error.h"
 #include "ddl/predict/datasheet/library.h"
@@ -119,6 +120,7 @@ Validation validate(const MeasuredTable& table, const std::string& device, bool 
   out.unknown = table.unknown;
   std::vector<Predicted> all, plain;
   bool noted = false;
+  std::map<std::string, int> lines;  // by id
   for (auto row : table.rows) {
     if (!device.empty()) {
       row.device = device;
@@ -129,6 +131,7 @@ Validation validate(const MeasuredTable& table, const std::string& device, bool 
     try {
       ValidatedRow one;
       one.estimate = estimate_row(row, shapes);
+      if (const auto [first, is_new] = lines.try_emplace(row.id, row.line); !is_new && !row.id.empty()) one.estimate.notes.push_back(fmt::format("id '{}' is that of line {}, too", row.id, first->second));
       // Of a row that is judged by memory alone nothing else says what was assumed of it.
       const bool timed = row.measured_seconds() > 0;
       if (row.measured_memory_bytes > 0 || row.oom)

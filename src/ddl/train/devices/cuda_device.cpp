@@ -116,6 +116,8 @@ class CudaMoment final : public Moment::State {
  public:
   CudaMoment(const c10::Stream& stream, std::shared_ptr<const Anchor> anchor) : anchor_(std::move(anchor)) { event_.record(stream); }
   void wait() const override { event_.synchronize(); }
+  /// What is queued on that stream from now on begins once it has passed.
+  void hold(const c10::Stream& stream) const { event_.block(stream); }
   Nanoseconds time() const override {
     event_.synchronize();
     return anchor_->time + static_cast<Nanoseconds>(anchor_->event.elapsedTime(event_) * 1e6);
@@ -129,7 +131,7 @@ class CudaMoment final : public Moment::State {
 class CudaDevice final : public Device {
  public:
   CudaDevice(int index, const DeviceOptions& options)
-      : where_(at::kCUDA, static_cast<c10::DeviceIndex>(index)), guard_(at::kCUDA), tf32_(options.tf32), compute_(c10::Stream::DEFAULT, where_), copies_(c10::Stream::DEFAULT, where_) {
+      : where_(at::kCUDA, static_cast<c10::DeviceIndex>(index)), guard_(at::kCUDA), tf32_(options.tf32), compute_(c10::Stream::DEFAULT, where_), copies_(c10::Stream::DEFAULT, where_), uploads_(c10::Stream::DEFAULT, where_) {
     at::globalContext().lazyInitDevice(at::kCUDA);
     guard_.setDevice(where_);
     // fp32 is fp32 unless asked otherwise: cuDNN's convolutions would take TF32 by themselves.
@@ -137,6 +139,7 @@ class CudaDevice final : public Device {
     at::globalContext().setAllowTF32CuDNN(tf32_);
     at::globalContext().setBenchmarkCuDNN(options.tunes);
     copies_ = guard_.getStreamFromGlobalPool(where_, true);
+    uploads_ = guard_.getStreamFromGlobalPool(where_, true);
     why_no_graphs_ = options.graphs ? load_cuda_graphs() : "they were not asked for";
     for (const auto* const function : {"cudaEventCreateWithFlags", "cudaEventRecordWithFlags", "cudaStreamWaitEvent", "cudaEventDestroy"})
       if (why_no_graphs_.empty() && ::dlsym(RTLD_DEFAULT, function) == nullptr) why_no_graphs_ = fmt::format("the CUDA runtime that LibTorch loaded shows no {}", function);
@@ -190,6 +193,22 @@ class CudaDevice final : public Device {
     if (host.numel() > 0) to.copy_(host.pin_memory(), true);
   }
 
+  std::pair<Moment, Moment> upload_beside(at::Tensor& to, const at::Tensor& host, const Moment& free) override {
+    const auto pinned = host.pin_memory();
+    if (const auto* const passes = dynamic_cast<const CudaMoment*>(free.state())) passes->hold(uploads_);
+    Moment begin(std::make_shared<CudaMoment>(uploads_, anchor_));
+    {
+      const c10::StreamGuard beside(uploads_);
+      to.copy_(pinned, true);
+    }
+    if (to.numel() > 0) guard_.recordDataPtrOnStream(to.storage().data_ptr(), uploads_);
+    return {std::move(begin), Moment(std::make_shared<CudaMoment>(uploads_, anchor_))};
+  }
+
+  void follow(const Moment& moment) override {
+    if (const auto* const passes = dynamic_cast<const CudaMoment*>(moment.state())) passes->hold(compute_);
+  }
+
   Moment download(at::Tensor host, const at::Tensor& from) override {
     c10::Event computed(at::kCUDA);
     computed.record(compute_);
@@ -217,7 +236,7 @@ class CudaDevice final : public Device {
   void synchronize() override {
     // Elapsed times are floats of milliseconds: after a second they are good to 0.1 us, after a quarter of an hour to 60.
     constexpr Nanoseconds kOften = 1'000'000'000;
-    finish();
+    finish_steps();
     if (now() - anchor_->time > kOften) set_anchor();
   }
 
@@ -243,6 +262,11 @@ class CudaDevice final : public Device {
  private:
   /// Waits for its own streams, not for the device: other workers of the process may be recording there.
   void finish() const {
+    finish_steps();
+    guard_.synchronizeStream(uploads_);
+  }
+  /// The next step's batch may still be on its way.
+  void finish_steps() const {
     guard_.synchronizeStream(compute_);
     guard_.synchronizeStream(copies_);
   }
@@ -259,7 +283,7 @@ class CudaDevice final : public Device {
 
   /// With nothing queued an event passes as soon as it is recorded.
   void set_anchor() {
-    finish();
+    finish_steps();
     auto anchor = std::make_shared<Anchor>();
     const auto before = now();
     anchor->event.record(compute_);
@@ -272,7 +296,8 @@ class CudaDevice final : public Device {
   c10::impl::VirtualGuardImpl guard_;
   bool tf32_;
   c10::Stream compute_;  ///< the current one of the thread that made this
-  c10::Stream copies_;
+  c10::Stream copies_;   ///< to the host
+  c10::Stream uploads_;  ///< beside computation
   std::string why_no_graphs_;
   std::shared_ptr<const Anchor> anchor_;
   std::mutex recording_;
