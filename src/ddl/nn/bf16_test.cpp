@@ -19,6 +19,7 @@
 #include "ddl/nn/operators/depthwise.h"
 #include "ddl/nn/operators/max_pool.h"
 #include "ddl/nn/operators/product.h"
+#include "ddl/nn/operators/wide_convolution.h"
 #include "ddl/nn/operators/winograd.h"
 
 // Operators on values of bf16, with parameters of fp32, against fp64 of the same numbers, and against ATen's in bf16.
@@ -128,6 +129,32 @@ TEST(InBf16, GroupsApartAreNoFurtherOffThanAtens) {
             [&](const auto& x) { return convolve_groups_apart(x[0], x[1], x[2], of, padding); },
             [&](const auto& x) { return at::conv2d(x[0], like(x[1], x[0]), like(x[2], x[0]), stride, padding, 1, of_groups); }, fmt::format("{} channels in {} groups", channels, groups));
   }
+}
+
+// Of any window and groups, and of maps that lie plane by plane, too.
+TEST(InBf16, WideConvolutionsAreNoFurtherOffThanAtens) {
+  at::manual_seed(17);
+  for (const auto& [channels, groups, kernel, stride, side] : std::vector<std::array<std::int64_t, 5>>{{24, 24, 3, 1, 9}, {24, 24, 3, 2, 9}, {16, 1, 1, 1, 7}, {16, 1, 1, 2, 7}, {3, 1, 7, 2, 15}, {12, 4, 3, 1, 8}})
+    for (const bool by_channels : {true, false}) {
+      Attributes of;
+      of.groups = groups;
+      of.stride = {stride, stride};
+      const std::array<std::int64_t, 2> padding{kernel / 2, kernel / 2}, strides{stride, stride};
+      const auto of_groups = groups;
+      const auto lie = [&](std::vector<std::int64_t> sizes) { return by_channels ? channels_last(sizes) : at::randn(sizes); };
+      compare({lie({3, channels, side, side}), lie({2 * channels, channels / groups, kernel, kernel}), at::randn({2 * channels})}, 1, 1,
+              [&](const auto& x) { return convolve_widely(x[0], x[1], x[2], of, padding); },
+              [&](const auto& x) { return at::conv2d(x[0], like(x[1], x[0]), like(x[2], x[0]), strides, padding, 1, of_groups); }, fmt::format("{} channels in {} groups, {}x{}", channels, groups, kernel, kernel));
+    }
+}
+
+// All of it, so that the ways that are no products are those that take such a processor a multiple of their time in fp32.
+TEST(InBf16, ConvolutionsAreWideWhereTheProcessorIsNotNarrow) {
+  const NetworkOptions fast{.kernels = Kernels::fast}, plain{.kernels = Kernels::torch};
+  const auto maps = at::randn({1, 2, 3, 3});
+  EXPECT_EQ(takes_wide_convolution(maps.to(at::kBFloat16), fast), !multiplies_bf16());
+  EXPECT_FALSE(takes_wide_convolution(maps, fast));
+  EXPECT_FALSE(takes_wide_convolution(maps.to(at::kBFloat16), plain));
 }
 
 TEST(InBf16, ProductsAddToGradientsOfFp32) {

@@ -82,22 +82,6 @@ void by_mkl(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, boo
   }
 }
 
-/// Whether the processor multiplies in bf16 itself. Where not, oneDNN and ATen do it in software, at a tenth of fp32's speed on AVX2.
-bool multiplies_bf16() {
-#if defined(__x86_64__)
-  // CPUID leaf 7: of subleaf 0 bit 22 of EDX is AMX-BF16, of subleaf 1 bit 5 of EAX AVX512-BF16.
-  static const bool does = [] {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    const bool tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 22 & 1U) != 0;
-    const bool vectors = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 5 & 1U) != 0;
-    return tiles || vectors;
-  }();
-  return does;
-#else
-  return true;
-#endif
-}
-
 /// Factors of bf16: in fp32 where the processor has nothing faster, else by ATen's choice, which rounds what it makes.
 void multiply_narrow(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
   const bool wide = to.scalar_type() == at::kFloat;
@@ -161,6 +145,21 @@ std::once_flag settled;
 std::atomic<std::int64_t> onednn_from{Multipliers::kNever};
 
 }  // namespace
+
+bool multiplies_bf16() {
+#if defined(__x86_64__)
+  // CPUID leaf 7: of subleaf 0 bit 22 of EDX is AMX-BF16, of subleaf 1 bit 5 of EAX AVX512-BF16.
+  static const bool does = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    const bool tiles = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 22 & 1U) != 0;
+    const bool vectors = __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 5 & 1U) != 0;
+    return tiles || vectors;
+  }();
+  return does;
+#else
+  return true;
+#endif
+}
 
 Multipliers faster_multipliers(const std::vector<MultipliersTiming>& timings) {
   constexpr double kFaster = 1.1;

@@ -25,7 +25,7 @@ using torch::autograd::variable_list;
 
 /// Whose gradient of the weights is a product of its own, for which the gradient of the input is not needed.
 bool is_product(const Node& node) {
-  constexpr std::array<std::string_view, 10> kProducts{"ProductBackward", "ProjectionsBackward", "WinogradBackward", "GroupsBackward", "ConvolutionBackward0", "AddmmBackward0", "MmBackward0", "BmmBackward0", "LinearBackward0", "ReplayedProduct"};
+  constexpr std::array<std::string_view, 11> kProducts{"ProductBackward", "ProjectionsBackward", "WinogradBackward", "GroupsBackward", "WideConvolutionBackward", "ConvolutionBackward0", "AddmmBackward0", "MmBackward0", "BmmBackward0", "LinearBackward0", "ReplayedProduct"};
   const auto name = node.name();
   return std::find(kProducts.begin(), kProducts.end(), name) != kProducts.end();
 }
