@@ -81,10 +81,11 @@ class DelayedDevice final : public Device {
     std::memset(to.data_ptr(), 0xff, to.nbytes());
     auto upload = std::make_shared<Upload>();
     upload->to = to;
-    upload->host = host;
+    upload->host = is_pinned(host) ? host : host.clone();  // which has been read
     upload->before = digest(host);
     upload->faults = &faults_;
     const std::lock_guard lock(uploads_mutex_);
+    if (!uploads_.empty()) upload->previous = uploads_.back();
     uploads_.push_back(upload);
     return {Moment(now()), Moment(std::shared_ptr<const Moment::State>(std::move(upload)))};
   }
@@ -92,8 +93,11 @@ class DelayedDevice final : public Device {
     const auto* const upload = dynamic_cast<const Upload*>(moment.state());
     moment.wait();
     if (upload == nullptr) return;
-    const std::lock_guard lock(line_->mutex);
-    followed_[upload->to.const_data_ptr()] = line_->pushed;
+    const std::scoped_lock lock(uploads_mutex_, line_->mutex);
+    const auto last = std::find_if(uploads_.begin(), uploads_.end(), [&](const auto& each) { return each.get() == upload; });
+    if (last == uploads_.end()) return;
+    for (auto each = uploads_.begin(); each <= last; ++each) followed_[(*each)->to.const_data_ptr()] = line_->pushed;
+    uploads_.erase(uploads_.begin(), last + 1);
   }
   std::string why_no_graphs() const override { return {}; }
 
@@ -217,11 +221,13 @@ class DelayedDevice final : public Device {
     at::Tensor to, host;
     std::string before;
     std::atomic<int>* faults = nullptr;
+    std::shared_ptr<const Upload> previous;  ///< they go one after the other
     mutable std::mutex mutex;
     mutable Nanoseconds when = 0;  ///< 0: not yet
     void wait() const override {
       const std::lock_guard lock(mutex);
       if (when != 0) return;
+      if (previous) previous->wait();
       *faults += digest(host) == before ? 0 : 1;
       to.variable_data().copy_(host);
       when = now();
@@ -241,15 +247,16 @@ class DelayedDevice final : public Device {
   void look_again(const at::Tensor& host) {
     push([this, host, before = digest(host)] { faults_ += digest(host) == before ? 0 : 1; });
   }
+  bool is_pinned(const at::Tensor& host) const {
+    const std::lock_guard lock(pinned_mutex_);
+    const auto* const at = static_cast<const std::byte*>(host.const_data_ptr());
+    const auto after = pinned_.upper_bound(at);
+    if (after == pinned_.begin()) return false;
+    const auto& [begin, bytes] = *std::prev(after);
+    return at + host.nbytes() <= begin + bytes;
+  }
   void look_again_if_pinned(const at::Tensor& host) {
-    {
-      const std::lock_guard lock(pinned_mutex_);
-      const auto* const at = static_cast<const std::byte*>(host.const_data_ptr());
-      const auto after = pinned_.upper_bound(at);
-      if (after == pinned_.begin()) return;
-      const auto& [begin, bytes] = *std::prev(after);
-      if (at + host.nbytes() > begin + bytes) return;
-    }
+    if (!is_pinned(host)) return;
     ++read_in_place_;
     look_again(host);
   }

@@ -200,13 +200,13 @@ void Executor::record(Step& step, const Moment& begin, const Moment& end, Span s
 }
 
 /// A copy that was over before what it is counted in began is left out: it cost nothing.
-void Executor::tell_pending(Step& step) {
-  for (auto& [begin, end, span] : step.pending) {
+void Executor::tell_pending(std::vector<Pending>& pending) {
+  for (auto& [begin, end, span] : pending) {
     span.begin = begin.time();
     span.end = end.time();
     if (span.begin <= span.end) trace_.push_back(span);
   }
-  step.pending.clear();
+  pending.clear();
 }
 
 /// All work of the step was queued before, so that the device has done it when the loss is here.
@@ -293,7 +293,8 @@ StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, doub
   StepResult result;
   result.samples = samples_with_loss(step);
   result.loss = read_loss(step);
-  tell_pending(step);
+  tell_pending(late_);
+  std::swap(late_, step.pending);
   const auto not_finite = [&](const std::string& got) { throw Error(Code::invalid_argument, fmt::format("[executor] loss is not finite at step {}; got {}", number, got)); };
   if (!std::isfinite(result.loss)) {
     if (!step.local) not_finite(fmt::format("{}", result.loss));
@@ -440,6 +441,7 @@ void Executor::backward(Step& step, int number) {
   const auto is_backward = [&](int other) { return completes_gradients(step.tasks[static_cast<std::size_t>(other)].kind); };
   const bool over = number == *std::find_if(compute_tasks_.rbegin(), compute_tasks_.rend(), is_backward);
   if (buckets_ && over) buckets_->complete_step();
+  if (over) tell_pending(late_);
   if (step.by_graphs && over && step.peek)
     if (auto next = step.peek()) graphs_->upload_ahead(std::move(next));
   if (gradient_shards_) gradient_shards_->complete_pass(task.stage);
@@ -459,7 +461,8 @@ std::int64_t Executor::gradient_bytes() const {
   return bytes;
 }
 
-Trace Executor::take_trace() {
+Trace Executor::take_trace(bool all) {
+  if (all) tell_pending(late_);
   if (servers_ && servers_->server) {
     const auto served = servers_->server->take_trace();
     trace_.insert(trace_.end(), served.begin(), served.end());

@@ -139,8 +139,8 @@ class Executor {
 
   const Plan& plan() const { return plan_; }
   const Role& role() const { return plan_.role_of(worker_); }
-  /// What the steps since the last call left.
-  Trace take_trace();
+  /// What the steps since the last call left. `all`: what a device did in the last step, too, whose times it is else asked for while it does the next.
+  Trace take_trace(bool all = true);
   void record(const Span& span) { trace_.push_back(span); }
   /// What compression sent and lost since it began; nothing without one.
   std::optional<CompressionReport> compression() const;
@@ -156,6 +156,11 @@ class Executor {
 
  private:
   struct Step;
+  /// A span whose times are not known yet.
+  struct Pending {
+    Moment begin, end;
+    Span span;
+  };
   struct Asynchronous;
   struct Servers;
   /// Tasks that run one after the other on a thread of their own.
@@ -241,7 +246,7 @@ class Executor {
   std::uint32_t meeting_of(const Task& task) const;
   /// A span between two moments; told of at once where they have passed, else when the step is over.
   void record(Step& step, const Moment& begin, const Moment& end, Span span);
-  void tell_pending(Step& step);
+  void tell_pending(std::vector<Pending>& pending);
   double read_loss(Step& step);
 
   Network& network_;
@@ -287,6 +292,7 @@ class Executor {
   std::vector<bool> first_piece_;       ///< by the network's parameters: no part before this worker's has the same piece
   std::vector<double> norms_;           ///< by parameter two, of all workers once they are exchanged
   Trace trace_;
+  std::vector<Pending> late_;            ///< of the last step
   // Of replicas that train alone (executor_average.cpp).
   std::int64_t last_step_ = kNone;
   bool differs_ = false;

@@ -81,7 +81,7 @@ StepResult Executor::step_asynchronous(std::int64_t number, const NextBatch& nex
       result.loss = read_loss(step);
       result.samples = samples_with_loss(step);
     }
-    tell_pending(step);
+    tell_pending(step.pending);
     return result;
   };
   if (!std::exchange(state.began, true)) {

@@ -36,10 +36,6 @@ struct Executor::Step {
   std::map<int, PartMove> moves = {};               ///< by task, until what parts exchange is there
   std::vector<bool> started = {};         ///< by task
   std::vector<int> sending = {};          ///< tasks whose messages are on their way
-  struct Pending {
-    Moment begin, end;
-    Span span;
-  };
   std::vector<Pending> pending = {};      ///< spans whose times are not known yet
   std::vector<bool> due = {};             ///< by task: done in this step
   bool local = false;                     ///< gradients are those of the worker's own samples

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "ddl/nn/operators/cross_entropy.h"
 
@@ -35,16 +36,11 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& expecte
 
 }  // namespace
 
-at::Tensor images_of(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end) {
-  if (shape.channels == 0) return {};
-  return at::from_blob(const_cast<float*>(batch.images.data()) + begin * shape.pixels(), {end - begin, shape.channels, shape.height, shape.width}, at::kFloat);
-}
-
 BatchPart part_of(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, const Network& network, const Device& device) {
   const std::int64_t n = end - begin;
   const auto words = [&](const std::vector<std::int64_t>& from, std::int64_t length) { return at::from_blob(const_cast<std::int64_t*>(from.data()) + begin * length, {n, length}, at::kLong); };
   BatchPart part;
-  part.images = images_of(batch, shape, begin, end);
+  if (shape.channels > 0) part.images = at::from_blob(const_cast<float*>(batch.images.data()) + begin * shape.pixels(), {n, shape.channels, shape.height, shape.width}, at::kFloat);
   part.samples.assign(batch.indices.begin() + begin, batch.indices.begin() + end);
   part.step = batch.step;
   if (shape.objective == Objective::classification) {
@@ -66,7 +62,31 @@ BatchPart upload(const BatchPart& part, Device& device) {
 
 void refill(BatchPart& to, const BatchPart& from, Device& device) {
   for (const auto member : kTensors)
-    if ((to.*member).defined() && (from.*member).defined()) device.refill(to.*member, from.*member);
+    if ((to.*member).defined()) device.refill(to.*member, from.*member);
+}
+
+std::pair<Moment, Moment> upload_beside(BatchPart& to, const BatchPart& from, Device& device, const Moment& free) {
+  std::pair<Moment, Moment> all;
+  bool first = true;
+  for (const auto member : kTensors) {
+    if (!(to.*member).defined()) continue;
+    const auto one = device.upload_beside(to.*member, from.*member, free);
+    if (std::exchange(first, false)) all.first = one.first;
+    all.second = one.second;
+  }
+  return all;
+}
+
+BatchPart as_large_as(const BatchPart& part) {
+  BatchPart made;
+  for (const auto member : kTensors)
+    if ((part.*member).defined()) made.*member = at::empty_like(part.*member);
+  return made;
+}
+
+void copy(BatchPart& to, const BatchPart& from) {
+  for (const auto member : kTensors)
+    if ((to.*member).defined()) (to.*member).copy_(from.*member);
 }
 
 Example example(const BatchPart& part, const SampleShape& shape, const Network& network) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -30,12 +31,16 @@ struct BatchPart {
 
 /// Samples [begin, end) of `batch`, in its own memory; with draws() where `device`, a network's, is not the host.
 BatchPart part_of(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, const Network& network, const Device& device);
-/// Their images alone; undefined where samples have none.
-at::Tensor images_of(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end);
-/// Of part_of() the same on the device.
+/// The same on the device.
 BatchPart upload(const BatchPart& part, Device& device);
-/// The same into tensors of the device that are there, of as many samples; what `from` lacks stays as it is.
+/// The same into tensors of the device that are there, of as many samples.
 void refill(BatchPart& to, const BatchPart& from, Device& device);
+/// The same beside computation (Device::upload_beside()). Returns the moments between which it happens.
+std::pair<Moment, Moment> upload_beside(BatchPart& to, const BatchPart& from, Device& device, const Moment& free);
+/// Tensors of the device for as much; garbage.
+BatchPart as_large_as(const BatchPart& part);
+/// Within the device.
+void copy(BatchPart& to, const BatchPart& from);
 /// What a network makes of those.
 Example example(const BatchPart& on_device, const SampleShape& shape, const Network& network);
 

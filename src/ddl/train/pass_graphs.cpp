@@ -109,18 +109,17 @@ void PassGraphs::give_gradients() {
 void PassGraphs::forward(const Task& task, const Batch& batch, Range samples) {
   auto& own = micro_batches_.at(task.micro_batch);
   const auto before = device_.mark();
-  auto part = part_of(batch, shape_, static_cast<std::int64_t>(samples.begin), static_cast<std::int64_t>(samples.end), network_, device_);
   uploaded_ = nullptr;
-  if (ahead_.get() == &batch && own.ahead.defined()) {
+  if (ahead_.get() == &batch) {
     device_.follow(own.uploaded.second);
-    own.given.images.copy_(own.ahead);
+    copy(own.given, own.ahead);
     own.free = device_.mark();
     uploaded_ = &own.uploaded;
-    part.images.reset();
     // From here on it is the step's to hold, whose work comes after the upload.
     if (--left_ == 0) ahead_.reset();
+  } else {
+    refill(own.given, part_of(batch, shape_, static_cast<std::int64_t>(samples.begin), static_cast<std::int64_t>(samples.end), network_, device_), device_);
   }
-  refill(own.given, part, device_);
   copied_ = {before, device_.mark()};
   own.forward->launch();
 }
@@ -128,21 +127,21 @@ void PassGraphs::forward(const Task& task, const Batch& batch, Range samples) {
 void PassGraphs::upload_ahead(std::shared_ptr<const Batch> next) {
   if (!uploads_ahead_ || next == ahead_ || !fits(*next)) return;
   let_ahead_go();
-  try {
-    for (auto& [number, own] : micro_batches_) {
-      if (own.ahead.defined()) continue;
-      uploads_ahead_ = own.given.images.defined();
-      if (!uploads_ahead_) return;
-      own.ahead = at::empty_like(own.given.images);
-      own.free = device_.mark();
+  if (!has_ahead_) {
+    try {
+      for (auto& [number, own] : micro_batches_) {
+        own.ahead = as_large_as(own.given);
+        own.free = device_.mark();
+      }
+      has_ahead_ = true;
+    } catch (const std::exception&) {
+      uploads_ahead_ = false;
+      for (auto& [number, own] : micro_batches_) own.ahead = {};
+      return;
     }
-  } catch (const std::exception&) {
-    uploads_ahead_ = false;
-    for (auto& [number, own] : micro_batches_) own.ahead.reset();
-    return;
   }
   for (auto& [number, own] : micro_batches_)
-    own.uploaded = device_.upload_beside(own.ahead, images_of(*next, shape_, static_cast<std::int64_t>(own.samples.begin), static_cast<std::int64_t>(own.samples.end)), own.free);
+    own.uploaded = upload_beside(own.ahead, part_of(*next, shape_, static_cast<std::int64_t>(own.samples.begin), static_cast<std::int64_t>(own.samples.end), network_, device_), device_, own.free);
   ahead_ = std::move(next);
   left_ = micro_batches_.size();
 }

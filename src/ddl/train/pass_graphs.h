@@ -26,7 +26,7 @@ namespace ddl {
 /// become the parameters' gradients once more after the last backward. Buckets leave from within a backward as they do without graphs, each
 /// from its milestone on. Exchanges and updates are not recorded.
 ///
-/// Images of the next batch may be on their way to the device meanwhile (upload_ahead()), into tensors from which they come into those of the recording once these are free.
+/// The next batch may be on its way to the device meanwhile (upload_ahead()), into tensors from which it comes into those of the recording once these are free.
 ///
 /// Source: NVIDIA, CUDA C++ Programming Guide, "CUDA Graphs"; Nguyen et al., Accelerating PyTorch with CUDA Graphs, 2021.
 class PassGraphs {
@@ -49,7 +49,7 @@ class PassGraphs {
   bool fits(const Batch& batch) const { return batch.samples == batch_samples_; }
 
   void forward(const Task& task, const Batch& batch, Range samples);
-  /// Begins to upload images of the batch that the next step is of, beside what was launched; where the device has no memory for them beside the graphs, never. The batch is held until
+  /// Begins to upload the batch that the next step is of, beside what was launched; where the device has no memory for it beside the graphs, never. The batch is held until
   /// forward() has taken them, or they are there.
   void upload_ahead(std::shared_ptr<const Batch> next);
   /// What the micro-batch lost, a sum.
@@ -58,16 +58,16 @@ class PassGraphs {
 
   /// Moments between which the last forward waited for its samples to be on the device.
   const std::pair<Moment, Moment>& copied() const { return copied_; }
-  /// Moments between which its images were uploaded ahead; null if they were not.
+  /// Moments between which it was uploaded ahead; null if it was not.
   const std::pair<Moment, Moment>* uploaded() const { return uploaded_; }
 
  private:
   struct MicroBatch {
     Range samples = {};
     BatchPart given = {};
-    at::Tensor ahead = {};                         // images of the next batch, or of this one until its forward
-    Moment free = Moment();                        // when `ahead` was last read
-    std::pair<Moment, Moment> uploaded;            // when images came there
+    BatchPart ahead = {};                    // of the next batch, or of this one until its forward
+    Moment free = Moment();                  // when `ahead` was last read
+    std::pair<Moment, Moment> uploaded;      // when it came there
     GradientBuckets::Arrivals arrivals = {};  // outlives the graph that passes its milestones
     std::unique_ptr<DeviceGraph> forward = {}, backward = {};
     bool last = false;
@@ -92,7 +92,8 @@ class PassGraphs {
   std::vector<at::Tensor> gradients_;     ///< by parameter; undefined of those that are in buckets
   GradientBuckets::Arrivals* before_ = nullptr;
   bool uploads_ahead_ = true;
-  std::shared_ptr<const Batch> ahead_;    ///< whose images were uploaded ahead, and which micro-batches have not all taken yet
+  bool has_ahead_ = false;                ///< there are tensors for it
+  std::shared_ptr<const Batch> ahead_;    ///< that was uploaded ahead, and which micro-batches have not all taken yet
   std::size_t left_ = 0;                  ///< of its micro-batches
   std::pair<Moment, Moment> copied_;
   const std::pair<Moment, Moment>* uploaded_ = nullptr;

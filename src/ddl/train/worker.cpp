@@ -288,7 +288,7 @@ bool Worker::some_stop(bool stopped) {
 }
 
 void Worker::tell(bool now_or_never) {
-  auto fresh = executor_.take_trace();
+  auto fresh = executor_.take_trace(now_or_never);
   spans_.insert(spans_.end(), fresh.begin(), fresh.end());
   if (steps_.empty() || (!now_or_never && now() - told_ < kTellEvery)) return;
   control_.send(MessageType::steps, pack(steps_, spans_));
