@@ -28,7 +28,8 @@ TRAININGS = {
 STEPS = {"mobilenetv2": 64, "resnet50": 64}
 FEWEST_STEPS = 32
 # The same in bf16, whose numbers have 8 bits: each kernel rounds where it hands a value on, and ours hand on fewer.
-NARROW = {"smallcnn": (5e-4, 0.03, 5e-3), "mobilenetv2": (5e-3, 0.1, 0.01), "gpt": (2e-4, 2e-3, 5e-4), "transformer": (1e-3, 5e-3, 2e-3)}
+# Where the processor does not multiply in bf16 itself our convolutions do not round weights first (decision 051), which is nearer to fp32 than ATen's: MobileNetV2's first loss is 6e-3 from ATen's there, 6e-4 from fp32's.
+NARROW = {"smallcnn": (5e-4, 0.03, 5e-3), "mobilenetv2": (1e-2, 0.1, 0.01), "gpt": (2e-4, 2e-3, 5e-4), "transformer": (1e-3, 5e-3, 2e-3)}
 
 
 class Kernels(Case):
@@ -78,6 +79,8 @@ class Kernels(Case):
                 # Where a processor does not multiply in bf16 itself ATen takes MobileNetV2 seconds a step: no more than FEWEST_STEPS.
                 fast, torch, wide = (self.losses(TRAININGS[name][0], kernels, precision, FEWEST_STEPS) for kernels, precision in (("fast", "bf16"), ("torch", "bf16"), ("torch", "fp32")))
                 self.expect_alike(f"{name} bf16", fast, torch, bounds, f", in fp32 to {statistics.fmean(wide[-10:]):.4f}")
+                # No further from fp32 than ATen's, but for one rounding to bf16's 8 bits of what is 2 to 6.
+                self.assertLessEqual(abs(fast[0] - wide[0]), abs(torch[0] - wide[0]) + wide[0] * 2**-9)
 
     def test_are_apart_by_rounding_alone(self):
         """In twice the precision as many times nearer: what is apart is no other computation. Few steps: where a value passes a corner of an activation, what follows is apart by much more."""

@@ -72,6 +72,12 @@ class Models(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
+    def test_of_a_file_nothing_is_predicted(self):
+        for words in (("predict", "--workers", "2"), ("advise", "--workers", "2", "--budget", "1s")):
+            done = self.run_it(*words, "--model", "net.pt", "--dataset", "fashion-mnist", "--synthetic", "--batch", "64", "--machine", "a100-80gb")
+            self.assertNotEqual(done.returncode, 0, words)
+            self.assertIn("is one file; got layer", done.stdout + done.stderr)
+
     def refused(self, code, *parts, model, env=None):
         done = self.run_it("run", "--model", model, *QUICK, "--steps", "2", env=env)
         self.assertEqual(done.returncode, code, done.stderr)

@@ -45,6 +45,9 @@ class Runs(Case):
     def test_without_a_profile_the_reason_says_what_measures_one(self):
         self.refused("ddlbench probe compute", "--steps", 6)
 
+    def test_steps_of_other_subjects_are_not_predicted(self):
+        self.refused("only ddlbench's own steps are predicted, not torch-ddp's", "--steps", 6, "--subject", "torch-ddp")
+
     def test_a_profile_that_is_of_no_use_ends_no_run(self):
         self.machine.parent.mkdir()
         self.machine.write_text("{")
@@ -287,6 +290,14 @@ class Datasheets(Case):
             self.assertGreater(self.wide(found), self.wide(known), told)
         gpt = self.point("predict", "--model", "gpt[hidden=512,layers=4,heads=16]", "--dataset", "language", "--synthetic", "--batch", 16, "--workers", 16, "--strategy", "tensor", "--machine", "a100-80gb")
         self.assertTrue(any(each.startswith("no measured step had layers split over 16 devices, 8 of which share a node") for each in gpt["beyond"]), gpt["beyond"])
+
+    def test_processors_of_other_classes_are_told(self):
+        words = ("predict", "--model", "resnet18", "--dataset", "cifar10", "--synthetic", "--batch", 16, "--workers", 2)
+        held, other, narrow = (self.point(*words, *more) for more in (("--machine", "cpu-avx512"), ("--machine", "cpu-avx2"), ("--machine", "cpu-avx512", "--precision", "bf16")))
+        self.assertTrue(any(each.startswith("steps of one core alone, not of a whole cpu-avx512, were held against its profile") for each in held["beyond"]), held["beyond"])
+        self.assertTrue(any(each.startswith("no measured step of cpu-avx2 in fp32 was held") for each in other["beyond"]), other["beyond"])
+        self.assertTrue(any(each.startswith("no measured step of cpu-avx512 in bf16 was held") for each in narrow["beyond"]), narrow["beyond"])
+        self.assertFalse(any("samples in a pass" in each for each in held["beyond"]), "as many were")
 
     def test_a_limit_of_memory_is_what_there_is(self):
         words = ("--model", "resnet50", "--dataset", "imagenet", "--synthetic", "--batch", 256, "--workers", 2, "--machine", "v100-16gb")
@@ -635,6 +646,33 @@ class Beyond(Case):
         words, _ = point("--strategy", "data[compress=fp16]")
         self.assertIn("what fp16 takes of a bucket that 2 ranks sum was not measured: taken from 8, and the interval is wider for it (ddlbench probe compute --compression fp16)", words)
         self.assertNotIn("buckets under fp16 of ", words)
+
+    def test_larger_messages_of_another_place_than_were_measured(self):
+        self.calibrate()
+        profile = json.loads(self.machine.read_text())
+        profile["communication"] = [entry for entry in profile["communication"] if entry["memory"] == "own"]
+        profile["communication"] += [entry | {"memory": "outside", "most_bytes": 64} for entry in profile["communication"]]
+        self.machine.write_text(json.dumps(profile))
+        stages = ("--strategy", "pipeline[schedule=1f1b,micro=2]")
+        words, wide = self.two_workers(*stages)
+        self.assertRegex(words, "messages of what layers make over shm of .* are larger than any that were measured, 64 B")
+        for entry in profile["communication"]:
+            entry["most_bytes"] = 1 << 28
+        self.machine.write_text(json.dumps(profile))
+        words, known = self.two_workers(*stages)
+        self.assertNotIn("are larger than any", words)
+        self.assertGreater(wide["high"] / wide["low"], known["high"] / known["low"])
+
+    def test_a_test_network_was_not_measured(self):
+        self.calibrate()
+        profile = json.loads(self.machine.read_text())
+        profile["communication"] += [entry | {"transport": "tcp"} for entry in profile["communication"]]
+        self.machine.write_text(json.dumps(profile))
+        plain, alone = self.two_workers("--transport", "tcp")
+        words, wide = self.two_workers("--transport", "tcp", "--fabric", "hosts=2,bandwidth=1Gbps,latency=1ms")
+        self.assertNotIn("fabric", plain)
+        self.assertIn("exchanges over fabric hosts=2,bandwidth=1Gbps,latency=1ms were not measured", words)
+        self.assertGreater(wide["high"] / wide["low"], alone["high"] / alone["low"])
 
     def test_memory_of_another_place_than_what_was_measured(self):
         self.calibrate()

@@ -32,6 +32,7 @@ HELD = {
     "megatron-2020, V100": ("megatron-2020", lambda row: row["device"].startswith("v100"), []),
     "megatron-core-h100": ("megatron-core-h100", None, []),
     "megatron-core-h100-strong": ("megatron-core-h100-strong", None, []),
+    "nemo-h100": ("nemo-h100", None, []),
     "sailor-memory, times": ("sailor-memory", None, []),
     "azure-horovod": ("azure-horovod", None, []),
     "- more than one device": ("azure-horovod", lambda row: int(row["devices"]) > 1, []),
@@ -39,6 +40,9 @@ HELD = {
     "torchgpipe": ("torchgpipe", None, []),
     "nvidia-resnet50": ("nvidia-resnet50", None, []),
 }
+
+#: rows that ran, and are taken for larger than the memory of their devices: docs/validation.md says so
+TOO_LARGE = {"nemo-h100": ["340B-24.11-128"]}
 
 
 def documented():
@@ -91,7 +95,7 @@ class Published(probe_case.Case):
         found, base = document["summary"], document["baseline"]
         self.assertEqual(found["rows"], told["rows"])
         # All of them ran.
-        self.assertEqual([row["id"] for row in document["rows"] if not row["fits"]], [])
+        self.assertEqual([row["id"] for row in document["rows"] if not row["fits"]], TOO_LARGE.get(label, []))
         # What a figure of two or three digits may have been before it was rounded.
         self.assertLessEqual(found["mape"], 1.02 * told["mape"] + 0.06)
         self.assertLessEqual(found["max"], 1.02 * told["max"] + 0.6)

@@ -17,6 +17,7 @@ struct Beyond {
   double carried = 0;              ///< doublings of an update, or of making a batch, over the most that was measured
   double crowded = 0;              ///< doublings of workers, emulated ones among them, over the host's cores
   bool memory = false;             ///< of exchanges: whose memory lies elsewhere than what was measured
+  bool fabric = false;             ///< exchanges go over a test network, which was not measured
   bool contention = false;         ///< what a collective and computing take from each other was not measured over its transport
   double devices = 0;              ///< of datasheets: doublings of devices over the most whose measured steps this was held against
   bool node = false;               ///< of datasheets: what goes on at once on the wires of a node shares nothing there

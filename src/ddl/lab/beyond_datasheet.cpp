@@ -27,14 +27,19 @@ void unheld(Beyond& out, double widens, const std::string& words) {
   out.words.push_back(words + ": the interval is wider for it");
 }
 
-/// Classes of processors were held against steps of their own (bench/processors.py).
+/// Steps that classes of processors were held against (bench/processors.py): one, in fp32, on one of its cores.
+constexpr const char* kProcessor = "cpu-avx512";
+constexpr std::pair<double, double> kSamplesOnProcessors{1, 128};
+
 void beyond_held(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, Beyond& out) {
   const auto told = machine.value("name", std::string("this device"));
   const auto name = told.substr(0, told.find('['));  // joined otherwise it is the same device
-  if (machine.value("device", Json::object()).value("kind", "gpu") != "cpu" && !kDevices.contains(name)) unheld(out, kOtherDevice, fmt::format("no measured step of {} was held against its profile", name));
+  const bool processor = machine.value("device", Json::object()).value("kind", "gpu") == "cpu";
+  if (processor) unheld(out, kOtherDevice, name == kProcessor && job.precision == "fp32" ? fmt::format("steps of one core alone, not of a whole {}, were held against its profile", name) : fmt::format("no measured step of {} in {} was held against its profile", name, job.precision));
+  else if (!kDevices.contains(name)) unheld(out, kOtherDevice, fmt::format("no measured step of {} was held against its profile", name));
   if (!kPrecisions.contains(job.precision)) unheld(out, kOtherPrecision, fmt::format("no measured step was in {}", job.precision));
   const auto samples = static_cast<double>(largest_pass(job, plan));
-  const auto [least, most] = convolves(part) ? kSamplesOfConvolutions : kSamples;
+  const auto [least, most] = processor ? kSamplesOnProcessors : convolves(part) ? kSamplesOfConvolutions : kSamples;
   if (const double doublings = std::abs(std::log2(samples / std::clamp(samples, least, most))); doublings > 0)
     unheld(out, kSamplesDoubling * doublings, fmt::format("{} samples in a pass are {} than in any measured step that this was held against, {}", samples, samples < least ? "fewer" : "more", samples < least ? least : most));
 }

@@ -1,7 +1,6 @@
 #include "ddl/lab/beyond_exchanges.h"
 
 #include <map>
-#include <set>
 
 #include "ddl/core/units.h"
 #include "ddl/predict/machine.h"
@@ -16,7 +15,7 @@ namespace {
 /// What a plan's workers exchange, by how many of them take part.
 struct Exchanged {
   std::map<int, double> largest;  ///< bytes of the largest message or collective
-  std::set<int> of_layers;        ///< of those that move what layers make, which lies where layers make it
+  std::map<int, double> of_layers;  ///< the same of those that move what layers make, which lies where layers make it
   double bucket = 0;              ///< bytes of the largest bucket
   int widest = 1;
 };
@@ -36,7 +35,10 @@ Exchanged exchanged(const Plan& plan) {
       if (among < 2) continue;
       auto& most = out.largest[among];
       most = std::max(most, static_cast<double>(task.bytes));
-      if (message ? task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients : task.layer != kNone) out.of_layers.insert(among);
+      if (message ? task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients : task.layer != kNone) {
+        auto& largest = out.of_layers[among];
+        largest = std::max(largest, static_cast<double>(task.bytes));
+      }
     }
     for (const auto& bucket : role.buckets) out.bucket = std::max(out.bucket, static_cast<double>(bucket.bytes));
   }
@@ -53,16 +55,21 @@ void larger(double asked, double measured, const std::string& what, const std::s
                                   to_string(Bytes{static_cast<std::int64_t>(measured)}), probe));
 }
 
+/// The largest message that was measured between so many ranks, in memory of that sort; 0: nobody said.
+double most_measured(const Json& machine, const std::string& transport, int ranks, const std::string& memory) {
+  double most = 0;
+  for (const auto& entry : entries(machine, "communication"))
+    if (entry.at("transport") == transport && entry.at("memory") == memory && entry.at("ranks") == ranks) most = std::max(most, entry.value("most_bytes", 0.0));
+  return most;
+}
+
 /// By what was measured between the ranks that price them, whatever others had.
 void beyond_sizes(const Job& job, const Exchanged& of, const Json& machine, Beyond& out) {
   std::map<int, double> asked;  // by the ranks that price
   for (const auto& [ranks, bytes] : of.largest)
     if (const int pricing = pricing_ranks(machine, job.transport, ranks); pricing > 0) asked[pricing] = std::max(asked[pricing], bytes);
   for (const auto& [ranks, bytes] : asked) {
-    double most = 0;
-    for (const auto& entry : entries(machine, "communication"))
-      if (entry.at("transport") == job.transport && entry.at("memory") == "own" && entry.at("ranks") == ranks) most = std::max(most, entry.value("most_bytes", 0.0));
-    larger(bytes, most, fmt::format("messages over {}", job.transport), fmt::format("ddlbench probe comm --transport {} --ranks {} --sizes …", job.transport, ranks), out);
+    larger(bytes, most_measured(machine, job.transport, ranks, "own"), fmt::format("messages over {}", job.transport), fmt::format("ddlbench probe comm --transport {} --ranks {} --sizes …", job.transport, ranks), out);
   }
 }
 
@@ -91,19 +98,23 @@ void beyond_ranks(const Job& job, const Exchanged& of, const Json& machine, Beyo
 }
 
 /// Where buffers lie counts between ranks that read each other's memory.
-void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, const Exchanged& of, const MeasuredMachine& measured, Beyond& out) {
-  const auto told = [&](const char* memory, int ranks, const std::string& what) {
-    if (measured.knows_memory(memory, ranks) || !measured.knows_memory("own", ranks)) return;  // of the latter beyond_ranks() tells
+void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, const Exchanged& of, const MeasuredMachine& measured, const Json& machine, Beyond& out) {
+  const auto told = [&](const char* memory, int ranks, double bytes, const std::string& what, const std::string& messages) {
+    if (measured.knows_memory(memory, ranks)) {
+      const auto most = most_measured(machine, job.transport, ranks, memory);
+      if (most > 0) larger(bytes, most, messages, fmt::format("ddlbench probe comm --transport {} --ranks {} --memory {} --sizes …", job.transport, ranks, memory), out);
+      return;
+    }
+    if (!measured.knows_memory("own", ranks)) return;  // of the latter beyond_ranks() tells
     out.memory = true;
     out.words.push_back(fmt::format("{} between {} ranks over {} was not measured: taken for the transport's own memory, and the interval is wider for it (ddlbench probe comm --transport {} --ranks {} --memory {})", what, ranks, job.transport,
                                     job.transport, ranks, memory));
   };
   if (!shares_memory(job.transport)) return;
-  for (const int ranks : of.of_layers)
-    told("outside", ranks, "memory of what layers make, as messages");
+  for (const auto& [ranks, bytes] : of.of_layers) told("outside", ranks, bytes, "memory of what layers make, as messages", fmt::format("messages of what layers make over {}", job.transport));
   const bool gradients = std::any_of(plan.roles.begin(), plan.roles.end(), [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::gradients; }); });
   const auto made = part.parameters() * element_bytes(job.precision);
-  if (gradients && of.widest > 1 && measured.left_caches(made, 0) > 0) told("evicted", of.widest, "memory that has left the caches before it is exchanged");
+  if (gradients && of.widest > 1 && measured.left_caches(made, 0) > 0) told("evicted", of.widest, of.bucket, "memory that has left the caches before it is exchanged", fmt::format("buckets that have left the caches, over {},", job.transport));
 }
 
 }  // namespace
@@ -115,7 +126,10 @@ void beyond_exchanges(const Job& job, const Plan& plan, const ModelGraph& part, 
   if (compression.empty()) beyond_sizes(job, of, machine, out);
   else beyond_compression(compression, of, machine, out);
   beyond_ranks(job, of, machine, out);
-  beyond_memory(job, plan, part, of, *costs.measured, out);
+  beyond_memory(job, plan, part, of, *costs.measured, machine, out);
+  if (job.fabric.empty() || of.largest.empty()) return;
+  out.fabric = true;
+  out.words.push_back(fmt::format("exchanges over fabric {} were not measured: priced from messages on this host and from what the network is said to let through, and the interval is wider for it", job.fabric));
 }
 
 }  // namespace ddl

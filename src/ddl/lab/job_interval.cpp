@@ -31,6 +31,9 @@ constexpr double kMemoryBeyond = 0.1;
 /// The same of a datasheet's, whose exchanges are by its library's published constants; for each doubling of devices over those that it was held against; over wires that are not its own; and of what several exchange at once within a node. Judgement.
 constexpr double kDatasheetExposed = 0.15, kDatasheetDoubling = 0.04, kDatasheetWires = 0.1, kDatasheetNode = 0.15;
 
+/// Of exchanges over a test network, priced from messages on this host and what the network is said to let through: six such experiments were 2.3 to 9.8 % off on the mean, 4.1 given their computing (docs/validation.md, "Own runs"). Judgement.
+constexpr double kFabricBeyond = 0.05;
+
 /// Where nobody measured what computing and collectives take from each other, of the whole step. Judgement.
 constexpr double kContentionBeyond = 0.05;
 
@@ -56,7 +59,7 @@ std::pair<double, double> job_interval(const Job& job, const Plan& plan, const M
     return interval_of(step.seconds, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices, beyond.unheld), beyond.wires ? kDatasheetWires : 0, (kDatasheetExposed + (beyond.node ? kDatasheetNode : 0)) * exposed));
   // Wires were measured between ranks that had the cores for themselves.
   const double crowded = kCrowded * beyond.crowded;
-  const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes + (beyond.memory ? kMemoryBeyond : 0);
+  const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes + (beyond.memory ? kMemoryBeyond : 0) + (beyond.fabric ? kFabricBeyond : 0);
   return interval_of(step.seconds, std::hypot(std::hypot(sigma, crowded, kWorkersBeyond * beyond.workers), std::hypot(own, beyond.contention ? kContentionBeyond : 0, kCarriedOn * beyond.carried), exchanges * exposed));
 }
 

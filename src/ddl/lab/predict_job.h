@@ -40,7 +40,7 @@ Job without_vain_graphs(Job job, const ModelGraph& graph, const Json& machine);
 
 /// plan_job(), in which the time of activations that are computed again is told, too: where one stage is run again in segments plans leave that to who executes them. Stages that a run cuts by what
 /// layers take are cut by what the source says of worker 0's, unless the job has them measured.
-/// Errors: of the plan; of the source; invalid_argument where workers outnumber the samples of a batch.
+/// Errors: of the plan; of the source; invalid_argument where workers outnumber the samples of a batch; unsupported of a network that is a TorchScript file.
 Plan planned_job(const Job& job, const ModelGraph& graph, const CostSource& source);
 
 /// Whether each worker has what it is planned to hold, `step` being the plan's.
