@@ -46,7 +46,9 @@ class Runs(Case):
         self.refused("ddlbench probe compute", "--steps", 6)
 
     def test_steps_of_other_subjects_are_not_predicted(self):
-        self.refused("only ddlbench's own steps are predicted, not torch-ddp's", "--steps", 6, "--subject", "torch-ddp")
+        record = self.document("run", "--model", "lenet", *QUICK[3:], "--steps", 6, "--subject", "torch-ddp")
+        self.assertEqual((record["state"], record["prediction"]["step_ms"]), ("ok", None), record["reason"])
+        self.assertIn("only ddlbench's own steps are predicted, not torch-ddp's", record["prediction"]["reason"])
 
     def test_a_profile_that_is_of_no_use_ends_no_run(self):
         self.machine.parent.mkdir()
@@ -293,10 +295,10 @@ class Datasheets(Case):
 
     def test_processors_of_other_classes_are_told(self):
         words = ("predict", "--model", "resnet18", "--dataset", "cifar10", "--synthetic", "--batch", 16, "--workers", 2)
-        held, other, narrow = (self.point(*words, *more) for more in (("--machine", "cpu-avx512"), ("--machine", "cpu-avx2"), ("--machine", "cpu-avx512", "--precision", "bf16")))
+        held, other, narrow = (self.point(*words, *more) for more in (("--machine", "cpu-avx512"), ("--machine", "cpu-avx2"), ("--machine", "cpu-amx", "--precision", "bf16")))
         self.assertTrue(any(each.startswith("steps of one core alone, not of a whole cpu-avx512, were held against its profile") for each in held["beyond"]), held["beyond"])
         self.assertTrue(any(each.startswith("no measured step of cpu-avx2 in fp32 was held") for each in other["beyond"]), other["beyond"])
-        self.assertTrue(any(each.startswith("no measured step of cpu-avx512 in bf16 was held") for each in narrow["beyond"]), narrow["beyond"])
+        self.assertTrue(any(each.startswith("no measured step of cpu-amx in bf16 was held") for each in narrow["beyond"]), narrow["beyond"])
         self.assertFalse(any("samples in a pass" in each for each in held["beyond"]), "as many were")
 
     def test_a_limit_of_memory_is_what_there_is(self):
