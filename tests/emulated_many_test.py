@@ -34,8 +34,8 @@ class Many(EmulatedCase):
         print(f"{workers} workers: late by {100 * max(shares):.2f} % at most, the median wait by {late:.0f} us, sleepers {sleeper.median():.0f} us, {busy:.0f} us of a core between two waits of one alone", file=sys.stderr)
         # The error is told of every rank, and small: what waits end late by is not added up.
         self.assertGreater(min(each["waits"] for each in told), 0)
-        # All wake at the same moments: half of them once their core has done the work of half of those that share it.
-        self.assertLess(late, max(1000, 2 * sleeper.median(), busy * workers / CORES / 2))
+        # All wake at the same moments, and some of what others do between two waits comes before one's own: a tenth of all that was found (32 workers, 547 of 5,600 us), a sixth is allowed, where a slow machine needs it.
+        self.assertLess(late, max(1000, 2 * sleeper.median(), busy * workers / CORES / 6))
         if sleeper.median() < 500:
             self.assertLess(max(shares), 0.1)
             self.assertGreater(min(shares), -0.02)
