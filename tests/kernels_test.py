@@ -2,6 +2,7 @@
 
 usage: kernels_test.py PATH-OF-DDLBENCH [unittest arguments]
 """
+import pathlib
 import statistics
 import sys
 import unittest
@@ -28,8 +29,11 @@ TRAININGS = {
 STEPS = {"mobilenetv2": 64, "resnet50": 64}
 FEWEST_STEPS = 32
 # The same in bf16, whose numbers have 8 bits: each kernel rounds where it hands a value on, and ours hand on fewer.
-# Where the processor does not multiply in bf16 itself our convolutions do not round weights first (decision 051), which is nearer to fp32 than ATen's: MobileNetV2's first loss is 6e-3 from ATen's there, 6e-4 from fp32's.
-NARROW = {"smallcnn": (5e-4, 0.03, 5e-3), "mobilenetv2": (1e-2, 0.1, 0.01), "gpt": (2e-4, 2e-3, 5e-4), "transformer": (1e-3, 5e-3, 2e-3)}
+NARROW = {"smallcnn": (5e-4, 0.03, 5e-3), "mobilenetv2": (5e-3, 0.1, 0.01), "gpt": (2e-4, 2e-3, 5e-4), "transformer": (1e-3, 5e-3, 2e-3)}
+
+
+# Where the processor does not multiply in bf16 itself our convolutions do not round weights first (decision 051): MobileNetV2's first loss is 6e-3 from ATen's there, and 6e-4 from fp32's, which it is then held against.
+MULTIPLIES_BF16 = any(flag in pathlib.Path("/proc/cpuinfo").read_text() for flag in ("avx512_bf16", "amx_bf16"))
 
 
 class Kernels(Case):
@@ -48,15 +52,16 @@ class Kernels(Case):
         self.assertEqual(record["loss"]["steps"]["at"], list(range(steps)))
         return record["loss"]["steps"]["value"]
 
-    def expect_alike(self, what, fast, torch, bounds, also=""):
-        """Losses of all steps, of both kernels; `bounds`: of the first step, of the furthest, and of the mean of the last ten."""
+    def expect_alike(self, what, fast, torch, bounds, also="", begins=None):
+        """Losses of all steps, of both kernels; `bounds`: of the first step, of the furthest, and of the mean of the last ten. `begins`: what the first is held against, if that is not the other kernels' own."""
         first, furthest, last = bounds
         apart = [abs(a - b) / b for a, b in zip(fast, torch)]
         ends = [statistics.fmean(losses[-10:]) for losses in (fast, torch)]
         end = abs(ends[0] - ends[1]) / ends[1]
         print(f"{what}: {torch[0]:.4f} to {ends[1]:.4f}{also}; apart by {apart[0]:.1e} in the first step, {max(apart):.1e} at most, {end:.1e} at the end", file=sys.stderr)
         self.assertLess(ends[1], torch[0], "it trains")
-        self.assertLessEqual(apart[0], first)
+        begins = torch[0] if begins is None else begins
+        self.assertLessEqual(abs(fast[0] - begins) / begins, first)
         self.assertLessEqual(max(apart), furthest)
         self.assertLessEqual(end, last)
 
@@ -76,9 +81,9 @@ class Kernels(Case):
     def test_reach_the_same_loss_in_bf16(self):
         for name, bounds in NARROW.items():
             with self.subTest(name):
-                # Where a processor does not multiply in bf16 itself ATen takes MobileNetV2 seconds a step: no more than FEWEST_STEPS.
-                fast, torch, wide = (self.losses(TRAININGS[name][0], kernels, precision, FEWEST_STEPS) for kernels, precision in (("fast", "bf16"), ("torch", "bf16"), ("torch", "fp32")))
-                self.expect_alike(f"{name} bf16", fast, torch, bounds, f", in fp32 to {statistics.fmean(wide[-10:]):.4f}")
+                fast, torch, wide = (self.losses(TRAININGS[name][0], kernels, precision, STEPS.get(name, FEWEST_STEPS)) for kernels, precision in (("fast", "bf16"), ("torch", "bf16"), ("torch", "fp32")))
+                self.expect_alike(f"{name} bf16", fast, torch, bounds, f", in fp32 to {statistics.fmean(wide[-10:]):.4f}",
+                                  wide[0] if name == "mobilenetv2" and not MULTIPLIES_BF16 else None)
                 # No further from fp32 than ATen's, but for one rounding to bf16's 8 bits of what is 2 to 6.
                 self.assertLessEqual(abs(fast[0] - wide[0]), abs(torch[0] - wide[0]) + wide[0] * 2**-9)
 

@@ -15,20 +15,24 @@
 namespace ddl {
 namespace {
 
-/// Built-in networks, the smallest first, but for those all of whose kinds of layers smaller ones have: their rules say nothing new, and fp16 takes a processor long.
+/// Built-in networks, the smallest first, but for those all of whose kinds of layers, behind the kinds that they read, smaller ones have: their rules say nothing new, and fp16 takes a processor long.
 std::vector<std::string> networks_of_new_kinds() {
   std::vector<std::pair<std::int64_t, std::string>> by_size;
-  std::map<std::string, std::set<LayerKind>> kinds;
+  std::map<std::string, std::set<std::vector<LayerKind>>> kinds;
   for (const auto& name : builtin_models().names()) {
     const auto trial = tiny_trial(name);
     const auto spec = parse_spec(trial.spec);
     const auto graph = builtin_models().at(spec.name).make(spec, trial.shape);
     by_size.emplace_back(graph.parameters(), name);
-    for (const auto& layer : graph.layers) kinds[name].insert(layer.kind);
+    for (const auto& layer : graph.layers) {
+      std::vector<LayerKind> around{layer.kind};
+      for (const int from : layer.inputs) around.push_back(graph.layers[static_cast<std::size_t>(from)].kind);
+      kinds[name].insert(std::move(around));
+    }
   }
   std::sort(by_size.begin(), by_size.end());
   std::vector<std::string> names;
-  std::set<LayerKind> seen;
+  std::set<std::vector<LayerKind>> seen;
   for (const auto& [size, name] : by_size) {
     const auto before = seen.size();
     seen.merge(kinds[name]);
