@@ -57,10 +57,8 @@ void larger(double asked, double measured, const std::string& what, const std::s
 
 /// The largest message that was measured between so many ranks, in memory of that sort; 0: nobody said.
 double most_measured(const Json& machine, const std::string& transport, int ranks, const std::string& memory) {
-  double most = 0;
-  for (const auto& entry : entries(machine, "communication"))
-    if (entry.at("transport") == transport && entry.at("memory") == memory && entry.at("ranks") == ranks) most = std::max(most, entry.value("most_bytes", 0.0));
-  return most;
+  const auto* const part = measured_part(machine, transport, ranks, memory);
+  return part != nullptr ? part->value("most_bytes", 0.0) : 0;
 }
 
 /// By what was measured between the ranks that price them, whatever others had.

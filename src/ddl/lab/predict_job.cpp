@@ -128,9 +128,7 @@ bool job_fits(const Job& job, const ModelGraph& graph, const Plan& plan, const J
 
 Plan planned_job(const Job& job, const ModelGraph& graph, const CostSource& source) {
   // Neither what it computes is known, nor did anybody measure it layer by layer.
-  for (const auto& layer : graph.layers)
-    if (layer.kind == LayerKind::script)
-      throw Error(Code::unsupported, fmt::format("[predict] unsupported: {} is one file; got layer '{}', expected a network of layers", graph.name, layer.name));
+  require_known_layers(graph, "predict");
   auto own = job;
   // As a run cuts it, which measures each layer by itself.
   if (cuts_by_time(job) && job.forward_seconds.empty()) {

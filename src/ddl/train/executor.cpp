@@ -271,7 +271,7 @@ std::int64_t Executor::samples_with_loss(const Step& step) const {
 
 StepResult Executor::step(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop, const NextBatch& peek) {
   if (asynchronous_) return step_asynchronous(number, next_batch, learning_rate, ask_to_stop);
-  Step step{number, next_batch, peek, learning_rate, ask_to_stop, role().tasks};
+  Step step{number, next_batch, learning_rate, ask_to_stop, role().tasks, peek ? &peek : nullptr};
   prepare(step);
   find_due(step);
   runner_->begin_step();
@@ -442,8 +442,8 @@ void Executor::backward(Step& step, int number) {
   const bool over = number == *std::find_if(compute_tasks_.rbegin(), compute_tasks_.rend(), is_backward);
   if (buckets_ && over) buckets_->complete_step();
   if (over) tell_pending(late_);
-  if (step.by_graphs && over && step.peek)
-    if (auto next = step.peek()) graphs_->upload_ahead(std::move(next));
+  if (step.by_graphs && over && step.peek != nullptr)
+    if (auto next = (*step.peek)()) graphs_->upload_ahead(std::move(next));
   if (gradient_shards_) gradient_shards_->complete_pass(task.stage);
   if (gradient_shards_ && over) gradient_shards_->complete_step();
 }

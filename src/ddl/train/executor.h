@@ -121,7 +121,7 @@ class Executor {
   static bool needs_whole_gradient(const Recipe& recipe);
 
   /// One training step: its batch in as many micro-batches as the plan has.
-  /// `peek`: what `next_batch` will give next, null where it is not there yet; in memory that the device reads in place (pinned_memory.h). Its images are then uploaded beside this step's work, where passes are graphs.
+  /// `peek`: what `next_batch` will give next, null where it is not there yet; in memory that the device reads in place (pinned_memory.h). It is then uploaded beside this step's work, where passes are graphs.
   /// Errors: those of the loader and of collectives; invalid_argument when the loss is not finite, or the gradients
   /// are not whatever the loss is scaled with.
   StepResult step(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop, const NextBatch& peek = {});

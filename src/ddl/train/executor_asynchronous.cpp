@@ -56,10 +56,9 @@ std::vector<Task> Executor::tasks_of_step(std::int64_t number) const {
 
 StepResult Executor::step_asynchronous(std::int64_t number, const NextBatch& next_batch, double learning_rate, bool ask_to_stop) {
   auto& state = *asynchronous_;
-  const NextBatch nothing_ahead;
   const auto run_step = [&](std::int64_t which, bool real) {
     const auto tasks = tasks_of_step(which);
-    Step step{which, next_batch, nothing_ahead, learning_rate, ask_to_stop, tasks};
+    Step step{which, next_batch, learning_rate, ask_to_stop, tasks};
     prepare(step);
     if (real) {
       const auto begin = device_.mark();
@@ -85,7 +84,7 @@ StepResult Executor::step_asynchronous(std::int64_t number, const NextBatch& nex
     return result;
   };
   if (!std::exchange(state.began, true)) {
-    Step none{number, next_batch, nothing_ahead, learning_rate, ask_to_stop, role().tasks};
+    Step none{number, next_batch, learning_rate, ask_to_stop, role().tasks};
     for (int ahead = 0; ahead < state.depth; ++ahead) load_ahead(none, number + ahead);
     for (int before = state.depth; before > 0; --before) run_step(number - before, false);
   }

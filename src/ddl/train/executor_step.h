@@ -13,10 +13,10 @@ namespace ddl {
 struct Executor::Step {
   std::int64_t number = 0;
   const NextBatch& next_batch;
-  const NextBatch& peek;
   double learning_rate = 0;
   bool ask_to_stop = false;
   const std::vector<Task>& tasks;
+  const NextBatch* peek = nullptr;        ///< null where nobody can tell
   std::shared_ptr<const Batch> batch = {};
   std::vector<int> last_backward = {};    ///< by stage: the task after which its gradients are complete
   at::Tensor loss_sum = {};               ///< of all micro-batches so far, fp64

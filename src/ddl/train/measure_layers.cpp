@@ -164,6 +164,11 @@ bool is_product(LayerKind kind) { return kind == LayerKind::conv2d || kind == La
 
 }  // namespace
 
+void require_known_layers(const ModelGraph& graph, std::string_view who) {
+  for (const auto& layer : graph.layers)
+    if (layer.kind == LayerKind::script) throw Error(Code::unsupported, fmt::format("[{}] unsupported: {} is one file; got layer '{}', expected a network of layers", who, graph.name, layer.name));
+}
+
 LayerSeconds measure_layers(const ModelGraph& graph, const NetworkOptions& options, Device& device, const std::string& precision, std::int64_t samples, Seconds budget) {
   const auto begin = now();
   const Sorted sorted(graph, options, precision);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ddl/core/units.h"
@@ -11,6 +12,9 @@
 #include "ddl/train/job.h"
 
 namespace ddl {
+
+/// Errors: unsupported, told as of `who`, where a network is one file, of which nobody knows what its layers are.
+void require_known_layers(const ModelGraph& graph, std::string_view who);
 
 /// What each layer of a network takes for one micro-batch.
 struct LayerSeconds {

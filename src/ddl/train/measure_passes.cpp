@@ -28,6 +28,7 @@
 #include "ddl/train/device.h"
 #include "ddl/train/executor.h"
 #include "ddl/train/job_network.h"
+#include "ddl/train/measure_layers.h"
 #include "ddl/train/objective.h"
 #include "ddl/train/optimizer.h"
 #include "ddl/train/pinned_memory.h"
@@ -104,25 +105,22 @@ struct TrainingPasses::State {
       : job(asked), shape(data.shape()), device(made_device(job, std::move(given))), network(make_model(job.model, shape), network_options(job, *device)),
         optimizer(job_optimizer(job, network.parameters())),
         clock{*device, job.workers.front().threads == 1 && device->is_host() && !waits(network.graph())}, marks{clock} {
-    for (const auto& layer : network.graph().layers)
-      if (layer.kind == LayerKind::script)
-        throw Error(Code::unsupported, fmt::format("[measure] unsupported: {} is one file; got layer '{}', expected a network of layers", network.graph().name, layer.name));
+    require_known_layers(network.graph(), "measure");
     const auto weights = shape.objective == Objective::classification ? std::function<std::int64_t(std::int64_t)>{} : [&data](std::int64_t index) { return data.weight(index); };
     const Sampler sampler(data.size(), job.batch, 1, job.shuffle, job.seed, weights);
     // As runs do. Passes and steps end with a wait.
     LoaderOptions at_once{0, 1, true}, beside{job.loader_threads, job.loader_prefetch, true};
     if (!device->is_host()) at_once.memory = beside.memory = &pinned;
-    Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, kBatches, at_once);
+    Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, 2 * kBatches + 1, at_once);
     ahead = std::make_unique<Loader>(data, [sampler](std::int64_t step) { return sampler.share(step, 0); }, 0, std::numeric_limits<std::int64_t>::max(), beside);
     executor = make_executor(false);
     for (std::int64_t i = 0; i < kBatches; ++i) batches.push_back(loader.next());
     // Into memory that was used before, as all but the first batches of a run: to find new memory, and to pin it, takes longer than to read a small batch.
-    Loader again(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, kBatches + 1, at_once);
-    again.next();
+    loader.next();
     std::vector<double> took;
     for (std::int64_t i = 0; i < kBatches; ++i) {
       const auto begin = now();
-      again.next();
+      loader.next();
       took.push_back(seconds(now() - begin));
     }
     loader_seconds = median(took);
@@ -284,7 +282,7 @@ StepTimes TrainingPasses::State::step(Executor& by) {
   device->synchronize();
   const auto wall = now();
   const auto begin = moment();
-  by.step(steps++, [&] { return ahead->next(); }, 1e-12, false, [&]() -> std::shared_ptr<const Batch> { return device->is_host() ? nullptr : ahead->peek(); });
+  by.step(steps++, [&] { return ahead->next(); }, 1e-12, false, [&] { return ahead->peek(); });
   const auto end = moment();
   device->synchronize();
   times.whole = between(begin, end);

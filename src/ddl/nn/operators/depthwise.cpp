@@ -6,7 +6,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include "ddl/nn/operators/weighted_node.h"
+#include "ddl/nn/operators/convolution_node.h"
 
 namespace ddl {
 namespace {
@@ -15,18 +15,9 @@ using torch::autograd::variable_list;
 
 std::array<std::int64_t, 2> both(const Pair& pair) { return {pair.height, pair.width}; }
 
-struct GroupsNode final : WeightedNode {
-  std::array<std::int64_t, 2> stride{};
-  std::vector<std::int64_t> padding;
-  std::int64_t groups = 1;
-
+struct GroupsNode final : ConvolutionNode {
   /// split_backward.cpp knows products by their names.
   std::string name() const override { return "GroupsBackward"; }
-
-  /// ATen's backward of it; of maps, factor and bias what `wanted` says.
-  std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(const at::Tensor& gradient, const at::Tensor& maps, const at::Tensor& by, std::array<bool, 3> wanted) const {
-    return at::convolution_backward(gradient, maps, by, at::IntArrayRef(by.sizes()[0]), stride, padding, {1, 1}, false, {0, 0}, groups, wanted);
-  }
 
   /// One sample at a time, which stays in the caches while it is wide.
   at::Tensor gradient_of_maps(const at::Tensor& gradient, const at::Tensor& maps, const at::Tensor& by) const {
@@ -65,11 +56,7 @@ at::Tensor convolve_groups_apart(const at::Tensor& maps, const at::Tensor& weigh
     const at::AutoDispatchBelowADInplaceOrView below;
     out = at::conv2d(maps, weight.to(maps.scalar_type()), bias.defined() ? bias.to(maps.scalar_type()) : bias, both(of.stride), padding, 1, of.groups);
   }
-  return with_node<GroupsNode>(std::move(out), maps, weight, bias, false, false, [&](GroupsNode& node) {
-    node.stride = both(of.stride);
-    node.padding = padding.vec();
-    node.groups = of.groups;
-  });
+  return with_convolution_node<GroupsNode>(std::move(out), maps, weight, bias, of, padding);
 }
 
 }  // namespace ddl

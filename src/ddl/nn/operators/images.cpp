@@ -53,9 +53,9 @@ at::Tensor convolve(const OperatorContext& c) {
     if (goes_by_tiles(a, *windows, weight.size(0))) return convolve_by_tiles(maps, weight, bias, !c.own.tied, *windows, c.rectifies);
     if (is_product(a, *windows, weight.size(0))) return multiply(maps, weight, bias, !c.own.tied, windows, c.rectifies);
   }
-  auto made = takes_wide_convolution(maps, c.options)        ? convolve_widely(maps, weight, bias, a, padding)
+  auto made = takes_wide_convolution(maps, c.options) ? convolve_widely(maps, weight, bias, a, padding)
               : takes_groups_apart(maps, a, c.options) ? convolve_groups_apart(maps, weight, bias, a, padding)
-                                                        : at::conv2d(maps, weight, bias, both(a.stride), padding, 1, a.groups);
+                                                       : at::conv2d(maps, weight, bias, both(a.stride), padding, 1, a.groups);
   return c.rectifies ? at::relu_(made) : made;
 }
 

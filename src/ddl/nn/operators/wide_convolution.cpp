@@ -1,25 +1,19 @@
 #include "ddl/nn/operators/wide_convolution.h"
 
-#include <array>
 #include <utility>
-#include <vector>
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "ddl/nn/multiplier.h"
-#include "ddl/nn/operators/weighted_node.h"
+#include "ddl/nn/operators/convolution_node.h"
 
 namespace ddl {
 namespace {
 
 using torch::autograd::variable_list;
 
-struct WideConvolutionNode final : WeightedNode {
-  std::array<std::int64_t, 2> stride{};
-  std::vector<std::int64_t> padding;
-  std::int64_t groups = 1;
-
+struct WideConvolutionNode final : ConvolutionNode {
   /// split_backward.cpp knows products by their names.
   std::string name() const override { return "WideConvolutionBackward"; }
 
@@ -30,10 +24,8 @@ struct WideConvolutionNode final : WeightedNode {
     const auto factor = weight.unpack(), maps = input.unpack();
     const auto gradient = gradients[0].to(at::kFloat);
     gradients.clear();
-    const auto channels = factor.size(0);
     const auto [of_maps, of_weight, of_bias] =
-        at::convolution_backward(gradient, maps.to(at::kFloat), factor.to(at::kFloat), at::IntArrayRef(channels), stride, padding, {1, 1}, false, {0, 0}, groups,
-                                 {task_should_compute_output(0), task_should_compute_output(1), task_should_compute_output(2)});
+        backward(gradient, maps.to(at::kFloat), factor.to(at::kFloat), {task_should_compute_output(0), task_should_compute_output(1), task_should_compute_output(2)});
     if (of_maps.defined()) found[0] = of_maps.to(maps.scalar_type());
     if (of_weight.defined()) found[1] = of_weight.to(factor.scalar_type());
     if (of_bias.defined()) found[2] = of_bias.to(factor.scalar_type());
@@ -48,19 +40,14 @@ bool takes_wide_convolution(const at::Tensor& maps, const NetworkOptions& option
 }
 
 at::Tensor convolve_widely(const at::Tensor& maps, const at::Tensor& weight, const at::Tensor& bias, const Attributes& of, at::IntArrayRef padding) {
-  const std::array<std::int64_t, 2> stride{of.stride.height, of.stride.width};
   at::Tensor out;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     const c10::impl::ExcludeDispatchKeyGuard as_wide(c10::autocast_dispatch_keyset);
     const auto wide = [](const at::Tensor& x) { return x.defined() ? x.to(at::kFloat) : x; };
-    out = at::conv2d(wide(maps), wide(weight), wide(bias), stride, padding, 1, of.groups).to(maps.scalar_type());
+    out = at::conv2d(wide(maps), wide(weight), wide(bias), {of.stride.height, of.stride.width}, padding, 1, of.groups).to(maps.scalar_type());
   }
-  return with_node<WideConvolutionNode>(std::move(out), maps, weight, bias, false, false, [&](WideConvolutionNode& node) {
-    node.stride = stride;
-    node.padding = padding.vec();
-    node.groups = of.groups;
-  });
+  return with_convolution_node<WideConvolutionNode>(std::move(out), maps, weight, bias, of, padding);
 }
 
 }  // namespace ddl

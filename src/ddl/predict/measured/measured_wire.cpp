@@ -22,13 +22,6 @@ constexpr std::size_t kElement = 4;
 /// What was touched since, over what the cache holds: up to 1 / kStays all of a buffer is still there, from kGone on nothing is. Judgement: caches forget neither all at once nor the oldest first.
 constexpr double kStays = 2, kGone = 2;
 
-/// What was measured between just as many ranks of such memory; null where nothing was.
-const Json* measured_part(const Json& profile, const std::string& transport, int ranks, const std::string& memory) {
-  for (const auto& part : entries(profile, "communication"))
-    if (part.at("transport") == transport && part.at("memory") == memory && part.at("ranks") == ranks) return &part;
-  return nullptr;
-}
-
 /// The part of the profile that was measured with so many ranks, or with the number nearest to it; of memory that is not the transport's, or in no cache, with just as many.
 const Json& nearest_part(const Json& profile, const std::string& transport, int ranks, Goal goal, const std::string& memory) {
   if (const auto* found = measured_part(profile, transport, ranks, memory)) return *found;
@@ -64,6 +57,12 @@ UnitCosts over_wire(UnitCosts costs, const WireSetup& setup) {
 }
 
 }  // namespace
+
+const Json* measured_part(const Json& profile, const std::string& transport, int ranks, const std::string& memory) {
+  for (const auto& part : entries(profile, "communication"))
+    if (part.at("transport") == transport && part.at("memory") == memory && part.at("ranks") == ranks) return &part;
+  return nullptr;
+}
 
 bool shares_memory(const std::string& transport) {
   const auto name = parse_spec(transport).name;

@@ -30,6 +30,8 @@ inline UnitCosts as_measured(const UnitCosts& costs) { return costs; }
 /// What is left of them where bytes cost nothing.
 inline UnitCosts latency_alone(const UnitCosts& costs) { return {costs.alpha, costs.overhead}; }
 
+/// What the communication part of a machine profile has of just as many ranks and such memory; null where nothing was measured.
+const Json* measured_part(const Json& profile, const std::string& transport, int ranks, const std::string& memory);
 /// The number of ranks whose measurement over a transport prices so many: the nearest, in doublings, of `measured`; 0 where there is none.
 int nearest_ranks(int ranks, const std::vector<int>& measured);
 /// The same, of the communication part of a machine profile.
