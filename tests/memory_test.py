@@ -141,8 +141,10 @@ class Steady(Case):
 
 class Gradients(Case):
     """What is moved of gradients between autograd and the wire: bytes that were written to a bucket, or added there, after autograd had made them elsewhere."""
-    # Networks, and the most of their gradients that may be made elsewhere: what products make is written in its place, and so are 3x3 convolutions by tiles; the others (1x1 of few samples, depthwise, norms, tables) come once from elsewhere.
-    NETWORKS = {"mlp": (["--model", "mlp[hidden=256]", "--dataset", "fashion-mnist", "--batch", 32], 0.01), "gpt": (SMALL_GPT, 0.35), "smallcnn": ([*SMALLCNN[:-1], 64], 0.05), "resnet18": (["--model", "resnet18", "--dataset", "cifar10", "--batch", 32], 0.15), "mobilenetv2": (MOBILENET, 0.15)}
+    # Networks, and the most of their gradients that may be made elsewhere: what products make is written in its place, and so are 3x3 convolutions by tiles; rows of tables are added there; the others (1x1 of few samples, depthwise, norms, biases, places) come once from elsewhere.
+    NETWORKS = {"mlp": (["--model", "mlp[hidden=256]", "--dataset", "fashion-mnist", "--batch", 32], 0.01), "gpt": (SMALL_GPT, 0.1), "transformer": (SMALL_TRANSFORMER, 0.1), "smallcnn": ([*SMALLCNN[:-1], 64], 0.05),
+                "resnet18": (["--model", "resnet18", "--dataset", "cifar10", "--batch", 32], 0.1), "resnet50": (["--model", "resnet50", "--dataset", "cifar10", "--batch", 4], 0.05), "mobilenetv2": (MOBILENET, 0.1),
+                "vgg11": (["--model", "vgg11[dropout=0]", "--dataset", "cifar10", "--batch", 16], 0.01), "alexnet": (["--model", "alexnet[dropout=0]", "--dataset", "cifar10", "--batch", 16], 0.1)}
 
     def told(self, *arguments):
         record = self.record("--synthetic", "--train-samples", 256, "--test-samples", 16, "--no-evaluate", "--steps", 4, "--workers", 2, "--store", "none", *arguments)

@@ -101,7 +101,7 @@ TEST(InBf16, ConvolutionsByTilesAreFourTimesAsFarOffAtMost) {
   for (const auto& [samples, in, out, height, width, padding] : std::vector<std::array<std::int64_t, 6>>{{2, 8, 6, 6, 4, 1}, {1, 64, 64, 7, 5, 1}, {3, 70, 33, 4, 4, 0}, {5, 32, 48, 14, 14, 1}, {1, 256, 128, 9, 8, 1}, {8, 64, 64, 32, 32, 1}}) {
     const Windows windows{samples, height, width, in, 3, 3, 1, 1, padding, padding, height + 2 * padding - 2, width + 2 * padding - 2};
     compare({channels_last({samples, in, height, width}), channels_last({out, in, 3, 3}), at::randn({out})}, 1, 4,
-            [&, w = windows](const auto& x) { return convolve_by_tiles(x[0], x[1], x[2], true, w); },
+            [&, w = windows](const auto& x) { return convolve_by_tiles(x[0], x[1], x[2], Sharing::none, w); },
             [&, around = padding](const auto& x) { return at::conv2d(x[0], like(x[1], x[0]), like(x[2], x[0]), 1, around); }, fmt::format("{}x{}x{}x{} to {}", samples, in, height, width, out));
   }
 }
@@ -109,10 +109,10 @@ TEST(InBf16, ConvolutionsByTilesAreFourTimesAsFarOffAtMost) {
 TEST(InBf16, ProductsAreAtens) {
   const OneThread one;
   at::manual_seed(6);
-  compare({at::randn({3, 20, 70}), at::randn({33, 70}), at::randn({33})}, 1, 1, [](const auto& x) { return multiply(x[0], x[1], x[2], true); },
+  compare({at::randn({3, 20, 70}), at::randn({33, 70}), at::randn({33})}, 1, 1, [](const auto& x) { return multiply(x[0], x[1], x[2], Sharing::none); },
           [](const auto& x) { return at::linear(x[0], like(x[1], x[0]), like(x[2], x[0])); }, "linear");
   const Windows windows{2, 7, 6, 40, 3, 3, 2, 2, 1, 1, 4, 3};
-  compare({channels_last({2, 40, 7, 6}), channels_last({24, 40, 3, 3})}, 1, 1, [&](const auto& x) { return multiply(x[0], x[1], {}, true, windows); },
+  compare({channels_last({2, 40, 7, 6}), channels_last({24, 40, 3, 3})}, 1, 1, [&](const auto& x) { return multiply(x[0], x[1], {}, Sharing::none, windows); },
           [](const auto& x) { return at::conv2d(x[0], like(x[1], x[0]), {}, 2, 1); }, "convolution");
 }
 
@@ -160,10 +160,10 @@ TEST(InBf16, ConvolutionsAreWideWhereTheProcessorIsNotNarrow) {
 TEST(InBf16, ProductsAddToGradientsOfFp32) {
   const OneThread one;
   const auto x = at::randn({6, 10}).to(at::kBFloat16), weight = at::randn({4, 10}).requires_grad_();
-  multiply(x, weight, {}, true).sum().backward();
+  multiply(x, weight, {}, Sharing::none).sum().backward();
   const auto once = weight.grad().clone();
   const auto* const memory = weight.grad().const_data_ptr();
-  multiply(x, weight, {}, true).sum().backward();
+  multiply(x, weight, {}, Sharing::none).sum().backward();
   EXPECT_TRUE(at::equal(weight.grad(), once * 2));
   EXPECT_EQ(weight.grad().const_data_ptr(), memory);
 }

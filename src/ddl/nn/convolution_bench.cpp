@@ -46,8 +46,8 @@ void compare(std::int64_t samples, std::int64_t in, std::int64_t out, std::int64
   std::vector<at::Tensor> weights;
   for (std::int64_t i = 0; i < std::clamp<std::int64_t>(kBytesOfWeights / (36 * in * out), 1, 16); ++i) weights.push_back(make({out, in, 3, 3}).requires_grad_());
   std::vector<Way> ways{{"ATen", [&](const at::Tensor& maps, const at::Tensor& weight) { return at::conv2d(maps, weight.to(type), {}, 1, 1); }},
-                        {"product", [&](const at::Tensor& maps, const at::Tensor& weight) { return multiply(maps, weight, {}, true, windows); }},
-                        {"tiles", [&](const at::Tensor& maps, const at::Tensor& weight) { return convolve_by_tiles(maps, weight, {}, true, windows); }}};
+                        {"product", [&](const at::Tensor& maps, const at::Tensor& weight) { return multiply(maps, weight, {}, Sharing::none, windows); }},
+                        {"tiles", [&](const at::Tensor& maps, const at::Tensor& weight) { return convolve_by_tiles(maps, weight, {}, Sharing::none, windows); }}};
   for (int round = -1; round < rounds; ++round)
     for (auto& way : ways) {
       double forward = 0, backward = 0;

@@ -17,8 +17,8 @@ class GradientPlace : public torch::autograd::PostAccumulateGradHook {
   };
   /// Nothing where gradients go the usual way now.
   virtual std::optional<Place> place() = 0;
-  /// After that: all of this pass's gradient is in its place.
-  virtual void arrived() = 0;
+  /// After that: all of this pass's gradient is in its place; or, without `whole`, a summand of it is, and autograd hands on the others: when it has, it calls the hook with their sum.
+  virtual void arrived(bool whole) = 0;
 };
 
 }  // namespace ddl

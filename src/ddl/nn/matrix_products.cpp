@@ -73,7 +73,7 @@ ConvolutionWay way_of(const ModelGraph& graph, int number, std::int64_t samples)
   return is_product(layer.attributes, windows, layer.shape[0]) ? ConvolutionWay::product : ConvolutionWay::other;
 }
 
-std::optional<std::int64_t> beside_product(const ModelGraph& graph, int number, int parameter, std::int64_t samples, int threads) {
+std::optional<std::int64_t> beside_gradient(const ModelGraph& graph, int number, int parameter, std::int64_t samples, int threads) {
   const auto& layer = graph.layers[at(number)];
   const auto dimensions = layer.parameters[at(parameter)].shape.size();
   switch (layer.kind) {
@@ -92,6 +92,7 @@ std::optional<std::int64_t> beside_product(const ModelGraph& graph, int number, 
       }
       return windows.are_pixels() ? 0 : windows.places() * windows.seen();
     }
+    case LayerKind::embedding: return 0;
     default: return {};
   }
 }
@@ -104,13 +105,6 @@ std::vector<ParameterOwner> owners_of_parameters(const ModelGraph& graph) {
       if (own[at(number)].trainable) owners.push_back({layer, number});
   }
   return owners;
-}
-
-std::vector<bool> layers_that_share(const ModelGraph& graph) {
-  std::vector<bool> shares(graph.layers.size());
-  for (std::size_t i = 0; i < graph.layers.size(); ++i)
-    for (const auto& borrowed : graph.layers[i].borrowed) shares[i] = shares[at(borrowed.layer)] = true;
-  return shares;
 }
 
 }  // namespace ddl

@@ -38,8 +38,8 @@ enum class ConvolutionWay { other, product, tiles };
 ConvolutionWay way_of(const ModelGraph& graph, int layer, std::int64_t samples);
 
 /// Elements that there are, for a moment, beside the gradient of a layer's parameter while those kernels make it, of so many samples, by so many threads and with maps that lie channels last; nothing where they do not make it by
-/// products of their own, which add it to where it belongs.
-std::optional<std::int64_t> beside_product(const ModelGraph& graph, int layer, int parameter, std::int64_t samples, int threads = 1);
+/// products of their own, which add it to where it belongs, or add rows of a table there.
+std::optional<std::int64_t> beside_gradient(const ModelGraph& graph, int layer, int parameter, std::int64_t samples, int threads = 1);
 
 /// Whose a parameter is: that one of a layer's own.
 struct ParameterOwner {
@@ -47,8 +47,5 @@ struct ParameterOwner {
 };
 /// Of each that trains.
 std::vector<ParameterOwner> owners_of_parameters(const ModelGraph& graph);
-
-/// By layer: whether another uses its parameters too, or it another's.
-std::vector<bool> layers_that_share(const ModelGraph& graph);
 
 }  // namespace ddl

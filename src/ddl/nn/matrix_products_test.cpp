@@ -14,7 +14,7 @@ std::optional<std::int64_t> beside(const GraphBuilder::Window& window, std::int6
   how.groups = groups;
   const int first = builder.conv2d("first", GraphBuilder::kInput, channels, {1});
   const int second = builder.conv2d("second", first, 96, window, how);
-  return beside_product(std::move(builder).finish(), second, 0, samples);
+  return beside_gradient(std::move(builder).finish(), second, 0, samples);
 }
 
 TEST(MatrixProducts, PointwiseConvolutionsOfFewSamplesReadTheirMapsAsTheyLie) {
@@ -61,21 +61,21 @@ TEST(MatrixProducts, PaddingThatIsNotTheSameOnBothSidesIsThereBefore) {
   const int second = builder.conv2d("second", first, 96, {3, 1, 1});
   auto graph = std::move(builder).finish();
   graph.layers[static_cast<std::size_t>(second)].attributes.padding_after = {1, 0};
-  EXPECT_EQ(beside_product(graph, second, 0, 3), 3 * 8 * 7 * 9 * 64);
+  EXPECT_EQ(beside_gradient(graph, second, 0, 3), 3 * 8 * 7 * 9 * 64);
 }
 
 TEST(MatrixProducts, NarrowNetworksHaveNone) {
   GraphBuilder builder("narrow", {3, 8, 8});
   const int only = builder.conv2d("only", GraphBuilder::kInput, 16, {1});
-  EXPECT_EQ(beside_product(std::move(builder).finish(), only, 0, 1), std::nullopt);
+  EXPECT_EQ(beside_gradient(std::move(builder).finish(), only, 0, 1), std::nullopt);
 }
 
 TEST(MatrixProducts, OfLinearLayersAllWeightsAndNoBiases) {
   GraphBuilder builder("dense", {3, 8, 8});
   const int only = builder.linear("only", builder.flatten("flat", GraphBuilder::kInput), 10);
   const auto graph = std::move(builder).finish();
-  EXPECT_EQ(beside_product(graph, only, 0, 1000), 0);
-  EXPECT_EQ(beside_product(graph, only, 1, 1000), std::nullopt);
+  EXPECT_EQ(beside_gradient(graph, only, 0, 1000), 0);
+  EXPECT_EQ(beside_gradient(graph, only, 1, 1000), std::nullopt);
   ASSERT_EQ(owners_of_parameters(graph).size(), 2U);
   EXPECT_EQ(owners_of_parameters(graph)[1].layer, only);
   EXPECT_EQ(owners_of_parameters(graph)[1].number, 1);

@@ -113,11 +113,11 @@ void Network::adopt() {
       for (const auto& spec : layer.constants) own.constants.push_back(make(spec, 0));
     }
     if (!has(i) && !layer.frozen) statistics += static_cast<int>(layer.statistics.size());
-    own.tied = !layer.borrowed.empty();
     if (has(i) && layer.kind == LayerKind::dropout) own.draws = draws++;
-    for (const auto& [owner, number] : layer.borrowed) tensors_[static_cast<std::size_t>(owner)].tied = true;
     tensors_.push_back(std::move(own));
   }
+  const auto sharing = sharing_of_layers(graph_, options_.layers);
+  for (std::size_t i = 0; i < sharing.size(); ++i) tensors_[i].sharing = sharing[i];
 }
 
 void Network::use(const std::vector<at::Tensor>& parameters) {

@@ -175,7 +175,7 @@ TEST(Multiply, IsAConvolution) {
       for (const auto& s : std::vector<Shape>{{2, 8, 5, 4, 6, 3, 1, 1}, {1, 3, 7, 6, 4, 5, 2, 2}, {4, 16, 2, 2, 8, 3, 1, 1}, {2, 5, 6, 6, 7, 1, 2, 0}, {2, 5, 3, 4, 7, 1, 1, 0}, {1, 4, 3, 3, 2, 3, 2, 0}, {3, 4, 1, 1, 2, 3, 1, 1}, {2, 3, 9, 9, 4, 2, 3, 0}}) {
         const auto x = channels_last({s.samples, s.channels, s.height, s.width}, type).requires_grad_(), weight = channels_last({s.out, s.channels, s.kernel, s.kernel}, type).requires_grad_();
         const auto bias = biased ? at::randn({s.out}, type).requires_grad_() : at::Tensor();
-        const auto out = multiply(x, weight, bias, true, windows_of(s));
+        const auto out = multiply(x, weight, bias, Sharing::none, windows_of(s));
         const auto other = copies({x, weight, biased ? bias : weight});
         const auto expected = at::conv2d(other[0].to(at::kDouble), other[1].to(at::kDouble), biased ? other[2].to(at::kDouble) : at::Tensor(), s.stride, s.padding);
         ASSERT_EQ(out.sizes(), expected.sizes());
@@ -197,7 +197,7 @@ TEST(Multiply, IsAConvolution) {
 TEST(Multiply, IsALinearLayer) {
   const auto x = at::randn({2, 3, 5}, at::kDouble).requires_grad_(), weight = at::randn({4, 5}, at::kDouble).requires_grad_(), bias = at::randn({4}, at::kDouble).requires_grad_();
   const auto other = copies({x, weight, bias});
-  const auto out = multiply(x, weight, bias, true), expected = at::linear(other[0], other[1], other[2]);
+  const auto out = multiply(x, weight, bias, Sharing::none), expected = at::linear(other[0], other[1], other[2]);
   out.square().sum().backward();
   expected.square().sum().backward();
   EXPECT_LT(largest(out - expected), 1e-13);
@@ -206,21 +206,21 @@ TEST(Multiply, IsALinearLayer) {
 
 TEST(Multiply, AddsToTheGradientThatIsThere) {
   const auto x = at::randn({3, 5}, at::kDouble), weight = at::randn({4, 5}, at::kDouble).requires_grad_();
-  multiply(x, weight, {}, true).sum().backward();
+  multiply(x, weight, {}, Sharing::none).sum().backward();
   const auto first = weight.grad().clone();
   const auto* const memory = weight.grad().const_data_ptr();
-  multiply(x, weight, {}, true).mul(2).sum().backward();
+  multiply(x, weight, {}, Sharing::none).mul(2).sum().backward();
   EXPECT_LT(largest(weight.grad() - first * 3), 1e-12);
   EXPECT_EQ(weight.grad().const_data_ptr(), memory);
   // Who asks for a gradient gets it, and what is there stays.
-  const auto asked = torch::autograd::grad({multiply(x, weight, {}, true).sum()}, {weight});
+  const auto asked = torch::autograd::grad({multiply(x, weight, {}, Sharing::none).sum()}, {weight});
   EXPECT_LT(largest(asked[0] - first), 1e-12);
   EXPECT_LT(largest(weight.grad() - first * 3), 1e-12);
   // Two uses within one pass.
   weight.mutable_grad().reset();
-  multiply(x, weight, {}, false).add(multiply(x, weight, {}, false)).sum().backward();
+  multiply(x, weight, {}, Sharing::others).add(multiply(x, weight, {}, Sharing::others)).sum().backward();
   EXPECT_LT(largest(weight.grad() - first * 2), 1e-12);
-  multiply(x, weight, {}, false).add(multiply(x, weight, {}, false)).sum().backward();
+  multiply(x, weight, {}, Sharing::others).add(multiply(x, weight, {}, Sharing::others)).sum().backward();
   EXPECT_LT(largest(weight.grad() - first * 4), 1e-12);
 }
 
@@ -230,28 +230,28 @@ struct Gathered final : GradientPlace {
   Gathered(at::Tensor& m, int& w, int& c) : memory(m), written(w), copied(c) {}
   void operator()(const at::Tensor& leaf) override { copied += leaf.grad().defined(); }
   std::optional<Place> place() override { return memory.defined() ? std::optional(Place{memory, written > 0}) : std::nullopt; }
-  void arrived() override { ++written; }
+  void arrived(bool whole) override { written += whole; }
 };
 
 TEST(Multiply, WritesWhereGradientsAreGathered) {
   const Shape s{2, 8, 5, 4, 6, 3, 1, 1};
   const auto x = channels_last({2, 8, 5, 4}, at::kDouble), weight = channels_last({6, 8, 3, 3}, at::kDouble).requires_grad_();
-  const auto expected = torch::autograd::grad({multiply(x, weight, {}, true, windows_of(s)).square().sum()}, {weight})[0];
+  const auto expected = torch::autograd::grad({multiply(x, weight, {}, Sharing::none, windows_of(s)).square().sum()}, {weight})[0];
   auto memory = at::full_like(weight, 17).detach();
   int written = 0, copied = 0;
   torch::autograd::impl::set_post_acc_grad_hooks(weight, std::make_unique<Gathered>(memory, written, copied));
   for (int pass = 1; pass <= 2; ++pass) {
-    multiply(x, weight, {}, true, windows_of(s)).square().sum().backward();
+    multiply(x, weight, {}, Sharing::none, windows_of(s)).square().sum().backward();
     EXPECT_LT(largest(memory - expected * pass), 1e-11);
     EXPECT_EQ(written, pass);
     EXPECT_FALSE(weight.grad().defined());
   }
   // A weight that others use too, and one whose gradients are not gathered now, go the usual way.
-  multiply(x, weight, {}, false, windows_of(s)).square().sum().backward();
+  multiply(x, weight, {}, Sharing::others, windows_of(s)).square().sum().backward();
   EXPECT_EQ(copied, 1);
   weight.mutable_grad().reset();
   memory = at::Tensor();
-  multiply(x, weight, {}, true, windows_of(s)).square().sum().backward();
+  multiply(x, weight, {}, Sharing::none, windows_of(s)).square().sum().backward();
   EXPECT_EQ(copied, 2);
   EXPECT_EQ(written, 2);
   EXPECT_LT(largest(weight.grad() - expected), 1e-11);
@@ -259,10 +259,10 @@ TEST(Multiply, WritesWhereGradientsAreGathered) {
 
 TEST(Multiply, SaysNoTwice) {
   const auto x = at::randn({3, 5}, at::kDouble), weight = at::randn({4, 5}, at::kDouble).requires_grad_();
-  const auto loss = multiply(x, weight, {}, true).sum();
+  const auto loss = multiply(x, weight, {}, Sharing::none).sum();
   loss.backward();
   EXPECT_THROW(loss.backward(), c10::Error);
-  const auto changed = multiply(x, weight, {}, true).sum();
+  const auto changed = multiply(x, weight, {}, Sharing::none).sum();
   {
     const c10::NoGradGuard guard;
     weight.add_(1);

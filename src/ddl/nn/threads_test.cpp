@@ -142,7 +142,7 @@ TEST(SeveralThreads, ConvolveByTilesAlike) {
   const Windows windows{6, 21, 18, 70, 3, 3, 1, 1, 1, 1, 21, 18};
   for (const auto type : {at::kFloat, at::kBFloat16})
     expect_near({maps_of({6, 70, 21, 18}, type), maps_of({96, 70, 3, 3}, at::kFloat), at::randn({96})},
-                [&](const Tensors& leaves) { return convolve_by_tiles(leaves[0], leaves[1], leaves[2], true, windows, true); }, type == at::kFloat ? 3e-6 : 0.02, "tiles");
+                [&](const Tensors& leaves) { return convolve_by_tiles(leaves[0], leaves[1], leaves[2], Sharing::none, windows, true); }, type == at::kFloat ? 3e-6 : 0.02, "tiles");
 }
 
 TEST(SeveralThreads, ConvolveByProductsAlike) {
@@ -150,7 +150,7 @@ TEST(SeveralThreads, ConvolveByProductsAlike) {
   const Windows windows{7, 9, 8, 80, 3, 3, 2, 1, 1, 1, 5, 8};
   for (const auto type : {at::kFloat, at::kBFloat16})
     expect_near({maps_of({7, 80, 9, 8}, type), maps_of({96, 80, 3, 3}, at::kFloat), at::randn({96})},
-                [&](const Tensors& leaves) { return multiply(leaves[0], leaves[1], leaves[2], true, windows, true); }, type == at::kFloat ? 3e-6 : 0.02, "products");
+                [&](const Tensors& leaves) { return multiply(leaves[0], leaves[1], leaves[2], Sharing::none, windows, true); }, type == at::kFloat ? 3e-6 : 0.02, "products");
 }
 
 }  // namespace

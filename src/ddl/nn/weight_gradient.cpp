@@ -7,25 +7,36 @@
 
 namespace ddl {
 
-at::Tensor put_gradient(const at::Tensor& weight, bool alone, c10::function_ref<void(at::Tensor& to, bool adds)> write) {
-  // A pass that is asked for certain gradients returns them, and adds them to nothing.
+bool returns_gradients() {
   const auto* const asked = torch::autograd::get_current_graph_task_exec_info();
-  if (weight.is_leaf() && asked != nullptr && asked->empty()) {
+  return asked == nullptr || !asked->empty();
+}
+
+bool has_hook(const at::Tensor& weight) { return torch::autograd::impl::post_acc_grad_hooks(weight) != nullptr; }
+
+at::Tensor put_gradient(const at::Tensor& weight, Sharing sharing, c10::function_ref<void(at::Tensor& to, bool adds)> write) {
+  const auto make = [&] { return at::empty_like(weight, weight.options().requires_grad(false)); };
+  if (weight.is_leaf() && !returns_gradients()) {
     auto& hook = torch::autograd::impl::post_acc_grad_hooks(weight);
     if (hook == nullptr) {
-      if (auto& sum = weight.mutable_grad(); sum.defined() && sum.strides() == weight.strides() && sum.scalar_type() == weight.scalar_type()) {
-        write(sum, true);
+      // Put there at once, autograd adds what others of this pass make here, in place; handed the rows of a table beside it, it would make a third tensor.
+      auto& sum = weight.mutable_grad();
+      const bool adds = sum.defined();
+      if (!adds) sum = make();
+      if (!sum.is_sparse() && sum.strides() == weight.strides() && sum.scalar_type() == weight.scalar_type()) {
+        write(sum, adds);
         return {};
       }
-    } else if (auto* const owner = alone ? dynamic_cast<GradientPlace*>(hook.get()) : nullptr; owner != nullptr) {
-      if (auto place = owner->place(); place) {
+    } else if (const bool alone = sharing == Sharing::none; alone || sharing == Sharing::tables) {
+      auto* const owner = dynamic_cast<GradientPlace*>(hook.get());
+      if (auto place = owner != nullptr ? owner->place() : std::nullopt; place) {
         write(place->gradient, place->adds);
-        owner->arrived();
+        owner->arrived(alone);
         return {};
       }
     }
   }
-  auto gradient = at::empty_like(weight, weight.options().requires_grad(false));
+  auto gradient = make();
   write(gradient, false);
   return gradient;
 }

@@ -49,7 +49,7 @@ TEST(ConvolveByTiles, IsAConvolution) {
     const auto windows = s.windows();
     const Pass given{channels_last({s.samples, s.in, s.height, s.width}, at::kDouble), channels_last({s.out, s.in, 3, 3}, at::kDouble), at::randn({s.out}, at::kDouble), {}};
     const auto gradient = channels_last({s.samples, s.out, windows.places_high, windows.places_wide}, at::kDouble);
-    const auto ours = [&](const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) { return convolve_by_tiles(x, w, b, true, windows); };
+    const auto ours = [&](const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) { return convolve_by_tiles(x, w, b, Sharing::none, windows); };
     const auto atens = [&](const at::Tensor& x, const at::Tensor& w, const at::Tensor& b) { return at::conv2d(x, w, b, 1, s.padding); };
     const auto exact = pass(given, at::kDouble, gradient, atens), wide = pass(given, at::kDouble, gradient, ours), narrow = pass(given, at::kFloat, gradient, ours), plain = pass(given, at::kFloat, gradient, atens);
     ASSERT_EQ(wide.out.sizes(), exact.out.sizes());
@@ -68,7 +68,7 @@ TEST(ConvolveByTiles, IsAConvolution) {
 TEST(ConvolveByTiles, AddsToTheGradientThatIsThere) {
   const Shape s{2, 8, 6, 6, 5, 1};
   const auto x = channels_last({2, 8, 6, 5}, at::kDouble), weight = channels_last({6, 8, 3, 3}, at::kDouble).requires_grad_();
-  const auto run = [&] { return convolve_by_tiles(x, weight, {}, true, s.windows()).square().sum(); };
+  const auto run = [&] { return convolve_by_tiles(x, weight, {}, Sharing::none, s.windows()).square().sum(); };
   run().backward();
   const auto once = weight.grad().clone();
   const auto* const memory = weight.grad().const_data_ptr();
@@ -83,10 +83,10 @@ TEST(ConvolveByTiles, AddsToTheGradientThatIsThere) {
 TEST(ConvolveByTiles, SaysNoTwice) {
   const Shape s{1, 4, 4, 4, 4, 1};
   const auto x = channels_last({1, 4, 4, 4}, at::kFloat), weight = channels_last({4, 4, 3, 3}, at::kFloat).requires_grad_();
-  const auto loss = convolve_by_tiles(x, weight, {}, true, s.windows()).sum();
+  const auto loss = convolve_by_tiles(x, weight, {}, Sharing::none, s.windows()).sum();
   loss.backward();
   EXPECT_THROW(loss.backward(), c10::Error);
-  const auto changed = convolve_by_tiles(x, weight, {}, true, s.windows()).sum();
+  const auto changed = convolve_by_tiles(x, weight, {}, Sharing::none, s.windows()).sum();
   {
     const c10::NoGradGuard guard;
     weight.add_(1);
@@ -100,7 +100,7 @@ TEST(ConvolveByTiles, RepeatsItsBits) {
   const auto x = channels_last({3, 32, 15, 14}, at::kFloat), weight = channels_last({48, 32, 3, 3}, at::kFloat).requires_grad_();
   const auto run = [&] {
     weight.mutable_grad().reset();
-    const auto out = convolve_by_tiles(x, weight, {}, true, s.windows());
+    const auto out = convolve_by_tiles(x, weight, {}, Sharing::none, s.windows());
     out.square().sum().backward();
     return std::pair(out.detach(), weight.grad());
   };

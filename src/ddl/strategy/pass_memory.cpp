@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ddl/nn/sharing.h"
 #include "ddl/nn/split/split.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/partition/crossing.h"
@@ -117,7 +118,8 @@ class Walk {
           for (const int value : made_gradients(i)) flow(value);
           const auto parameters = parameters_used(input_.graph, network_.first_parameter_, i, i + 1);
           std::int64_t most = 0;
-          for (const int parameter : parameters) most = std::max(most, making(parameter, first));
+          // Where several layers use it, what the first made of it is there, and the others add to that.
+          for (const int parameter : parameters) most = std::max(most, making(parameter, first && !there.contains(parameter)));
           peak = std::max(peak, live + flows + gradients_ + most);
           if (!hands_on) end_flow(flowing, flows, i);
           if (first)
@@ -151,7 +153,7 @@ class Walk {
 };
 
 NetworkMemory::NetworkMemory(const StrategyInput& input, Gathering gathering)
-    : input_(input), gathering_(gathering), learns_(learning_layers(input.graph)), shares_(layers_that_share(input.graph)), parameter_bytes_(parameter_bytes(input)), owners_(owners_of_parameters(input.graph)), first_parameter_(first_parameters(input.graph)) {
+    : input_(input), gathering_(gathering), learns_(learning_layers(input.graph)), summed_(summed_by_autograd(input.graph)), parameter_bytes_(parameter_bytes(input)), owners_(owners_of_parameters(input.graph)), first_parameter_(first_parameters(input.graph)) {
   const auto& layers = input.graph.layers;
   const int count = static_cast<int>(layers.size());
   last_reader_.assign(layers.size(), kNone);
@@ -173,14 +175,14 @@ std::int64_t NetworkMemory::bytes(int layer, std::int64_t samples) const {
 }
 
 bool NetworkMemory::has_place(int parameter, bool in_bucket, bool first) const {
-  return in_bucket ? gathering_ == Gathering::in_place && !shares_[at(owners_[at(parameter)].layer)] : !first;
+  return in_bucket ? gathering_ == Gathering::in_place && !summed_[at(owners_[at(parameter)].layer)] : !first;
 }
 
 std::int64_t NetworkMemory::making(int parameter, std::int64_t samples, bool has_place) const {
   const auto& [number, of_layer] = owners_[at(parameter)];
   const auto& layer = input_.graph.layers[at(number)];
   const auto own = parameter_bytes_[at(parameter)];
-  if (const auto beside = input_.own_kernels ? beside_product(input_.graph, number, of_layer, samples, input_.threads) : std::nullopt; beside) return *beside * input_.element_bytes + (has_place ? 0 : own);
+  if (const auto beside = input_.own_kernels ? beside_gradient(input_.graph, number, of_layer, samples, input_.threads) : std::nullopt; beside) return *beside * input_.element_bytes + (has_place ? 0 : own);
   const bool reordered = input_.channels_last && layer.kind == LayerKind::conv2d && layer.parameters[at(of_layer)].shape.size() > 1;
   return own * (reordered ? 3 : 1);
 }

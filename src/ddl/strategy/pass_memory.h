@@ -29,7 +29,7 @@ struct PassMemory {
 /// where activations and the gradients of large last layers meet: neither at the beginning nor at the end of backward for networks like AlexNet.
 ///
 /// While a gradient comes to be, before it is where it belongs, there is autograd's own besides and, of a convolution whose maps lie channels last, two copies in the order in which oneDNN computes. Products
-/// of our own kernels (nn/matrix_products.h) add it to where it belongs, if that is there, and have at most what a window sees beside it. The loss makes its own gradient and that of the logits; our own kernel the latter alone.
+/// of our own kernels (nn/matrix_products.h) add it to where it belongs, if that is there, as look-ups add rows of a table, and have at most what a window sees beside it. The loss makes its own gradient and that of the logits; our own kernel the latter alone.
 class NetworkMemory {
  public:
   /// `input` must outlive it.
@@ -52,7 +52,7 @@ class NetworkMemory {
   bool has_place(int parameter, bool in_bucket, bool first) const;
   const StrategyInput& input_;
   Gathering gathering_;
-  std::vector<bool> learns_, shares_;
+  std::vector<bool> learns_, summed_;
   std::vector<Keeps> keeps_;          ///< by layer, as who computes it keeps it
   std::vector<std::int64_t> parameter_bytes_;
   std::vector<ParameterOwner> owners_;

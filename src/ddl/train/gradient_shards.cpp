@@ -10,6 +10,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/measure/clock.h"
+#include "ddl/nn/operators/look_up.h"
 #include "ddl/train/emulation/replay.h"
 #include "ddl/train/tensor_buffer.h"
 
@@ -131,6 +132,8 @@ void GradientShards::take(std::size_t number) {
   auto into = view(number);
   if (replay_ != nullptr) {
     replay_->copy(static_cast<std::int64_t>(into.nbytes()));
+  } else if (gradient.is_sparse()) {
+    put_rows(gradient, into, filled_[number]);
   } else if (filled_[number]) {
     into.add_(gradient);
   } else if (gradient.strides() == into.strides()) {

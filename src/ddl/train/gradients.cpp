@@ -12,6 +12,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/nn/gradient_place.h"
+#include "ddl/nn/operators/look_up.h"
 #include "ddl/train/emulation/replay.h"
 #include "ddl/train/tensor_buffer.h"
 
@@ -33,7 +34,12 @@ struct GradientBuckets::Hook final : GradientPlace {
     if (!owner->waits_for(i) || owner->replay_ != nullptr || !owner->device_.is_host()) return {};
     return Place{owner->views_[i], owner->filled_[i]};
   }
-  void arrived() override { owner->arrived(parameter); }
+  void arrived(bool whole) override {
+    if (whole)
+      owner->arrived(parameter);
+    else
+      owner->filled_[static_cast<std::size_t>(parameter)] = true;  // never while a pass is recorded: place() is the host's alone
+  }
 };
 
 GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport, Device& device, Replay* replay)
@@ -122,10 +128,13 @@ void GradientBuckets::take(int number, at::Tensor& gradient) {
   const auto begin = now();
   const c10::NoGradGuard guard;
   auto& view = views_[i];
-  if (replay_ == nullptr && !recorded_) copied_bytes_ += static_cast<std::int64_t>(view.nbytes());
+  const bool adds = recorded_ ? recorded_->filled[i] : filled_[i];
+  if (replay_ == nullptr && !recorded_) copied_bytes_ += static_cast<std::int64_t>(gradient.is_sparse() && adds ? gradient._values().nbytes() : view.nbytes());
   if (replay_ != nullptr) {
     replay_->copy(static_cast<std::int64_t>(view.nbytes()));
-  } else if (recorded_ ? recorded_->filled[i] : filled_[i]) {
+  } else if (gradient.is_sparse()) {
+    put_rows(gradient, view, adds);
+  } else if (adds) {
     view.add_(gradient);
   } else if (gradient.strides() == view.strides() && device_.is_host() && (at::get_num_threads() == 1 || view.nbytes() < kWorthThreads)) {
     std::memcpy(view.data_ptr(), gradient.const_data_ptr(), view.nbytes());

@@ -18,7 +18,7 @@ class Replay;
 
 /// Gradients in buckets that the transport reduces in place.
 ///
-/// Products on the host write the gradient of their weight to its place in a bucket, or add it there (nn/gradient_place.h). Of all else
+/// Products on the host write the gradient of their weight to its place in a bucket, or add it there (nn/gradient_place.h), and rows of a table are added there. Of all else
 /// autograd gives each parameter a gradient of its own; as soon as it is complete (a post-accumulate hook says so) it is
 /// copied to its place and dropped, so that at most a bucket's worth exists twice. Why a copy, and not
 /// gradients that are views of the bucket: autograd would have to zero the view and add into it, three passes over
@@ -89,7 +89,7 @@ class GradientBuckets {
   /// Parameters in the order in which their gradients became complete in the last step.
   const std::vector<int>& observed_order() const { return observed_; }
   std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.size()); }
-  /// Of the gradients of the last step: how many bytes there are, and how many were written to, or added at, their places after autograd had made them elsewhere; what products made in place is not among these.
+  /// Of the gradients of the last step: how many bytes there are, and how many were written to, or added at, their places after autograd had made them elsewhere; what products made in place is not among these, and of a table only the rows that autograd handed on.
   std::int64_t gradient_bytes() const;
   std::int64_t copied_bytes() const { return copied_bytes_; }
 

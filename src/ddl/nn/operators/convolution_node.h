@@ -25,7 +25,7 @@ struct ConvolutionNode : WeightedNode {
 /// `out`, made of these, with such a node behind it.
 template <typename Own>
 at::Tensor with_convolution_node(at::Tensor out, const at::Tensor& maps, const at::Tensor& weight, const at::Tensor& bias, const Attributes& of, at::IntArrayRef padding) {
-  return with_node<Own>(std::move(out), maps, weight, bias, false, false, [&](Own& node) {
+  return with_node<Own>(std::move(out), maps, weight, bias, Sharing::others, false, [&](Own& node) {
     node.stride = {of.stride.height, of.stride.width};
     node.padding = padding.vec();
     node.groups = of.groups;

@@ -106,7 +106,7 @@ at::Tensor linear(const OperatorContext& c) {
   if (const double slow = c.layer.attributes.milliseconds; slow > 0 && c.training) weight = WaitBothWays::apply(weight, 0, slow);
   const auto bias = own.size() > 1 ? (c.layer.borrowed.empty() ? own.back() : own.front()) : at::Tensor();
   const auto input = narrowed(c.inputs[0], c.options);
-  if (takes_product(input, weight, c.options)) return multiply(input, weight, bias, !c.own.tied, {}, c.rectifies);
+  if (takes_product(input, weight, c.options)) return multiply(input, weight, bias, c.own.sharing, {}, c.rectifies);
   auto made = at::linear(input, weight, bias);
   return c.rectifies ? at::relu_(made) : made;
 }

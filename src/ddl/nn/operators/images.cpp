@@ -50,8 +50,8 @@ at::Tensor convolve(const OperatorContext& c) {
   const auto bias = c.own.parameters.size() > 1 ? c.own.parameters[1] : at::Tensor();
   const auto [maps, padding] = pad(c, narrowed(c.inputs[0], c.options), 0);
   if (const auto windows = own_windows(c, maps, padding)) {
-    if (goes_by_tiles(a, *windows, weight.size(0))) return convolve_by_tiles(maps, weight, bias, !c.own.tied, *windows, c.rectifies);
-    if (is_product(a, *windows, weight.size(0))) return multiply(maps, weight, bias, !c.own.tied, windows, c.rectifies);
+    if (goes_by_tiles(a, *windows, weight.size(0))) return convolve_by_tiles(maps, weight, bias, c.own.sharing, *windows, c.rectifies);
+    if (is_product(a, *windows, weight.size(0))) return multiply(maps, weight, bias, c.own.sharing, windows, c.rectifies);
   }
   auto made = takes_wide_convolution(maps, c.options) ? convolve_widely(maps, weight, bias, a, padding)
               : takes_groups_apart(maps, a, c.options) ? convolve_groups_apart(maps, weight, bias, a, padding)

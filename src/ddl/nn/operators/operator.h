@@ -8,6 +8,7 @@
 #include "ddl/nn/graph.h"
 #include "ddl/nn/network.h"
 #include "ddl/nn/past.h"
+#include "ddl/nn/sharing.h"
 
 namespace ddl {
 
@@ -16,7 +17,7 @@ struct LayerTensors {
   std::vector<at::Tensor> parameters = {};  ///< its own, then those that it borrows
   std::vector<at::Tensor> statistics = {};
   std::vector<at::Tensor> constants = {};
-  bool tied = false;                        ///< another layer uses its parameters too, or it another's
+  Sharing sharing = Sharing::none;          ///< of the one that it borrows, or others of it
   std::int64_t draws = -1;                  ///< its row of NetworkInput::draws
 };
 

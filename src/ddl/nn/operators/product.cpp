@@ -51,8 +51,8 @@ at::Tensor product_of(const at::Tensor& left, const at::Tensor& right) {
 }
 
 /// left right, as the gradient of a weight; undefined where it went its way already.
-at::Tensor gradient_of(const at::Tensor& weight, const at::Tensor& left, const at::Tensor& right, bool alone) {
-  return put_gradient(weight, alone, [&](at::Tensor& to, bool adds) {
+at::Tensor gradient_of(const at::Tensor& weight, const at::Tensor& left, const at::Tensor& right, Sharing sharing) {
+  return put_gradient(weight, sharing, [&](at::Tensor& to, bool adds) {
     auto rows = rows_of(to);
     multiply_into(rows, left, right, adds);
   });
@@ -81,7 +81,7 @@ struct ProductNode final : WeightedNode {
     gradients.clear();
     if (task_should_compute_output(0)) found[0] = input_of_rows(product_of(gradient, rows_of(narrowed.defined() ? narrowed : factor)), from.sizes().vec(), windows);
     if (task_should_compute_output(2)) found[2] = bias_gradient(gradient, factor.scalar_type());
-    if (task_should_compute_output(1)) found[1] = gradient_of(factor, gradient.t(), rows_of_input(from, windows), alone);
+    if (task_should_compute_output(1)) found[1] = gradient_of(factor, gradient.t(), rows_of_input(from, windows), sharing);
     return found;
   }
 };
@@ -99,7 +99,7 @@ at::Tensor narrowed(const at::Tensor& input, const NetworkOptions& options) {
   return narrows ? input.to(at::kBFloat16) : input;
 }
 
-at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const std::optional<Windows>& windows, bool rectifies) {
+at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, Sharing sharing, const std::optional<Windows>& windows, bool rectifies) {
   at::Tensor out, narrow;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -119,7 +119,7 @@ at::Tensor multiply(const at::Tensor& input, const at::Tensor& weight, const at:
       if (rectifies) rows.relu_();
     }
   }
-  return with_node<ProductNode>(std::move(out), input, weight, bias, alone, rectifies, [&](ProductNode& node) {
+  return with_node<ProductNode>(std::move(out), input, weight, bias, sharing, rectifies, [&](ProductNode& node) {
     node.windows = windows;
     node.narrowed = narrow;
   });

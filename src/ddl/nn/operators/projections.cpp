@@ -38,7 +38,7 @@ at::Tensor project(const at::Tensor& from, const at::Tensor& weight, const at::T
 struct ProjectionsNode final : torch::autograd::Node {
   SavedVariable asking, known, weight;
   at::Tensor narrowed;  ///< the weight in bf16, where what it multiplies is
-  bool alone = false;
+  Sharing sharing = Sharing::others;
 
   /// split_backward.cpp knows products by their names.
   std::string name() const override { return "ProjectionsBackward"; }
@@ -77,7 +77,7 @@ struct ProjectionsNode final : torch::autograd::Node {
       for (const std::size_t i : {0U, 1U}) to[i].copy_(bias_gradient(rows[i], factor.scalar_type()));
     }
     if (task_should_compute_output(2))
-      found[2] = put_gradient(factor, alone, [&](at::Tensor& to, bool adds) {
+      found[2] = put_gradient(factor, sharing, [&](at::Tensor& to, bool adds) {
         auto parts = parts_of(to);
         for (const std::size_t i : {0U, 1U}) multiply_into(parts[i], rows[i].t(), rows_of(from[i]), adds);
       });
@@ -87,7 +87,7 @@ struct ProjectionsNode final : torch::autograd::Node {
 
 }  // namespace
 
-std::pair<at::Tensor, at::Tensor> project_parts(const at::Tensor& asking, const at::Tensor& known, const at::Tensor& weight, const at::Tensor& bias, bool alone) {
+std::pair<at::Tensor, at::Tensor> project_parts(const at::Tensor& asking, const at::Tensor& known, const at::Tensor& weight, const at::Tensor& bias, Sharing sharing) {
   std::pair<at::Tensor, at::Tensor> out;
   at::Tensor narrow;
   {
@@ -103,7 +103,7 @@ std::pair<at::Tensor, at::Tensor> project_parts(const at::Tensor& asking, const 
   node->known = SavedVariable(known, false);
   node->weight = SavedVariable(weight, false);
   node->narrowed = narrow;
-  node->alone = alone;
+  node->sharing = sharing;
   torch::autograd::set_history(out.first, node);
   torch::autograd::set_history(out.second, node);
   return out;

@@ -10,6 +10,7 @@
 
 #include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/operators/autograd_node.h"
+#include "ddl/nn/weight_gradient.h"
 
 namespace ddl {
 
@@ -17,7 +18,7 @@ namespace ddl {
 struct WeightedNode : torch::autograd::Node {
   torch::autograd::SavedVariable input, weight;
   torch::autograd::SavedVariable rectified;  ///< its own output, where that went through a ReLU
-  bool alone = false;                        ///< put_gradient()'s
+  Sharing sharing = Sharing::others;         ///< put_gradient()'s
   bool rectifies = false;
 
   void release_variables() override {
@@ -46,13 +47,13 @@ struct WeightedNode : torch::autograd::Node {
 
 /// `out`, made of these, with such a node behind it where one of them wants a gradient; `fill(node)` adds what it keeps besides. `rectifies`: `out` went through a ReLU.
 template <typename Own, typename Fill>
-at::Tensor with_node(at::Tensor out, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, bool rectifies, Fill&& fill) {
+at::Tensor with_node(at::Tensor out, const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, Sharing sharing, bool rectifies, Fill&& fill) {
   if (!torch::autograd::compute_requires_grad(input, weight, bias)) return out;
   auto node = make_node<Own>();
   for (const auto& from : {input, weight, bias}) node->add_next_edge(edge_of(from));
   node->input = torch::autograd::SavedVariable(input, false);
   node->weight = torch::autograd::SavedVariable(weight, false);
-  node->alone = alone;
+  node->sharing = sharing;
   fill(*node);
   torch::autograd::set_history(out, node);
   node->rectifies = rectifies;

@@ -123,7 +123,7 @@ struct WinogradNode final : WeightedNode {
           convolve<T>(tiles_back(windows), factor.size(0), factor.size(1), true, gradient, factor, nullptr, false, found[0]);
         }
         if (task_should_compute_output(2)) found[2] = bias_gradient(gradient.permute({0, 2, 3, 1}).view({-1, factor.size(0)}), factor.scalar_type());
-        if (task_should_compute_output(1)) found[1] = put_gradient(factor, alone, [&](at::Tensor& to, bool adds) { make_weight_gradient<T>(tiles_of(windows), from, gradient, adds, to); });
+        if (task_should_compute_output(1)) found[1] = put_gradient(factor, sharing, [&](at::Tensor& to, bool adds) { make_weight_gradient<T>(tiles_of(windows), from, gradient, adds, to); });
       });
     });
   }
@@ -131,7 +131,7 @@ struct WinogradNode final : WeightedNode {
 
 }  // namespace
 
-at::Tensor convolve_by_tiles(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, bool alone, const Windows& windows, bool rectifies) {
+at::Tensor convolve_by_tiles(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, Sharing sharing, const Windows& windows, bool rectifies) {
   at::Tensor out;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -141,7 +141,7 @@ at::Tensor convolve_by_tiles(const at::Tensor& input, const at::Tensor& weight, 
       convolve<T>(tiles_of(windows), weight.size(0), weight.size(1), false, input, weight, bias.defined() ? elements<Wide<T>>(bias) : nullptr, rectifies, out);
     });
   }
-  return with_node<WinogradNode>(std::move(out), input, weight, bias, alone, rectifies, [&](WinogradNode& node) { node.windows = windows; });
+  return with_node<WinogradNode>(std::move(out), input, weight, bias, sharing, rectifies, [&](WinogradNode& node) { node.windows = windows; });
 }
 
 }  // namespace ddl

@@ -6,6 +6,7 @@
 
 #include "ddl/data/dataset.h"
 #include "ddl/nn/operators/attention.h"
+#include "ddl/nn/operators/look_up.h"
 #include "ddl/nn/operators/operator.h"
 #include "ddl/nn/operators/product.h"
 #include "ddl/nn/operators/projections.h"
@@ -42,21 +43,23 @@ at::Tensor visible(const OperatorContext& c) {
 
 at::Tensor project_whole(const OperatorContext& c, const at::Tensor& from, const at::Tensor& weight, const at::Tensor& bias) {
   const auto input = narrowed(from, c.options);
-  return takes_product(input, weight, c.options) ? multiply(input, weight, bias, !c.own.tied) : at::linear(input, weight, bias);
+  return takes_product(input, weight, c.options) ? multiply(input, weight, bias, c.own.sharing) : at::linear(input, weight, bias);
 }
 
 }  // namespace
 
 at::Tensor embed(const OperatorContext& c) {
   const auto& words = c.inputs[0];
+  const auto& table = c.own.parameters[0];
+  const auto rows_of = [&](const at::Tensor& numbers) { return takes_look_up(table, c.options) ? look_up(numbers, table, c.own.sharing) : at::embedding(table, numbers); };
   const auto [begin, end] = c.layer.attributes.words;
   at::Tensor found;
   if (end > begin) {
     const auto here = words.ge(begin).logical_and(words.lt(end)).unsqueeze(-1);
-    const auto vectors = at::embedding(c.own.parameters[0], words.sub(begin).clamp(0, end - begin - 1));
+    const auto vectors = rows_of(words.sub(begin).clamp(0, end - begin - 1));
     found = at::where(here, vectors, at::zeros({}, vectors.options()));
   } else {
-    found = at::embedding(c.own.parameters[0], words);
+    found = rows_of(words);
   }
   return c.layer.attributes.factor == 1 ? found : found.mul(c.layer.attributes.factor);
 }
@@ -89,7 +92,7 @@ at::Tensor attend(const OperatorContext& c) {
     const auto from = narrowed(c.inputs[0], c.options), others = narrowed(c.inputs[1], c.options);
     const bool together = !c.past && takes_product(from, weight, c.options) && takes_product(others, weight, c.options) && from.scalar_type() == others.scalar_type();
     if (together)
-      std::tie(asking, known) = project_parts(from, others, weight, bias, !c.own.tied);
+      std::tie(asking, known) = project_parts(from, others, weight, bias, c.own.sharing);
     else
       asking = project(c.inputs[0], 0, 1);
     queries = by_heads(asking, heads);

@@ -7,6 +7,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/proportions.h"
 #include "ddl/nn/matrix_products.h"
+#include "ddl/nn/sharing.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/peers.h"
 #include "ddl/predict/step/compressed.h"
@@ -38,7 +39,7 @@ TaskCost then(TaskCost first, const TaskCost& second) {
 class Writer {
  public:
   Writer(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const CostSource& source, const Loading& loading, const std::string& compression, const std::vector<std::int64_t>& shares, StepCosts& out)
-      : plan_(plan), graph_(graph), source_(source), loading_(loading), compression_(compression), proportions_(shares), out_(out), batch_(batch), local_(part(batch, plan.shares())), owners_(owners_of_parameters(graph)), shares_(layers_that_share(graph)), specs_(graph.parameter_specs()) {}
+      : plan_(plan), graph_(graph), source_(source), loading_(loading), compression_(compression), proportions_(shares), out_(out), batch_(batch), local_(part(batch, plan.shares())), owners_(owners_of_parameters(graph)), summed_(summed_by_autograd(graph)), specs_(graph.parameter_specs()) {}
 
   void write(const Actor& actor) {
     const auto& role = plan_.roles[at(actor.role)];
@@ -198,7 +199,7 @@ class Writer {
       for (const int parameter : bucket.parameters) {
         const auto& owner = owners_.at(at(parameter));
         if (owner.layer < plan_.stages[at(stage)].first || owner.layer >= plan_.stages[at(stage)].last) continue;
-        if (in_place && !shares_[at(owner.layer)] && beside_product(graph_, owner.layer, owner.number, micro_)) continue;
+        if (in_place && !summed_[at(owner.layer)] && beside_gradient(graph_, owner.layer, owner.number, micro_)) continue;
         place->second += source_.copy(worker, specs_.at(at(parameter)).elements() * 4);
       }
     // Buckets that are filled for each micro-batch do so by turns: what was reduced of one is taken out of its place before another comes there.
@@ -271,7 +272,7 @@ class Writer {
   StepCosts& out_;
   std::int64_t batch_ = 0, local_ = 0, micro_ = 0;
   std::vector<ParameterOwner> owners_;
-  std::vector<bool> shares_;  ///< by layer
+  std::vector<bool> summed_;  ///< by layer
   std::vector<ParameterSpec> specs_;
   std::map<std::pair<int, int>, LayerCost> layers_;  ///< by worker and layer
   std::map<std::pair<int, int>, LayerCost> stages_;  ///< by worker and stage

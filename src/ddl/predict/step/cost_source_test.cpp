@@ -28,14 +28,26 @@ class ByBytes final : public CostSource {
   bool in_place_;
 };
 
+/// Of learnt positions.
+double places_of(const ModelGraph& graph) {
+  double places = 0;
+  for (const auto& layer : graph.layers)
+    if (layer.kind == LayerKind::positions && !layer.parameters.empty()) places += static_cast<double>(layer.parameters[0].shape[0]);
+  return places;
+}
+
 struct Bytes {
   double updated = 0, copied = 0, gathered = 0;
 };
 
 ModelGraph mlp() { return builtin_models().at("mlp").make(parse_spec("mlp[layers=4,hidden=256]"), {1, 28, 28, 10}); }
 
-Bytes bytes_of(const std::string& strategy, bool in_place, int workers = 4) {
-  const auto graph = mlp();
+/// Its words are its output layer's, too.
+ModelGraph gpt() {
+  return builtin_models().at("gpt").make(parse_spec("gpt[hidden=32,layers=2,heads=2]"), {.classes = 200, .objective = Objective::language, .target_length = 17});
+}
+
+Bytes bytes_of(const std::string& strategy, bool in_place, int workers = 4, const ModelGraph& graph = mlp()) {
   const auto spec = parse_spec(strategy);
   const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 64, 4, spec});
   std::vector<Actor> actors;
@@ -52,9 +64,9 @@ Bytes bytes_of(const std::string& strategy, bool in_place, int workers = 4) {
 }
 
 /// Bytes of the parameters with so many dimensions at most.
-double parameters(std::size_t most_dimensions = 9) {
+double parameters(std::size_t most_dimensions = 9, const ModelGraph& graph = mlp()) {
   std::int64_t sum = 0;
-  for (const auto& spec : mlp().parameter_specs()) sum += spec.shape.size() <= most_dimensions ? 4 * spec.elements() : 0;
+  for (const auto& spec : graph.parameter_specs()) sum += spec.shape.size() <= most_dimensions ? 4 * spec.elements() : 0;
   return static_cast<double>(sum);
 }
 
@@ -67,6 +79,9 @@ TEST(StepCosts, WhoKeepsPartsUpdatesThose) {
 TEST(StepCosts, GradientsThatAreMadeInTheirPlaceAreNotCopied) {
   EXPECT_NEAR(bytes_of("data", false).copied, parameters(), 1);
   EXPECT_NEAR(bytes_of("data", true).copied, parameters(1), 1) << "biases";
+  const auto words = gpt();
+  EXPECT_NEAR(bytes_of("data", false, 4, words).copied, parameters(9, words), 1);
+  EXPECT_NEAR(bytes_of("data", true, 4, words).copied, parameters(1, words) + 4 * 32 * places_of(words), 1) << "biases, norms and places";
   EXPECT_NEAR(bytes_of("sharded[level=1]", true).copied, parameters(), 1) << "on their way to parts all are";
   EXPECT_NEAR(bytes_of("sharded[level=2]", true).copied, parameters() * 5.0 / 4, 64) << "and the worker's own part is taken out of a place that is filled by turns";
 }
