@@ -69,7 +69,7 @@ class DatasheetMachine final : public CostSource {
     const auto& learns = learning(graph);
     const bool learnt = !layer.frozen && learns[number];
     if (layer.multiply_adds == 0) {
-      // Of a table of vectors a few are read, but all have a gradient.
+      // Of a table of vectors a few are read, but all have a gradient; on processors it is made in the output layer's, if that has the same table, which is not told apart here.
       const double read = layer.kind == LayerKind::embedding ? moved - bytes_ * weights : moved;
       return {read / memory() + launch(), learnt ? kPassBack * moved / memory() + launch() : 0, 0};
     }
