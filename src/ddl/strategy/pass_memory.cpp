@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "ddl/nn/sharing.h"
 #include "ddl/nn/split/split.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/partition/crossing.h"
@@ -37,10 +36,12 @@ class Walk {
     memory.first_peak = go_back(memory.given + memory.made, true);
     memory.gradients = gradients_;
     for (const auto& segment : segments_)
-      for (const int parameter : segment.parameters) {
-        memory.first_making = std::max(memory.first_making, making(parameter, true));
-        memory.later_making = std::max(memory.later_making, making(parameter, false));
-      }
+      for (int i = segment.first; i < segment.last; ++i)
+        for (const int parameter : parameters_used(input_.graph, network_.first_parameter_, i, i + 1)) {
+          if (std::find(segment.parameters.begin(), segment.parameters.end(), parameter) == segment.parameters.end()) continue;
+          memory.first_making = std::max(memory.first_making, making(parameter, i, true));
+          memory.later_making = std::max(memory.later_making, making(parameter, i, false));
+        }
     return memory;
   }
 
@@ -51,9 +52,14 @@ class Walk {
   std::int64_t bytes(int layer) const { return network_.bytes(layer, samples_); }
   std::int64_t extra(int layer) const { return network_.learns_[at(layer)] ? network_.keeps_[at(layer)].own() * samples_ * input_.element_bytes : 0; }
   std::int64_t logits() const { return logits_bytes(input_, samples_); }
-  std::int64_t making(int parameter, bool first) const {
+  /// By that layer.
+  std::int64_t making(int parameter, int layer, bool first) const {
+    // Rows go as they are to the gradient that the product made of the table, in a later segment.
+    if (run_again_ && network_.hands_on_rows(layer)) return is_summed_beside(parameter) ? 2 * network_.parameter_bytes_[at(parameter)] : 0;
     return network_.making(parameter, samples_, !run_again_ && network_.has_place(parameter, in_bucket_.contains(parameter), first));
   }
+  /// A product's gradient of a table waits where all gradients are copied to their bucket, and rows are added to it in a new sum.
+  bool is_summed_beside(int parameter) const { return input_.own_kernels && network_.gathering_ == Gathering::copied && in_bucket_.contains(parameter); }
   /// Logarithms of probabilities; or the logits, where they are not there already as what a loss by itself was given.
   std::int64_t kept_by_loss() const {
     if (!has_loss_) return 0;
@@ -97,6 +103,7 @@ class Walk {
     std::map<int, std::int64_t> flowing;
     std::int64_t flows = 0;
     std::set<int> there;
+    std::int64_t waiting = 0;  // products' gradients of tables
     gradients_ = 0;
     const auto flow = [&](int value) {
       if (flowing.try_emplace(value, bytes(value)).second) flows += bytes(value);
@@ -119,16 +126,23 @@ class Walk {
           const auto parameters = parameters_used(input_.graph, network_.first_parameter_, i, i + 1);
           std::int64_t most = 0;
           // Where several layers use it, what the first made of it is there, and the others add to that.
-          for (const int parameter : parameters) most = std::max(most, making(parameter, first && !there.contains(parameter)));
-          peak = std::max(peak, live + flows + gradients_ + most);
+          for (const int parameter : parameters) most = std::max(most, making(parameter, i, first && !there.contains(parameter)));
+          peak = std::max(peak, live + flows + gradients_ + waiting + most);
+          for (const int parameter : parameters) {
+            if (!is_summed_beside(parameter)) continue;
+            const auto own = network_.parameter_bytes_[at(parameter)];
+            if (network_.sharing_[at(i)] == Sharing::tables && layers_[at(i)].kind != LayerKind::embedding) waiting += own;
+            if (network_.hands_on_rows(i) && network_.owners_[at(parameter)].layer == i) waiting = std::max<std::int64_t>(0, waiting - own);
+          }
           if (!hands_on) end_flow(flowing, flows, i);
-          if (first)
+          // Rows that a segment hands on are of a gradient that counts with the product's.
+          if (first && !(run_again_ && network_.hands_on_rows(i)))
             for (const int parameter : parameters)
               if (!in_bucket_.contains(parameter) && there.insert(parameter).second) gradients_ += network_.parameter_bytes_[at(parameter)];
         }
         live -= extra(i);
         if (const auto freed = freed_.find(i); freed != freed_.end()) live -= freed->second;
-        peak = std::max(peak, live + flows + gradients_);
+        peak = std::max(peak, live + flows + gradients_ + waiting);
       }
     return peak;
   }
@@ -153,7 +167,7 @@ class Walk {
 };
 
 NetworkMemory::NetworkMemory(const StrategyInput& input, Gathering gathering)
-    : input_(input), gathering_(gathering), learns_(learning_layers(input.graph)), summed_(summed_by_autograd(input.graph)), parameter_bytes_(parameter_bytes(input)), owners_(owners_of_parameters(input.graph)), first_parameter_(first_parameters(input.graph)) {
+    : input_(input), gathering_(gathering), learns_(learning_layers(input.graph)), sharing_(sharing_of_layers(input.graph)), summed_(summed_by_autograd(input.graph)), parameter_bytes_(parameter_bytes(input)), owners_(owners_of_parameters(input.graph)), first_parameter_(first_parameters(input.graph)) {
   const auto& layers = input.graph.layers;
   const int count = static_cast<int>(layers.size());
   last_reader_.assign(layers.size(), kNone);
@@ -168,6 +182,8 @@ NetworkMemory::NetworkMemory(const StrategyInput& input, Gathering gathering)
   for (const int output : {count - 1, input.graph.auxiliary})
     if (output >= 0) last_reader_[at(memory_[at(output)])] = count;
 }
+
+bool NetworkMemory::hands_on_rows(int layer) const { return input_.own_kernels && sharing_[at(layer)] == Sharing::product; }
 
 std::int64_t NetworkMemory::bytes(int layer, std::int64_t samples) const {
   const auto& of = input_.graph.layers[at(layer)];

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ddl/nn/matrix_products.h"
+#include "ddl/nn/sharing.h"
 #include "ddl/plan/plan.h"
 #include "ddl/strategy/builtin.h"
 
@@ -50,9 +51,14 @@ class NetworkMemory {
   std::int64_t making(int parameter, std::int64_t samples, bool has_place) const;
   /// Whether gradients of a layer that come go to memory that is there: a bucket's, or that of the first backward's.
   bool has_place(int parameter, bool in_bucket, bool first) const;
+  /// Whether a layer reads a table that a product uses, too, and leaves rows to autograd.
+  bool hands_on_rows(int layer) const;
+
   const StrategyInput& input_;
   Gathering gathering_;
-  std::vector<bool> learns_, summed_;
+  std::vector<bool> learns_;
+  std::vector<Sharing> sharing_;      ///< by layer
+  std::vector<bool> summed_;
   std::vector<Keeps> keeps_;          ///< by layer, as who computes it keeps it
   std::vector<std::int64_t> parameter_bytes_;
   std::vector<ParameterOwner> owners_;
