@@ -35,13 +35,15 @@ class Walk {
     memory.later_peak = go_back(memory.given + memory.made, false);
     memory.first_peak = go_back(memory.given + memory.made, true);
     memory.gradients = gradients_;
-    for (const auto& segment : segments_)
+    for (const auto& segment : segments_) {
+      const std::set<int> own(segment.parameters.begin(), segment.parameters.end());
       for (int i = segment.first; i < segment.last; ++i)
         for (const int parameter : parameters_used(input_.graph, network_.first_parameter_, i, i + 1)) {
-          if (std::find(segment.parameters.begin(), segment.parameters.end(), parameter) == segment.parameters.end()) continue;
+          if (!own.contains(parameter)) continue;
           memory.first_making = std::max(memory.first_making, making(parameter, i, true));
           memory.later_making = std::max(memory.later_making, making(parameter, i, false));
         }
+    }
     return memory;
   }
 

@@ -6,7 +6,7 @@ namespace ddl {
 namespace {
 
 template <typename T>
-DDL_INLINE void add(const AddedRows& of, const std::int64_t* numbers, const T* from, T* to) {
+DDL_INLINE void add(const Columns& of, const std::int64_t* numbers, const T* from, T* to) {
   for (std::int64_t r = 0; r < of.rows; ++r) {
     const T* const __restrict row = from + r * of.apart;
     T* const __restrict own = to + numbers[r] * of.apart;
@@ -16,7 +16,7 @@ DDL_INLINE void add(const AddedRows& of, const std::int64_t* numbers, const T* f
 
 }  // namespace
 
-DDL_CLONES void add_rows(const AddedRows& of, const std::int64_t* numbers, const float* from, float* to) { add(of, numbers, from, to); }
-DDL_CLONES void add_rows(const AddedRows& of, const std::int64_t* numbers, const double* from, double* to) { add(of, numbers, from, to); }
+DDL_CLONES void add_rows(const Columns& of, const std::int64_t* numbers, const float* from, float* to) { add(of, numbers, from, to); }
+DDL_CLONES void add_rows(const Columns& of, const std::int64_t* numbers, const double* from, double* to) { add(of, numbers, from, to); }
 
 }  // namespace ddl

@@ -1,8 +1,7 @@
 #pragma once
 
 #include "ddl/nn/element_type.h"
-#include "ddl/nn/kernels/column_sums.h"
-#include "ddl/nn/threads.h"
+#include "ddl/nn/operators/columns.h"
 
 namespace ddl {
 
@@ -14,11 +13,7 @@ inline at::Tensor bias_gradient(const at::Tensor& rows, at::ScalarType type) {
   with_value_type(rows, [&](auto zero) {
     using T = decltype(zero);
     const auto count = rows.size(0), columns = rows.size(1);
-    const auto blocks = (columns + kColumnsOfAThread - 1) / kColumnsOfAThread;
-    share_out(blocks, count * kColumnsOfAThread, [&, from = elements<T>(rows), to = places<Wide<T>>(sums)](std::int64_t begin, std::int64_t end) {
-      const auto first = begin * kColumnsOfAThread, last = std::min(columns, end * kColumnsOfAThread);
-      column_sums({count, last - first, columns}, from + first, to + first);
-    });
+    share_out_columns(count, columns, [&, from = elements<T>(rows), to = places<Wide<T>>(sums)](std::int64_t first, std::int64_t some) { column_sums({count, some, columns}, from + first, to + first); });
   });
   return sums;
 }

@@ -1,6 +1,5 @@
 #include "ddl/nn/operators/look_up.h"
 
-#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -11,10 +10,9 @@
 
 #include "ddl/nn/element_type.h"
 #include "ddl/nn/gradient_edge.h"
-#include "ddl/nn/kernels/column_sums.h"
 #include "ddl/nn/kernels/row_sums.h"
 #include "ddl/nn/operators/autograd_node.h"
-#include "ddl/nn/threads.h"
+#include "ddl/nn/operators/columns.h"
 #include "ddl/nn/weight_gradient.h"
 
 namespace ddl {
@@ -27,12 +25,10 @@ void add_rows_to(const at::Tensor& to, const at::Tensor& words, const at::Tensor
   if (!adds) to.zero_();
   const auto count = rows.size(0), features = rows.size(1);
   // By columns: whoever reads a word twice adds in the order of words, however many threads there are.
-  const auto blocks = (features + kColumnsOfAThread - 1) / kColumnsOfAThread;
   with_type(to, [&](auto zero) {
     using T = decltype(zero);
-    share_out(blocks, count * kColumnsOfAThread, [&, numbers = words.const_data_ptr<std::int64_t>(), from = elements<T>(rows), into = places<T>(to)](std::int64_t begin, std::int64_t end) {
-      const auto first = begin * kColumnsOfAThread, last = std::min(features, end * kColumnsOfAThread);
-      add_rows({count, last - first, features}, numbers, from + first, into + first);
+    share_out_columns(count, features, [&, numbers = words.const_data_ptr<std::int64_t>(), from = elements<T>(rows), into = places<T>(to)](std::int64_t first, std::int64_t some) {
+      add_rows({count, some, features}, numbers, from + first, into + first);
     });
   });
 }
