@@ -1,6 +1,6 @@
-"""Steps with `bucket=auto` against each fixed size of gradients' buckets, two workers: what the run's own choice comes to once it is made, how long it took to make, and what choosing the best size by hand would have given.
+"""Steps with `bucket=auto` against each fixed size of gradients' buckets, and against exchanging them after backward, two workers: what the run's own choice comes to once it is made, how long it took to make, and what choosing the best by hand would have given.
 
-All arms by turns. A step counts from after the trials of auto on (or as many steps of the others): the median of those. `auto over best` is against the fixed size that was fastest over all rounds, which somebody who had tried all of them would take; `over standard` against 25 MiB.
+All arms by turns. A step counts from after the trials of auto on (or as many steps of the others): the median of those. `auto over best` is against the fixed way that was fastest over all rounds, which somebody who had tried all of them would take; `over standard` against 25 MiB.
 
 usage: buckets.py [--rounds 3] [--only WORD,…]      a fabric takes root
 prints a table in Markdown; build/bench/buckets.json has every run
@@ -15,8 +15,9 @@ MLP, GPT = "mlp[hidden=1024,layers=4]", "gpt[hidden=128,layers=4,heads=4,dropout
 FABRIC = "hosts=2,bandwidth=10Gbps,latency=50us"
 CASES = [(MLP, "fashion-mnist", 64, "shm", ""), (MLP, "fashion-mnist", 64, "tcp", ""), (MLP, "fashion-mnist", 64, "tcp", FABRIC), (GPT, "language", 12, "shm", ""), (GPT, "language", 12, "tcp", ""),
          ("resnet18", "cifar10", 8, "shm", ""), ("resnet18", "cifar10", 8, "tcp", ""), ("resnet18", "cifar10", 8, "tcp", FABRIC), ("vgg11[dropout=0]", "cifar10", 8, "shm", ""), ("alexnet[dropout=0]", "cifar10", 8, "shm", "")]
-FIXED = ("1MiB", "6MiB", "25MiB", "1GiB")  # the last: all in one
-STEPS = 120
+AFTER = "25MiB, after backward"
+FIXED = ("1MiB", "6MiB", "25MiB", "1GiB", AFTER)  # the last but one: all in one
+STEPS = 240
 
 
 def main():
@@ -36,7 +37,7 @@ def main():
         tunings = []
 
         def measure(bucket):
-            got = record(*base, "--bucket", bucket)
+            got = record(*base, *(["--strategy", "data[overlap=off]"] if bucket == AFTER else ["--bucket", bucket]))
             tuning = got["bucket_tuning"]
             if (tuning is not None) != (bucket == "auto"):
                 raise SystemExit(f"{name}: bucket={bucket}, but bucket_tuning is {tuning}")
@@ -51,10 +52,10 @@ def main():
         results = interleaved({bucket: bucket for bucket in ("auto", *FIXED)}, options.rounds, measure)
         best = min(FIXED, key=lambda bucket: statistics.median(results[bucket]))
         over_best, over_standard = ratio(results["auto"], results[best]), ratio(results["auto"], results["25MiB"])
-        taken = [tuning["taken"] / 2**20 for tuning in tunings]
+        taken = [f"{tuning['taken'] / 2**20:.3g}{'' if tuning['overlap'] else ' after'}" for tuning in tunings]
         kept.append({"case": name, "results": results, "tunings": tunings})
         lines.append(f"| {name} | {statistics.median(results['auto']):.4g} ms | " + " | ".join(f"{statistics.median(results[bucket]):.4g}" for bucket in FIXED) +
-                     f" | {said(over_best)} ({best}) | {said(over_standard)} | {', '.join(f'{size:.3g}' for size in taken)} MiB | {statistics.median(tuning['steps'] for tuning in tunings):.0f} |")
+                     f" | {said(over_best)} ({best}) | {said(over_standard)} | {', '.join(taken)} MiB | {statistics.median(tuning['steps'] for tuning in tunings):.0f} |")
     here = machine()
     save("buckets", {"machine": here, "cases": kept})
     print(machine_line(here))

@@ -75,20 +75,22 @@ class Optimisation(Case):
 
 
 class Buckets(Case):
-    """--bucket auto: sizes are tried in the first steps, all train, and the best is taken."""
+    """--bucket auto: sizes, and overlap, are tried in the first steps, all train, and the best is taken."""
     MODEL = ["--model", "mlp[hidden=512,layers=4]", "--workers", "2", "--batch", "32", "--synthetic", "--train-samples", "512", "--test-samples", "16", "--no-evaluate"]  # 4.8 MB of gradients: 1 MiB, or all in one
 
     def test_a_size_is_found_and_changes_no_bit(self):
-        tuned, plain = self.record("--bucket", "auto", "--steps", 60, *self.MODEL), self.record("--steps", 60, *self.MODEL)
+        tuned, plain = self.record("--bucket", "auto", "--steps", 200, *self.MODEL), self.record("--steps", 200, *self.MODEL)
         told = tuned["bucket_tuning"]
-        self.assertEqual(told["steps"], 12)
-        self.assertEqual([size["bytes"] for size in told["sizes"]], [1 << 20, 4 * tuned["model"]["parameters"]])
-        self.assertTrue(all(size["step_ms"] > 0 for size in told["sizes"]))
-        self.assertIn(told["taken"], [size["bytes"] for size in told["sizes"]])
-        best = min(told["sizes"], key=lambda size: size["step_ms"])
-        if told["taken"] != best["bytes"]:
-            self.assertGreater(best["step_ms"], 0.99 * next(size["step_ms"] for size in told["sizes"] if size["bytes"] == told["taken"]))
-        self.assertGreaterEqual(tuned["samples"]["warmup_steps"], 13)
+        whole = 4 * tuned["model"]["parameters"]
+        self.assertEqual([(way["bytes"], way["overlap"]) for way in told["sizes"]], [(whole, True), (1 << 20, True), (whole, False)])
+        self.assertEqual(told["steps"], 3 * sum(way["turns"] for way in told["sizes"]))
+        self.assertTrue(18 <= told["steps"] <= 50, told)
+        self.assertTrue(all(way["step_ms"] > 0 and way["turns"] >= 2 for way in told["sizes"]))
+        taken = next(way for way in told["sizes"] if (way["bytes"], way["overlap"]) == (told["taken"], told["overlap"]))
+        if taken is not told["sizes"][0]:
+            self.assertEqual(taken["turns"], told["sizes"][0]["turns"], "it was in the race to the end")
+            self.assertLess(taken["step_ms"], told["sizes"][0]["step_ms"])
+        self.assertGreaterEqual(tuned["samples"]["warmup_steps"], told["steps"] + 1)
         # A bucket is closed as soon as it holds its limit, the first at 1 MiB.
         self.assertEqual(len(tuned["buckets"]), 5 if told["taken"] == 1 << 20 else 2)
         # A sum of two is the same in any bucket.
@@ -97,6 +99,13 @@ class Buckets(Case):
         # The plan that is recorded is the one that ran.
         reductions = [task for task in tuned["plan"]["roles"][0]["tasks"] if task["kind"] == "collective"]
         self.assertEqual(len(reductions), len(tuned["buckets"]))
+        self.assertEqual(all("after" in task for task in reductions), not told["overlap"], "after backward, or once their gradients are complete")
+
+    def test_overlap_that_is_said_is_not_tried(self):
+        for word in ("on", "off"):
+            told = self.record("--strategy", f"data[bucket=auto,overlap={word}]", "--steps", 60, *self.MODEL)["bucket_tuning"]
+            self.assertEqual(({way["overlap"] for way in told["sizes"]}, told["overlap"], len(told["sizes"])), ({word == "on"}, word == "on", 2))
+            self.assertEqual(told["steps"], 12)
 
     def test_a_short_run_tries_nothing(self):
         told = self.record("--strategy", "data[bucket=auto]", "--steps", 10, *self.MODEL)["bucket_tuning"]

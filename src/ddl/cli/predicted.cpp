@@ -27,7 +27,9 @@ Json point_json(const PredictedPoint& point, std::optional<double> alone) {
   out["waited"] = point.found->waited;
   out["beyond"] = point.found->beyond;
   out["links"] = links_json(point.found->links, point.found->step.seconds);
-  out["bucket_bytes"] = point.found->bucket_bytes > 0 ? Json(point.found->bucket_bytes) : Json();
+  const auto& tuned = point.found->tuned;
+  out["bucket_bytes"] = tuned ? Json(tuned->bytes) : Json();
+  out["overlap"] = tuned ? Json(tuned->overlap) : Json();
   return out;
 }
 

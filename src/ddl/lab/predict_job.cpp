@@ -22,7 +22,7 @@
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/strategy/batch_shares.h"
-#include "ddl/strategy/bucket_sizes.h"
+#include "ddl/strategy/bucketing.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/device_list.h"
@@ -173,22 +173,20 @@ JobPrediction predict_as_said(const Job& asked, const ModelGraph& graph, const J
 
 JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
   if (!tunes_buckets(job.strategy)) return predict_as_said(job, graph, machine, engine, per_node, stored);
-  const auto with = [&](std::int64_t bytes) {
+  plan_job(job, graph);  // refuses auto where a run would
+  const auto with = [&](const Bucketing& way) {
     auto own = job;
-    own.strategy = with_bucket(own.strategy, bytes);
+    own.strategy = with_bucketing(own.strategy, way);
     auto found = predict_as_said(own, graph, machine, engine, per_node, stored);
-    found.bucket_bytes = bytes;
+    found.tuned = way;
     return found;
   };
   // As a run does, which tries them all and takes the fastest.
-  const auto gradients = graph.parameters() * element_bytes(job.precision);
-  const auto standard = std::min(gradients, kBucketCap);
-  auto fastest = with(standard);
+  const auto ways = bucketings(job.strategy, graph.parameters() * element_bytes(job.precision));
+  auto fastest = with(ways.front());
   const double enough = (1 - kBetterBucket) * fastest.step.seconds;
-  for (const auto bytes : bucket_sizes(gradients)) {
-    if (bytes == standard) continue;
-    if (auto found = with(bytes); found.step.seconds < std::min(enough, fastest.step.seconds)) fastest = std::move(found);
-  }
+  for (auto way = ways.begin() + 1; way != ways.end(); ++way)
+    if (auto found = with(*way); found.step.seconds < std::min(enough, fastest.step.seconds)) fastest = std::move(found);
   return fastest;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,7 @@
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/predict/predict_step.h"
 #include "ddl/predict/step/cost_source.h"
+#include "ddl/strategy/bucketing.h"
 #include "ddl/train/job.h"
 
 namespace ddl {
@@ -52,10 +54,10 @@ struct JobPrediction {
   bool fits = true;  ///< what a worker is planned to hold, in what there is for it
   JobLinks links;    ///< what a step moves
   std::vector<std::string> beyond = {};  ///< what of it lies outside of what was measured, in words (beyond.h)
-  std::int64_t bucket_bytes = 0;  ///< of bucket=auto: the size with which a step is predicted to be fastest; else 0
+  std::optional<Bucketing> tuned = {};  ///< of bucket=auto: with what a step is predicted to be fastest
   double waited = 0; ///< share of the time in which others had the cores while the profile was measured; the interval is the wider for it
 };
-/// With bucket=auto, of the sizes that a run tries the one that is predicted to be fastest.
+/// With bucket=auto, of the sizes and overlaps that a run tries the one that is predicted to be fastest.
 /// Errors: of the plan; not_found for what was not measured, naming the term and the probe; invalid_argument where workers outnumber the samples of a batch.
 JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine = Engine::automatic, int per_node = 0, const StoredSamples& stored = {});
 

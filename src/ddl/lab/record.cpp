@@ -17,7 +17,7 @@
 #include "ddl/lab/predict_run.h"
 #include "ddl/measure/environment.h"
 #include "ddl/predict/step/server_turns.h"
-#include "ddl/strategy/bucket_sizes.h"
+#include "ddl/strategy/bucketing.h"
 #include "ddl/train/plan_job.h"
 
 namespace ddl {
@@ -236,7 +236,9 @@ std::string utc_now() {
 }
 
 Job job_as_run(Job job, const Json& bucket_tuning) {
-  if (tunes_buckets(job.strategy) && bucket_tuning.is_object()) job.strategy = with_bucket(std::move(job.strategy), bucket_tuning.at("taken").get<std::int64_t>());
+  // Older records do not say how they overlap: as the strategy does.
+  if (tunes_buckets(job.strategy) && bucket_tuning.is_object())
+    job.strategy = with_bucketing(job.strategy, {bucket_tuning.at("taken").get<std::int64_t>(), bucket_tuning.value("overlap", overlaps_backward(job.strategy))});
   return job;
 }
 

@@ -11,7 +11,7 @@
 #include "ddl/core/units.h"
 #include "ddl/nn/recompute_cuts.h"
 #include "ddl/strategy/batch_shares.h"
-#include "ddl/strategy/bucket_sizes.h"
+#include "ddl/strategy/bucketing.h"
 #include "ddl/strategy/stages.h"
 #include "ddl/strategy/tasks.h"
 
@@ -99,9 +99,9 @@ Plan replicas(const StrategyInput& input) {
 namespace {
 
 /// Of a replica's backward.
-PassMemory passes_of_replica(const StrategyInput& input, const std::set<int>& in_bucket, Gathering gathering) {
+PassMemory passes_of_replica(const StrategyInput& input, const std::set<int>& in_bucket) {
   const std::int64_t samples = (local_batch(input, input.workers) + input.micro_batches - 1) / input.micro_batches;
-  const NetworkMemory network(input, gathering);
+  const NetworkMemory network(input);
   if (!input.recompute) return network.passes(make_stages(input.graph, {0}), samples, in_bucket);
   const auto cuts = recompute_cuts(input.graph);
   return network.passes_in_segments(make_stages(input.graph, {cuts.begin(), cuts.end() - 1}), samples, in_bucket);
@@ -109,10 +109,10 @@ PassMemory passes_of_replica(const StrategyInput& input, const std::set<int>& in
 
 }  // namespace
 
-Holdings in_buckets(const StrategyInput& input, Holdings holds, Gathering gathering) {
+Holdings in_buckets(const StrategyInput& input, Holdings holds) {
   std::set<int> all;
   for (int parameter = 0; parameter < static_cast<int>(input.graph.parameter_specs().size()); ++parameter) all.insert(parameter);
-  holds.activations = passes_of_replica(input, all, gathering).later_peak;
+  holds.activations = passes_of_replica(input, all).later_peak;
   holds.gradients = 0;
   return holds;
 }
@@ -123,7 +123,7 @@ Holdings holdings(const StrategyInput& input) {
   holds.parameters = parameters;
   holds.parameters += input.graph.frozen_parameters() * input.element_bytes;
   holds.optimizer = parameters * input.optimizer_tensors;
-  const auto passes = passes_of_replica(input, {}, Gathering::in_place);
+  const auto passes = passes_of_replica(input, {});
   holds.gradients = passes.gradients;
   holds.activations = input.micro_batches > 1 ? passes.later_peak : passes.first_peak - passes.gradients;
   return holds;

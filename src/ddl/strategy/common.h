@@ -37,7 +37,7 @@ std::vector<int> gradient_order(const StrategyInput& input);
 std::int64_t longest_part(const StrategyInput& input, std::int64_t bytes, int parts);
 
 /// What is held (with StrategyInput::recompute by one whose one stage is run again in segments) where gradients go to buckets, or to parts, as they come.
-Holdings in_buckets(const StrategyInput& input, Holdings holds, Gathering gathering = Gathering::in_place);
+Holdings in_buckets(const StrategyInput& input, Holdings holds);
 
 /// An option that is a whole number. Errors: invalid_argument unless it is one from `low` to `high`.
 int whole_option(const Spec& spec, const std::string& name, int otherwise, int low, int high = 1'000'000'000);

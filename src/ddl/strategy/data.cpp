@@ -1,7 +1,7 @@
 #include "ddl/core/error.h"
 #include "ddl/core/options.h"
 #include "ddl/strategy/batch_shares.h"
-#include "ddl/strategy/bucket_sizes.h"
+#include "ddl/strategy/bucketing.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/in_process.h"
@@ -39,7 +39,7 @@ void refuse_tuning(const Spec& spec, const std::string& threads) {
 
 /// Every worker has the whole network and a part of the batch; gradients are summed in buckets, each as soon as
 /// backward has completed it (or after backward, with overlap=off), and updated bucket by bucket as sums arrive.
-/// Options: bucket=25MiB or auto (the size with which the run's first steps are fastest; bucket_sizes.h), first-bucket=1MiB, overlap=on|off, collective=…, compress=… (read by the executor).
+/// Options: bucket=25MiB or auto (the size with which the run's first steps are fastest, and the overlap if nothing is said; bucketing.h), first-bucket=1MiB, overlap=on|off, collective=…, compress=… (read by the executor).
 ///          shares=3/1: proportions of the batch, one for each worker, where these are not alike: the gradient is the same, since it is weighted by samples. What is planned to be held is with the largest.
 ///          in-process=off|mirrored|parallel: workers are threads of one process. mirrored: the same, with overlap=off if nothing else is said, as tf.distribute.MirroredStrategy
 ///          has it; parallel: as torch.nn.DataParallel (in_process.h).
@@ -54,7 +54,7 @@ Plan data_parallel(const StrategyInput& input) {
     require_own_options(input.spec, {"in-process", "bucket", "first-bucket", "overlap", "collective", "compress", "shares"});
   if (const auto shares = batch_shares(input.spec); !shares.empty() && static_cast<int>(shares.size()) != input.workers)
     throw Error(Code::invalid_argument, fmt::format("[data] shares; got {} of them ({}), expected {}, one for each worker", shares.size(), input.spec.options.at("shares"), input.workers));
-  const bool overlap = switch_option(input.spec, "overlap", threads == "off");
+  const bool overlap = overlaps_backward(input.spec);
   if (tunes_buckets(input.spec)) refuse_tuning(input.spec, threads);
   // Nobody to exchange gradients with: what is left is one worker's step.
   if (input.workers == 1) return alone(input);

@@ -57,11 +57,9 @@ class Walk {
   /// By that layer.
   std::int64_t making(int parameter, int layer, bool first) const {
     // Rows go as they are to the gradient that the product made of the table, in a later segment.
-    if (run_again_ && network_.hands_on_rows(layer)) return is_summed_beside(parameter) ? 2 * network_.parameter_bytes_[at(parameter)] : 0;
+    if (run_again_ && network_.hands_on_rows(layer)) return 0;
     return network_.making(parameter, samples_, !run_again_ && network_.has_place(parameter, in_bucket_.contains(parameter), first));
   }
-  /// A product's gradient of a table waits where all gradients are copied to their bucket, and rows are added to it in a new sum.
-  bool is_summed_beside(int parameter) const { return input_.own_kernels && network_.gathering_ == Gathering::copied && in_bucket_.contains(parameter); }
   /// Logarithms of probabilities; or the logits, where they are not there already as what a loss by itself was given.
   std::int64_t kept_by_loss() const {
     if (!has_loss_) return 0;
@@ -105,7 +103,6 @@ class Walk {
     std::map<int, std::int64_t> flowing;
     std::int64_t flows = 0;
     std::set<int> there;
-    std::int64_t waiting = 0;  // products' gradients of tables
     gradients_ = 0;
     const auto flow = [&](int value) {
       if (flowing.try_emplace(value, bytes(value)).second) flows += bytes(value);
@@ -129,13 +126,7 @@ class Walk {
           std::int64_t most = 0;
           // Where several layers use it, what the first made of it is there, and the others add to that.
           for (const int parameter : parameters) most = std::max(most, making(parameter, i, first && !there.contains(parameter)));
-          peak = std::max(peak, live + flows + gradients_ + waiting + most);
-          for (const int parameter : parameters) {
-            if (!is_summed_beside(parameter)) continue;
-            const auto own = network_.parameter_bytes_[at(parameter)];
-            if (network_.sharing_[at(i)] == Sharing::tables && layers_[at(i)].kind != LayerKind::embedding) waiting += own;
-            if (network_.hands_on_rows(i) && network_.owners_[at(parameter)].layer == i) waiting = std::max<std::int64_t>(0, waiting - own);
-          }
+          peak = std::max(peak, live + flows + gradients_ + most);
           if (!hands_on) end_flow(flowing, flows, i);
           // Rows that a segment hands on are of a gradient that counts with the product's.
           if (first && !(run_again_ && network_.hands_on_rows(i)))
@@ -144,7 +135,7 @@ class Walk {
         }
         live -= extra(i);
         if (const auto freed = freed_.find(i); freed != freed_.end()) live -= freed->second;
-        peak = std::max(peak, live + flows + gradients_ + waiting);
+        peak = std::max(peak, live + flows + gradients_);
       }
     return peak;
   }
@@ -168,8 +159,8 @@ class Walk {
   std::int64_t gradients_ = 0;               ///< of parameters, so far
 };
 
-NetworkMemory::NetworkMemory(const StrategyInput& input, Gathering gathering)
-    : input_(input), gathering_(gathering), learns_(learning_layers(input.graph)), sharing_(sharing_of_layers(input.graph)), summed_(summed_by_autograd(input.graph)), parameter_bytes_(parameter_bytes(input)), owners_(owners_of_parameters(input.graph)), first_parameter_(first_parameters(input.graph)) {
+NetworkMemory::NetworkMemory(const StrategyInput& input)
+    : input_(input), learns_(learning_layers(input.graph)), sharing_(sharing_of_layers(input.graph)), summed_(summed_by_autograd(input.graph)), parameter_bytes_(parameter_bytes(input)), owners_(owners_of_parameters(input.graph)), first_parameter_(first_parameters(input.graph)) {
   const auto& layers = input.graph.layers;
   const int count = static_cast<int>(layers.size());
   last_reader_.assign(layers.size(), kNone);
@@ -193,7 +184,7 @@ std::int64_t NetworkMemory::bytes(int layer, std::int64_t samples) const {
 }
 
 bool NetworkMemory::has_place(int parameter, bool in_bucket, bool first) const {
-  return in_bucket ? gathering_ == Gathering::in_place && !summed_[at(owners_[at(parameter)].layer)] : !first;
+  return in_bucket ? !summed_[at(owners_[at(parameter)].layer)] : !first;
 }
 
 std::int64_t NetworkMemory::making(int parameter, std::int64_t samples, bool has_place) const {

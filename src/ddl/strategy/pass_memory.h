@@ -11,9 +11,6 @@
 
 namespace ddl {
 
-/// How gradients come to their bucket: made there by who can, or all copied there (GradientShards in train/gradient_shards.h).
-enum class Gathering : std::uint8_t { in_place, copied };
-
 /// What the passes of one micro-batch through some layers hold, beside parameters and gradients that were there before. Bytes.
 struct PassMemory {
   std::int64_t given = 0;        ///< came from other layers, and is kept until backward
@@ -34,7 +31,7 @@ struct PassMemory {
 class NetworkMemory {
  public:
   /// `input` must outlive it.
-  explicit NetworkMemory(const StrategyInput& input, Gathering gathering = Gathering::in_place);
+  explicit NetworkMemory(const StrategyInput& input);
 
   /// `segments`: ascending layers that one worker takes one after the other, each with a graph of autograd of its own. `samples`: of the micro-batch.
   /// `in_bucket`: parameters whose gradients are taken out as soon as they are there. `loss`: computed by the same worker, where the last layer is among them.
@@ -55,7 +52,6 @@ class NetworkMemory {
   bool hands_on_rows(int layer) const;
 
   const StrategyInput& input_;
-  Gathering gathering_;
   std::vector<bool> learns_;
   std::vector<Sharing> sharing_;      ///< by layer
   std::vector<bool> summed_;

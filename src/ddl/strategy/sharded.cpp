@@ -70,7 +70,7 @@ class Writer {
     role_ = &plan_.roles[0];
     auto once = input_;
     once.recompute = input_.recompute && options_.level < 3;  // units are run again one by one
-    role_->holds = in_buckets(once, role_->holds, Gathering::copied);
+    role_->holds = in_buckets(once, role_->holds);
     options_.level == 3 ? write_units() : write_whole();
     number_meetings(plan_);
     return std::move(plan_);
@@ -298,7 +298,7 @@ class Writer {
   void hold_recomputed() {
     const auto samples = (local_batch(input_, input_.workers) + input_.micro_batches - 1) / input_.micro_batches;
     const auto all = first_numbers(static_cast<int>(bytes_.size()));
-    role_->holds.activations = NetworkMemory(input_, Gathering::copied).passes_in_segments(plan_.stages, samples, {all.begin(), all.end()}).later_peak;
+    role_->holds.activations = NetworkMemory(input_).passes_in_segments(plan_.stages, samples, {all.begin(), all.end()}).later_peak;
   }
 
   /// Parts are summed over replicas once all that is reduced into them is there, in the order in which that comes.

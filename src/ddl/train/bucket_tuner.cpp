@@ -1,73 +1,83 @@
 #include "ddl/train/bucket_tuner.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
-#include "ddl/strategy/bucket_sizes.h"
 
 namespace ddl {
 namespace {
 
-/// Steps with one size in a row, the first of which does not count: its buckets are new memory. And how often each has its turn.
-constexpr int kInARow = 3, kTurns = 2;
+/// Steps of a turn, the first of which does not count: its buckets are new memory.
+constexpr int kInATurn = 3;
+/// There and back.
+constexpr int kTurns = 2;
+/// What a way that was faster by chance does not survive: faster in three of four of so many rounds' turns.
+constexpr int kRounds = 4;
+constexpr double kToStay = 0.5, kToBeTaken = 0.75;
 /// Tuning may take a quarter of a run.
 constexpr std::int64_t kWorthIt = 4;
 
 }  // namespace
 
-BucketTuner::BucketTuner(std::vector<std::int64_t> sizes, std::int64_t standard, std::int64_t steps) : sizes_(std::move(sizes)) {
-  const auto found = std::find(sizes_.begin(), sizes_.end(), standard);
-  invariant(found != sizes_.end(), "the standard size of buckets is among those that are tried");
-  standard_ = taken_ = static_cast<std::size_t>(found - sizes_.begin());
-  const auto count = static_cast<std::int64_t>(sizes_.size());
-  if (count < 2 || steps < kWorthIt * count * kInARow * kTurns) return;
-  for (int turn = 0; turn < kTurns; ++turn)
-    for (std::size_t i = 0; i < sizes_.size(); ++i)
-      for (int step = 0; step < kInARow; ++step) {
-        turns_.push_back(turn % 2 == 0 ? i : sizes_.size() - 1 - i);
-        counts_.push_back(step > 0);
-      }
+BucketTuner::BucketTuner(std::vector<Bucketing> ways, std::int64_t steps) : ways_(std::move(ways)), left_(steps / kWorthIt), by_turn_(ways_.size()) {
+  invariant(!ways_.empty(), "the standard way to exchange gradients is among those that are tried");
+  for (std::size_t i = 1; i < ways_.size(); ++i) racing_.push_back(i);
+  begin_round();
 }
 
-void BucketTuner::add(double seconds) {
-  invariant(tries(), "steps are told while sizes are tried");
-  seconds_.push_back(seconds);
-  ++next_;
-}
-
-std::vector<double>& BucketTuner::seconds() {
-  invariant(!tries(), "all sizes were tried");
-  return seconds_;
-}
-
-std::vector<double> BucketTuner::counted(std::size_t size) const {
-  std::vector<double> found;
-  for (std::size_t step = 0; step < seconds_.size(); ++step)
-    if (turns_[step] == size && counts_[step]) found.push_back(seconds_[step]);
-  return found;
-}
-
-void BucketTuner::settle() {
-  if (seconds().empty()) return;
-  double least = median(counted(standard_)) * (1 - kBetterBucket);
-  for (std::size_t i = 0; i < sizes_.size(); ++i) {
-    if (i == standard_) continue;
-    if (const double took = median(counted(i)); took < least) {
-      least = took;
-      taken_ = i;
-    }
+/// Of those in the race and the standard one, if there are any and steps enough.
+void BucketTuner::begin_round() {
+  turns_.clear();
+  round_.clear();
+  std::vector<std::size_t> order{0};
+  order.insert(order.end(), racing_.begin(), racing_.end());
+  const auto takes = static_cast<std::int64_t>(order.size()) * kInATurn * kTurns;
+  if (racing_.empty() || takes > left_ || rounds_ == kRounds) return;
+  left_ -= takes;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (const auto way : order) turns_.insert(turns_.end(), kInATurn, way);
+    std::reverse(order.begin(), order.end());
   }
+}
+
+/// Median over turns of what a step took, over the standard way's in the same turn.
+double BucketTuner::against_standard(std::size_t way) const {
+  std::vector<double> ratios;
+  for (std::size_t turn = 0; turn < by_turn_[way].size(); ++turn) ratios.push_back(by_turn_[way][turn] / by_turn_[0][turn]);
+  return median(ratios);
+}
+
+bool BucketTuner::in_front(std::size_t way, double of_turns) const {
+  std::size_t faster = 0;
+  for (std::size_t turn = 0; turn < by_turn_[way].size(); ++turn) faster += by_turn_[way][turn] < by_turn_[0][turn] ? 1 : 0;
+  return static_cast<double>(faster) >= of_turns * static_cast<double>(by_turn_[way].size()) && against_standard(way) < 1 - kBetterBucket;
+}
+
+void BucketTuner::judge() {
+  invariant(round_is_over(), "a round of trials is judged when it is over");
+  for (std::size_t step = 0; step < turns_.size(); step += kInATurn)
+    by_turn_[turns_[step]].push_back(median(std::span(round_).subspan(step + 1, kInATurn - 1)));
+  spent_ += static_cast<std::int64_t>(turns_.size());
+  ++rounds_;
+  const auto leave = [&](double of_turns) { racing_.erase(std::remove_if(racing_.begin(), racing_.end(), [&](std::size_t way) { return !in_front(way, of_turns); }), racing_.end()); };
+  leave(kToStay);
+  begin_round();
+  if (tries()) return;
+  leave(kToBeTaken);
+  const auto best = std::min_element(racing_.begin(), racing_.end(), [&](std::size_t a, std::size_t b) { return against_standard(a) < against_standard(b); });
+  if (best != racing_.end()) taken_ = *best;
 }
 
 Json BucketTuner::json() const {
   Json sizes = Json::array();
-  for (std::size_t i = 0; i < sizes_.size(); ++i) {
-    const auto found = counted(i);
-    sizes.push_back({{"bytes", sizes_[i]}, {"step_ms", found.empty() ? Json(nullptr) : Json(median(found) * 1e3)}});
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    const auto& took = by_turn_[i];
+    sizes.push_back({{"bytes", ways_[i].bytes}, {"overlap", ways_[i].overlap}, {"turns", took.size()}, {"step_ms", took.empty() ? Json(nullptr) : Json(median(took) * 1e3)}});
   }
-  return {{"steps", seconds_.size()}, {"sizes", sizes}, {"taken", sizes_[taken_]}};
+  return {{"steps", spent_}, {"sizes", sizes}, {"taken", ways_[taken_].bytes}, {"overlap", ways_[taken_].overlap}};
 }
 
 }  // namespace ddl

@@ -5,39 +5,48 @@
 #include <vector>
 
 #include "ddl/core/json.h"
+#include "ddl/strategy/bucketing.h"
 
 namespace ddl {
 
-/// Finds the size of gradients' buckets with which a run's own steps are fastest: tries each size for some steps, there and back so that what changes meanwhile hits all alike, and takes the one whose median step is least; the
-/// standard one where none beats it by more than a hundredth.
+/// Finds how gradients are exchanged with which a run's own steps are fastest: races some ways against the first of them, the standard one. In a round each that is still in the race has two turns of some steps, there and back,
+/// so that what changes meanwhile hits all alike. After each round those leave that were not faster than the standard one, by more than a hundredth at the median and in most turns; what is left at last is taken, the standard one
+/// where nothing is.
 ///
-/// Every worker has one, and all take the same: what counts is the slowest worker of each step, which they tell each other once.
+/// Every worker has one, and all take the same: what counts is the slowest worker of each step, which they tell each other once a round.
 /// Threads: one caller.
 class BucketTuner {
  public:
-  /// `standard`: of `sizes`. `steps`: that the run still has; with too few nothing is tried.
-  BucketTuner(std::vector<std::int64_t> sizes, std::int64_t standard, std::int64_t steps);
+  /// `ways`: the first is the standard one. `steps`: that the run still has, a quarter of which may be spent; where one round would take more, nothing is tried.
+  BucketTuner(std::vector<Bucketing> ways, std::int64_t steps);
 
-  bool tries() const { return next_ < turns_.size(); }
-  /// Of the next step while it tries, then the one it took. Bytes.
-  std::int64_t size() const { return sizes_[tries() ? turns_[next_] : taken_]; }
-  /// What the step with that size took, seconds.
-  void add(double seconds);
-  /// Of all steps in their order, to be replaced by what the slowest worker of each took. Errors: internal while it still tries.
-  std::vector<double>& seconds();
-  /// Takes the best. After that size() is final.
-  void settle();
-  /// Steps that were spent; what each size took; which was taken. docs/record.md, "bucket_tuning".
+  bool tries() const { return !turns_.empty(); }
+  /// Of the next step while it tries, then what it took.
+  const Bucketing& way() const { return ways_[tries() ? turns_[round_.size()] : taken_]; }
+  /// What the step that way took, seconds. After the last one of a round judge() is due.
+  void add(double seconds) { round_.push_back(seconds); }
+  bool round_is_over() const { return tries() && round_.size() == turns_.size(); }
+  /// Of the round's steps in their order, to be replaced by what the slowest worker of each took.
+  std::vector<double>& round() { return round_; }
+  /// Sends ways out of the race; begins another round, or takes the best. Errors: internal within a round.
+  void judge();
+  /// Steps that were spent; what each way took; which was taken. docs/record.md, "bucket_tuning".
   Json json() const;
 
  private:
-  std::vector<double> counted(std::size_t size) const;
+  void begin_round();
+  bool in_front(std::size_t way, double of_turns) const;
+  double against_standard(std::size_t way) const;
 
-  std::vector<std::int64_t> sizes_;
-  std::size_t standard_ = 0, taken_ = 0, next_ = 0;
-  std::vector<std::size_t> turns_;  ///< by step: which size
-  std::vector<bool> counts_;        ///< by step: not the first with buckets that were just made
-  std::vector<double> seconds_;
+  std::vector<Bucketing> ways_;
+  std::int64_t left_;                         ///< steps that may still be spent
+  std::int64_t spent_ = 0;
+  int rounds_ = 0;
+  std::vector<std::size_t> racing_;           ///< beside the first
+  std::vector<std::size_t> turns_;            ///< of the round, by step: which way
+  std::vector<double> round_;
+  std::vector<std::vector<double>> by_turn_;  ///< by way: what a step took in each of its turns
+  std::size_t taken_ = 0;
 };
 
 }  // namespace ddl

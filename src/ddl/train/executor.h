@@ -136,6 +136,7 @@ class Executor {
   std::vector<int> observed_order() const;
   /// Null where gradients go into no buckets, or are replayed.
   const GradientBuckets* buckets() const { return replay_ == nullptr ? buckets_.get() : nullptr; }
+  const GradientShards* gradient_shards() const { return replay_ == nullptr ? gradient_shards_.get() : nullptr; }
 
   const Plan& plan() const { return plan_; }
   const Role& role() const { return plan_.role_of(worker_); }

@@ -10,8 +10,8 @@
 
 #include "ddl/core/error.h"
 #include "ddl/measure/clock.h"
-#include "ddl/nn/operators/look_up.h"
 #include "ddl/train/emulation/replay.h"
+#include "ddl/train/gathering.h"
 #include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
@@ -22,13 +22,6 @@ constexpr int kSlots = 2;
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 }  // namespace
-
-struct GradientShards::Hook : torch::autograd::PostAccumulateGradHook {
-  GradientShards* owner;
-  std::size_t parameter;
-  Hook(GradientShards* o, std::size_t p) : owner(o), parameter(p) {}
-  void operator()(const torch::autograd::Variable&) override { owner->take(parameter); }
-};
 
 GradientShards::GradientShards(std::vector<at::Tensor> parameters, const std::vector<ShardLayout>& layouts, Transport& transport, Replay* replay)
     : parameters_(std::move(parameters)), layouts_(layouts), replay_(replay), type_(parameter_type(parameters_.at(0))), element_bytes_(ddl::size_of(type_)) {
@@ -66,7 +59,7 @@ GradientShards::GradientShards(std::vector<at::Tensor> parameters, const std::ve
       bucket_of_[each.number] = static_cast<int>(b);
       offset_of_[each.number] = each.offset;
       gradients_[each.number] = own_part(own_.back(), layout, each, parameters_[each.number]);
-      torch::autograd::impl::set_post_acc_grad_hooks(parameters_[each.number], std::make_unique<Hook>(this, each.number));
+      torch::autograd::impl::set_post_acc_grad_hooks(parameters_[each.number], std::make_unique<GradientHook<GradientShards>>(*this, static_cast<int>(each.number)));
     }
   }
   for (const auto size : sizes) slots_.push_back(allocate(size));
@@ -80,6 +73,7 @@ GradientShards::~GradientShards() {
 void GradientShards::begin_step(Callbacks callbacks) {
   call_ = std::move(callbacks);
   last_pass_ = false;
+  copied_bytes_ = 0;
   filled_.assign(parameters_.size(), false);
   came_.assign(parameters_.size(), false);
   holder_.assign(slots_.size(), kNone);
@@ -121,31 +115,34 @@ at::Tensor GradientShards::view(std::size_t parameter) const {
   return at::from_blob(places_[at(bucket_of_[parameter])].data + offset_of_[parameter] * element_bytes_, like.sizes(), like.strides(), like.options().requires_grad(false));
 }
 
-void GradientShards::take(std::size_t number) {
+std::optional<GradientPlace::Place> GradientShards::place(int number) {
+  const auto i = at(number);
+  if (!call_.ready || came_[i] || replay_ != nullptr) return {};
+  make_room(bucket_of_[i]);
+  return GradientPlace::Place{view(i), filled_[i]};
+}
+
+void GradientShards::take(int number, at::Tensor& gradient) {
+  const auto i = at(number);
   // A hook that fires outside of a step (somebody else's backward) leaves the gradient where it is.
   if (!call_.ready) return;
-  const int bucket = bucket_of_[number];
-  make_room(bucket);
+  make_room(bucket_of_[i]);
   const auto begin = now();
-  auto& gradient = parameters_[number].mutable_grad();
   const c10::NoGradGuard guard;
-  auto into = view(number);
-  if (replay_ != nullptr) {
+  auto into = view(i);
+  if (replay_ != nullptr)
     replay_->copy(static_cast<std::int64_t>(into.nbytes()));
-  } else if (gradient.is_sparse()) {
-    put_rows(gradient, into, filled_[number]);
-  } else if (filled_[number]) {
-    into.add_(gradient);
-  } else if (gradient.strides() == into.strides()) {
-    std::memcpy(into.data_ptr(), gradient.const_data_ptr(), into.nbytes());
-  } else {
-    into.copy_(gradient);
-  }
+  else
+    copied_bytes_ += gather_gradient(gradient, into, filled_[i]);
   gradient.reset();
-  filled_[number] = true;
   if (call_.copied && replay_ == nullptr) call_.copied(begin, now());
-  const auto& plan = layouts_[at(bucket)].bucket;
-  if (plan.stage != kNone && (plan.every_pass || last_pass_)) came(number);
+  arrived(number, true);
+}
+
+void GradientShards::arrived(int number, bool whole) {
+  filled_[at(number)] = true;
+  const auto& plan = layouts_[at(bucket_of_[at(number)])].bucket;
+  if (whole && plan.stage != kNone && (plan.every_pass || last_pass_)) came(at(number));
 }
 
 void GradientShards::came(std::size_t number) {
@@ -182,6 +179,13 @@ void GradientShards::complete_pass(int stage) {
 void GradientShards::complete_step() {
   for (int bucket = 0; bucket < static_cast<int>(places_.size()); ++bucket)
     if (!layouts_[at(bucket)].bucket.every_pass) finish(bucket);
+}
+
+std::int64_t GradientShards::gradient_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& layout : layouts_)
+    for (const auto& each : layout.parameters) bytes += static_cast<std::int64_t>(each.elements * element_bytes_);
+  return bytes;
 }
 
 Buffer GradientShards::buffer(int bucket) const { return {places_[at(bucket)].data, layouts_[at(bucket)].elements, type_}; }

@@ -2,11 +2,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/ATen.h>
 
 #include "ddl/collective/execute.h"
+#include "ddl/nn/gradient_place.h"
 #include "ddl/train/shard_layout.h"
 
 namespace ddl {
@@ -15,7 +17,7 @@ class Replay;
 
 /// Gradients of which a worker keeps, once they are summed over all, its own parts alone.
 ///
-/// As in GradientBuckets autograd's gradients are copied to their place in a bucket as they come, and dropped. A bucket that is complete after every
+/// As in GradientBuckets products write gradients to their place in a bucket, and autograd's are copied there as they come, and dropped. A bucket that is complete after every
 /// micro-batch (Bucket::every_pass) has memory while it is filled and reduced only: two slots serve all such buckets, the even ones and the odd
 /// ones, so that one is filled while the other is reduced; what was reduced is added to the worker's part, and the slot is free. Other buckets
 /// have memory of their own, where the gradients of micro-batches add up; the worker's part is in it.
@@ -55,9 +57,13 @@ class GradientShards {
 
   std::int64_t slot_bytes() const { return slot_bytes_; }  ///< memory that buckets are filled in
   std::int64_t own_bytes() const { return own_bytes_; }    ///< parts apart from that
+  /// As GradientBuckets tells them.
+  std::int64_t gradient_bytes() const;
+  std::int64_t copied_bytes() const { return copied_bytes_; }
 
  private:
-  struct Hook;
+  template <class>
+  friend class GradientHook;
   enum class State : std::uint8_t { empty, filling, complete };
   struct Place {
     std::byte* data = nullptr;   ///< where its elements go; null: in no slot
@@ -67,7 +73,9 @@ class GradientShards {
     bool counts = false;         ///< something of this step is in its own part
   };
 
-  void take(std::size_t parameter);
+  std::optional<GradientPlace::Place> place(int parameter);
+  void take(int parameter, at::Tensor& gradient);
+  void arrived(int parameter, bool whole);
   void make_room(int bucket);
   void finish(int bucket);
   void came(std::size_t parameter);
@@ -89,7 +97,7 @@ class GradientShards {
   std::vector<bool> filled_, came_;        ///< by parameter
   Callbacks call_;
   bool last_pass_ = false;
-  std::int64_t slot_bytes_ = 0, own_bytes_ = 0;
+  std::int64_t slot_bytes_ = 0, own_bytes_ = 0, copied_bytes_ = 0;
 };
 
 }  // namespace ddl

@@ -5,42 +5,16 @@
 #include <optional>
 #include <utility>
 
-#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "ddl/core/error.h"
-#include "ddl/nn/gradient_place.h"
-#include "ddl/nn/operators/look_up.h"
 #include "ddl/train/emulation/replay.h"
+#include "ddl/train/gathering.h"
 #include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
-
-/// Bytes from which several threads copy faster than one.
-constexpr std::size_t kWorthThreads = std::size_t{256} << 10;
-
-struct GradientBuckets::Hook final : GradientPlace {
-  GradientBuckets* owner;
-  int parameter;
-  Hook(GradientBuckets* o, int p) : owner(o), parameter(p) {}
-  /// There is no gradient where it was put in its place already.
-  void operator()(const torch::autograd::Variable& leaf) override {
-    if (auto& gradient = leaf.mutable_grad(); gradient.defined()) owner->take(parameter, gradient);
-  }
-  std::optional<Place> place() override {
-    const auto i = static_cast<std::size_t>(parameter);
-    if (!owner->waits_for(i) || owner->replay_ != nullptr || !owner->device_.is_host()) return {};
-    return Place{owner->views_[i], owner->filled_[i]};
-  }
-  void arrived(bool whole) override {
-    if (whole)
-      owner->arrived(parameter);
-    else
-      owner->filled_[static_cast<std::size_t>(parameter)] = true;  // never while a pass is recorded: place() is the host's alone
-  }
-};
 
 GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, Transport& transport, Device& device, Replay* replay)
     : device_(device), replay_(replay), parameters_(std::move(parameters)), views_(parameters_.size()), bucket_of_(parameters_.size()), filled_(parameters_.size()), came_(parameters_.size()) {
@@ -56,7 +30,7 @@ GradientBuckets::GradientBuckets(std::vector<at::Tensor> parameters, Transport& 
     block_ = at::empty({static_cast<std::int64_t>(memory_.size() / element_bytes_)}, parameters_[0].options().requires_grad(false));
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(this, static_cast<int>(i)));
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<GradientHook<GradientBuckets>>(*this, static_cast<int>(i)));
 }
 
 GradientBuckets::~GradientBuckets() {
@@ -121,6 +95,12 @@ std::vector<int> GradientBuckets::expected() const {
 
 void GradientBuckets::begin_pass(bool last) { last_pass_ = last; }
 
+std::optional<GradientPlace::Place> GradientBuckets::place(int parameter) const {
+  const auto i = static_cast<std::size_t>(parameter);
+  if (!waits_for(i) || replay_ != nullptr || !device_.is_host()) return {};
+  return GradientPlace::Place{views_[i], filled_[i]};
+}
+
 void GradientBuckets::take(int number, at::Tensor& gradient) {
   const auto i = static_cast<std::size_t>(number);
   // A hook that fires outside of a step (somebody else's backward) leaves the gradient where it is.
@@ -129,26 +109,23 @@ void GradientBuckets::take(int number, at::Tensor& gradient) {
   const c10::NoGradGuard guard;
   auto& view = views_[i];
   const bool adds = recorded_ ? recorded_->filled[i] : filled_[i];
-  if (replay_ == nullptr && !recorded_) copied_bytes_ += static_cast<std::int64_t>(gradient.is_sparse() && adds ? gradient._values().nbytes() : view.nbytes());
   if (replay_ != nullptr) {
     replay_->copy(static_cast<std::int64_t>(view.nbytes()));
-  } else if (gradient.is_sparse()) {
-    put_rows(gradient, view, adds);
-  } else if (adds) {
-    view.add_(gradient);
-  } else if (gradient.strides() == view.strides() && device_.is_host() && (at::get_num_threads() == 1 || view.nbytes() < kWorthThreads)) {
-    std::memcpy(view.data_ptr(), gradient.const_data_ptr(), view.nbytes());
-  } else {
-    view.copy_(gradient);
+  } else if (const auto bytes = gather_gradient(gradient, view, adds); !recorded_) {
+    copied_bytes_ += bytes;
   }
   gradient.reset();
   // Replayed, it is part of the backward, which waits for it.
   if (copied_ && device_.is_host() && replay_ == nullptr) copied_(begin, now());
-  arrived(number);
+  arrived(number, true);
 }
 
-void GradientBuckets::arrived(int number) {
+void GradientBuckets::arrived(int number, bool whole) {
   const auto i = static_cast<std::size_t>(number);
+  if (!whole) {
+    filled_[i] = true;  // never while a pass is recorded: place() is the host's alone
+    return;
+  }
   if (recorded_) {
     recorded_->filled[i] = true;
     recorded_->gradients.push_back(number);

@@ -9,6 +9,7 @@
 
 #include "ddl/collective/communicator.h"
 #include "ddl/measure/trace.h"
+#include "ddl/nn/gradient_place.h"
 #include "ddl/plan/plan.h"
 #include "ddl/train/device.h"
 
@@ -94,12 +95,15 @@ class GradientBuckets {
   std::int64_t copied_bytes() const { return copied_bytes_; }
 
  private:
-  struct Hook;
+  template <class>
+  friend class GradientHook;
+  std::optional<GradientPlace::Place> place(int parameter) const;
+  /// `whole`: else a summand of it.
+  void arrived(int parameter, bool whole);
   /// Whether a gradient that comes now is for its place.
   bool waits_for(std::size_t parameter) const { return ready_ && !came_[parameter]; }
   /// Gradients of each bucket.
   std::vector<int> expected() const;
-  void arrived(int parameter);
   void settle(int parameter, const Milestone* complete = nullptr);
   /// The gradients of a bucket, in the transport's memory and on the device, as vectors.
   struct Place {

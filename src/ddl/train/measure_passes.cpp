@@ -41,6 +41,9 @@ using torch::autograd::variable_list;
 
 /// More would take memory, fewer would let a batch stay in cache from step to step.
 constexpr std::int64_t kBatches = 4;
+/// Of which a loader's pace is the median: some, and as many as are made in a while.
+constexpr std::int64_t kTimedBatches = 64;
+constexpr double kTimedSeconds = 0.2;
 constexpr double kLossScale = 65536;
 
 /// Seconds that this thread has waited for a core, ready to run.
@@ -111,14 +114,16 @@ struct TrainingPasses::State {
     // As runs do. Passes and steps end with a wait.
     LoaderOptions at_once{0, 1, true}, beside{job.loader_threads, job.loader_prefetch, true};
     if (!device->is_host()) at_once.memory = beside.memory = &pinned;
-    Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, 2 * kBatches + 1, at_once);
+    Loader loader(data, [&](std::int64_t step) { return sampler.share(step, 0); }, 0, kBatches + 1 + kTimedBatches, at_once);
     ahead = std::make_unique<Loader>(data, [sampler](std::int64_t step) { return sampler.share(step, 0); }, 0, std::numeric_limits<std::int64_t>::max(), beside);
     executor = make_executor(false);
     for (std::int64_t i = 0; i < kBatches; ++i) batches.push_back(loader.next());
     // Into memory that was used before, as all but the first batches of a run: to find new memory, and to pin it, takes longer than to read a small batch.
     loader.next();
     std::vector<double> took;
-    for (std::int64_t i = 0; i < kBatches; ++i) {
+    // One after the other until caches and the core's clock are as beside steps: the first ones of small images take up to twice as long.
+    const auto from = now();
+    for (std::int64_t i = 0; i < kTimedBatches && (i < kBatches || seconds(now() - from) < kTimedSeconds); ++i) {
       const auto begin = now();
       loader.next();
       took.push_back(seconds(now() - begin));

@@ -15,7 +15,7 @@
 #include "ddl/nn/multiplier.h"
 #include "ddl/nn/script.h"
 #include "ddl/strategy/batch_shares.h"
-#include "ddl/strategy/bucket_sizes.h"
+#include "ddl/strategy/bucketing.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/allocator.h"
@@ -241,8 +241,7 @@ void Worker::rebuild_buckets() {
   communicator_->broadcast({reinterpret_cast<std::byte*>(order.data()), order.size(), ElementType::int64}, 0).wait();
   gradient_order_.assign(order.begin(), order.end());
   if (tunes_buckets(job_.strategy)) {
-    const auto bytes = graph_.parameters() * element_bytes(job_.precision);
-    tuner_.emplace(bucket_sizes(bytes), std::min(bytes, kBucketCap), last_step_ - 1);
+    tuner_.emplace(bucketings(job_.strategy, graph_.parameters() * element_bytes(job_.precision)), last_step_ - 1);
     executor_.let_record(!tuner_->tries());
   }
   adopt_buckets();
@@ -256,21 +255,21 @@ void Worker::adopt(Plan plan) {
 void Worker::adopt_buckets() {
   if (!tuner_) return adopt(plan_job(job_, graph_, gradient_order_));
   auto own = job_;
-  own.strategy = with_bucket(own.strategy, tuner_->size());
+  own.strategy = with_bucketing(own.strategy, tuner_->way());
   adopt(plan_job(own, graph_, gradient_order_));
 }
 
 void Worker::tune_buckets(Nanoseconds took) {
   if (!tuner_ || !tuner_->tries()) return;
-  const auto size = tuner_->size();
+  const auto way = tuner_->way();
   tuner_->add(seconds(took));
-  if (!tuner_->tries()) {
-    auto& all = tuner_->seconds();
+  if (tuner_->round_is_over()) {
+    auto& all = tuner_->round();
     communicator_->all_reduce({reinterpret_cast<std::byte*>(all.data()), all.size(), ElementType::fp64}, ReduceOp::max).wait();
-    tuner_->settle();
-    executor_.let_record(true);
+    tuner_->judge();
+    executor_.let_record(!tuner_->tries());
   }
-  if (tuner_->size() != size) adopt_buckets();
+  if (!(tuner_->way() == way)) adopt_buckets();
 }
 
 bool Worker::asked_to_stop() {
@@ -510,8 +509,10 @@ Json Worker::memory_json(std::int64_t held) {
 }
 
 Json Worker::gradients_json() const {
-  const auto* const buckets = executor_.buckets();
-  return buckets == nullptr ? Json(nullptr) : Json{{"bytes", buckets->gradient_bytes()}, {"copied_bytes", buckets->copied_bytes()}};
+  const auto told = [](const auto* gathered) { return Json{{"bytes", gathered->gradient_bytes()}, {"copied_bytes", gathered->copied_bytes()}}; };
+  if (const auto* const buckets = executor_.buckets()) return told(buckets);
+  if (const auto* const shards = executor_.gradient_shards()) return told(shards);
+  return nullptr;
 }
 
 Json Worker::graphs_json() const {

@@ -190,11 +190,11 @@ class Writer {
     return again_.contains({backward.stage, backward.micro_batch}) ? known(worker, backward.stage).forward : 0;
   }
 
-  /// Each gradient is copied to its place in a bucket, or added to what is there, as soon as backward has it; but for those that are made there. What goes to parts is always copied.
+  /// Each gradient is copied to its place in a bucket, or added to what is there, as soon as backward has it; but for those that are made there.
   double gathered(int worker, const Role& role, int stage) {
     const auto [place, unknown] = gathered_.try_emplace({worker, stage});
     if (!unknown) return place->second;
-    const bool in_place = source_.writes_in_place(worker) && !role.keeps_parts();
+    const bool in_place = source_.writes_in_place(worker);
     for (const auto& bucket : role.buckets)
       for (const int parameter : bucket.parameters) {
         const auto& owner = owners_.at(at(parameter));

@@ -82,8 +82,9 @@ TEST(StepCosts, GradientsThatAreMadeInTheirPlaceAreNotCopied) {
   const auto words = gpt();
   EXPECT_NEAR(bytes_of("data", false, 4, words).copied, parameters(9, words), 1);
   EXPECT_NEAR(bytes_of("data", true, 4, words).copied, parameters(1, words) + 4 * 32 * places_of(words), 1) << "biases, norms and places";
-  EXPECT_NEAR(bytes_of("sharded[level=1]", true).copied, parameters(), 1) << "on their way to parts all are";
-  EXPECT_NEAR(bytes_of("sharded[level=2]", true).copied, parameters() * 5.0 / 4, 64) << "and the worker's own part is taken out of a place that is filled by turns";
+  EXPECT_NEAR(bytes_of("sharded[level=1]", true).copied, parameters(1), 1);
+  EXPECT_NEAR(bytes_of("sharded[level=2]", true).copied, parameters(1) + parameters() / 4, 64) << "the worker's own part is taken out of a place that is filled by turns";
+  EXPECT_NEAR(bytes_of("sharded[level=2]", false).copied, parameters() * 5 / 4, 64);
 }
 
 // Forward and backward gather what was let go, and a worker's own part is copied to where the others' come.

@@ -34,7 +34,7 @@ Crossing learning_part(const Crossing& crossing) {
 PipelineLayout::PipelineLayout(const StrategyInput& of, const Pipeline& form)
     : input(of),
       pipeline(form),
-      memory(of, form.shards > 1 ? Gathering::copied : Gathering::in_place),
+      memory(of),
       samples((local_batch(of, form.replicas * form.shards) + form.micro_batches - 1) / form.micro_batches),
       parameter_bytes(ddl::parameter_bytes(of)),
       segments(make_stages(of.graph, cuts_of_segments(of.graph, form.cuts))),
