@@ -1,6 +1,6 @@
 """Steps with `bucket=auto` against each fixed size of gradients' buckets, and against exchanging them after backward, two workers: what the run's own choice comes to once it is made, how long it took to make, and what choosing the best by hand would have given.
 
-All arms by turns. A step counts from after the trials of auto on (or as many steps of the others): the median of those. `auto over best` is against the fixed way that was fastest over all rounds, which somebody who had tried all of them would take; `over standard` against 25 MiB.
+All arms by turns. The last two thirds of a run's steps count, of all of them: auto's trials take a quarter at most. The median of those. `auto over best` is against the fixed way that was fastest over all rounds, which somebody who had tried all of them would take; `over standard` against 25 MiB.
 
 usage: buckets.py [--rounds 3] [--only WORD,…]      a fabric takes root
 prints a table in Markdown; build/bench/buckets.json has every run
@@ -43,11 +43,10 @@ def main():
                 raise SystemExit(f"{name}: bucket={bucket}, but bucket_tuning is {tuning}")
             if tuning:
                 tunings.append(tuning)
-            spent = 1 + (tuning["steps"] if tuning else 30)
-            steps = got["step_ms"]["samples"][spent:]
-            if len(steps) < 40:
-                raise SystemExit(f"{name}: {len(steps)} steps are left after {spent}")
-            return statistics.median(steps)
+            spent = STEPS // 3
+            if tuning and tuning["steps"] + 1 > spent:
+                raise SystemExit(f"{name}: {tuning['steps']} steps of trials, expected {spent} at most")
+            return statistics.median(got["step_ms"]["samples"][spent:])
 
         results = interleaved({bucket: bucket for bucket in ("auto", *FIXED)}, options.rounds, measure)
         best = min(FIXED, key=lambda bucket: statistics.median(results[bucket]))

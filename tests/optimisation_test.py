@@ -76,20 +76,22 @@ class Optimisation(Case):
 
 class Buckets(Case):
     """--bucket auto: sizes, and overlap, are tried in the first steps, all train, and the best is taken."""
-    MODEL = ["--model", "mlp[hidden=512,layers=4]", "--workers", "2", "--batch", "32", "--synthetic", "--train-samples", "512", "--test-samples", "16", "--no-evaluate"]  # 4.8 MB of gradients: 1 MiB, or all in one
+    MODEL = ["--model", "mlp[hidden=512,layers=4]", "--workers", "2", "--batch", "32", "--synthetic", "--train-samples", "500", "--test-samples", "16", "--no-evaluate"]  # 4.8 MB of gradients: 1 MiB, or all in one
 
     def test_a_size_is_found_and_changes_no_bit(self):
         tuned, plain = self.record("--bucket", "auto", "--steps", 200, *self.MODEL), self.record("--steps", 200, *self.MODEL)
         told = tuned["bucket_tuning"]
         whole = 4 * tuned["model"]["parameters"]
+        # Of every 16 steps the last has fewer samples, and does not count.
+        short = (told["steps"] + 1) // 16
         self.assertEqual([(way["bytes"], way["overlap"]) for way in told["sizes"]], [(whole, True), (1 << 20, True), (whole, False)])
-        self.assertEqual(told["steps"], 3 * sum(way["turns"] for way in told["sizes"]))
-        self.assertTrue(18 <= told["steps"] <= 50, told)
+        self.assertEqual(told["steps"], 3 * sum(way["turns"] for way in told["sizes"]) + short)
+        self.assertTrue(18 <= told["steps"] - short <= 50, told)
         self.assertTrue(all(way["step_ms"] > 0 and way["turns"] >= 2 for way in told["sizes"]))
         taken = next(way for way in told["sizes"] if (way["bytes"], way["overlap"]) == (told["taken"], told["overlap"]))
         if taken is not told["sizes"][0]:
             self.assertEqual(taken["turns"], told["sizes"][0]["turns"], "it was in the race to the end")
-            self.assertLess(taken["step_ms"], told["sizes"][0]["step_ms"])
+            self.assertLess(taken["over_standard"], 0.99)
         self.assertGreaterEqual(tuned["samples"]["warmup_steps"], told["steps"] + 1)
         # A bucket is closed as soon as it holds its limit, the first at 1 MiB.
         self.assertEqual(len(tuned["buckets"]), 5 if told["taken"] == 1 << 20 else 2)
@@ -100,6 +102,12 @@ class Buckets(Case):
         reductions = [task for task in tuned["plan"]["roles"][0]["tasks"] if task["kind"] == "collective"]
         self.assertEqual(len(reductions), len(tuned["buckets"]))
         self.assertEqual(all("after" in task for task in reductions), not told["overlap"], "after backward, or once their gradients are complete")
+
+    def test_threads_of_one_process_find_theirs(self):
+        record = self.record("--strategy", "data[bucket=auto,in-process=mirrored]", "--steps", 80, *self.MODEL)
+        told = record["bucket_tuning"]
+        self.assertEqual([way["overlap"] for way in told["sizes"]], [False, False, True], "whose own is after backward")
+        self.assertEqual(record["parameters_digest"], self.record("--strategy", "data[in-process=mirrored]", "--steps", 80, *self.MODEL)["parameters_digest"])
 
     def test_overlap_that_is_said_is_not_tried(self):
         for word in ("on", "off"):

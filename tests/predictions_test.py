@@ -99,13 +99,14 @@ class Runs(Case):
         point = lambda strategy: self.document(*words, "--strategy", strategy)["points"][0]
         found = point("data[bucket=auto]")
         tried = {size: point(f"data[bucket={size}B]") for size in (1 << 20, 6 << 20, 25 << 20, found["bucket_bytes"])}
-        self.assertEqual((found["step_ms"], found["overlap"]), (tried[found["bucket_bytes"]]["step_ms"], True))
+        self.assertEqual((found["step_ms"], found["bucket_overlap"]), (tried[found["bucket_bytes"]]["step_ms"], True))
         self.assertEqual(len({one["step_ms"]["value"] for one in tried.values()}), len(tried), "sizes make a difference")
         tried["after backward"] = point("data[overlap=off]")
         for way, one in tried.items():
             self.assertLessEqual(found["step_ms"]["value"], one["step_ms"]["value"] / (1 if way == 25 << 20 else 0.99), way)
-            self.assertEqual((one["bucket_bytes"], one["overlap"]), (None, None))
-        self.assertIs(point("data[bucket=auto,overlap=off]")["overlap"], False)
+            self.assertEqual((one["bucket_bytes"], one["bucket_overlap"]), (None, None))
+        self.assertIs(point("data[bucket=auto,overlap=off]")["bucket_overlap"], False)
+        self.assertRegex(self.run_it(*words, "--strategy", "data[bucket=auto]").stderr, "8 workers: bucket=auto is predicted to take .*iB, (during|after) backward")
         self.assertIn("got bucket=auto with compress=fp16, expected a size", self.run_it(*words, "--strategy", "data[bucket=auto,compress=fp16]", code=2).stderr, "as by a run")
 
     def test_memory_is_that_of_the_machine_that_was_measured(self):
@@ -235,7 +236,7 @@ class Runs(Case):
         self.assertEqual((known["case"], unknown["case"]), ("mlp[hidden=64], 1 worker", "lenet, 1 worker"))
         self.assertGreater(known["step_ms"]["value"], 0)
         self.assertIn("probe compute --model lenet", unknown["reason"])
-        self.assertEqual(set(unknown) - {"reason"}, set(known) - {"reason", "waited", "beyond", "bucket_bytes", "overlap"}, "the same fields, null")
+        self.assertEqual(set(unknown) - {"reason"}, set(known) - {"reason", "waited", "beyond", "bucket_bytes", "bucket_overlap"}, "the same fields, null")
         self.assertIsNone(unknown["step_ms"])
 
 

@@ -29,7 +29,7 @@ Json point_json(const PredictedPoint& point, std::optional<double> alone) {
   out["links"] = links_json(point.found->links, point.found->step.seconds);
   const auto& tuned = point.found->tuned;
   out["bucket_bytes"] = tuned ? Json(tuned->bytes) : Json();
-  out["overlap"] = tuned ? Json(tuned->overlap) : Json();
+  out["bucket_overlap"] = tuned ? Json(tuned->overlap) : Json();
   return out;
 }
 
@@ -100,11 +100,15 @@ void say_predicted(const std::vector<PredictedPoint>& points, const Json& machin
     rows.back().insert(rows.back().end(), {to_string(Bytes{found.most.total()}) + (point.found->fits ? "" : ", more than there is"), where_it_goes(found.mean)});
   }
   if (rows.size() > 1) output.data(columns(rows));
+  const auto called = [&](const PredictedPoint& point) { return named ? point.experiment.name : fmt::format("{} workers", point.workers()); };
   for (const auto& point : points)
-    if (const auto words = point.found ? links_words(point.found->links, point.found->step.seconds) : ""; !words.empty()) output.say(fmt::format("{}: {}", named ? point.experiment.name : fmt::format("{} workers", point.workers()), words));
+    if (point.found && point.found->tuned)
+      output.say(fmt::format("{}: bucket=auto is predicted to take {}, {} backward", called(point), to_string(Bytes{point.found->tuned->bytes}), point.found->tuned->overlap ? "during" : "after"));
+  for (const auto& point : points)
+    if (const auto words = point.found ? links_words(point.found->links, point.found->step.seconds) : ""; !words.empty()) output.say(fmt::format("{}: {}", called(point), words));
   for (const auto& point : points)
     if (point.found)
-      for (const auto& words : point.found->beyond) output.say(fmt::format("{}: {}", named ? point.experiment.name : fmt::format("{} workers", point.workers()), words));
+      for (const auto& words : point.found->beyond) output.say(fmt::format("{}: {}", called(point), words));
   double waited = 0;
   for (const auto& point : points) waited = std::max(waited, point.found ? point.found->waited : 0);
   if (const auto words = waited_words(waited); !words.empty()) output.say(words);

@@ -31,6 +31,8 @@ class Sampler {
           std::function<std::int64_t(std::int64_t index)> weight = {}, std::vector<std::int64_t> proportions = {});
 
   std::int64_t steps_per_epoch() const;
+  /// Of all workers in a step.
+  std::int64_t global_samples(std::int64_t step) const;
   /// `step` counts from 0 over all epochs. Threads: any, also of copies.
   Share share(std::int64_t step, int worker) const;
   /// The whole order of one epoch.

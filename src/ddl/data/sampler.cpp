@@ -37,6 +37,8 @@ Sampler::Sampler(std::int64_t samples, std::int64_t global_batch, int workers, b
 
 std::int64_t Sampler::steps_per_epoch() const { return (samples_ + global_batch_ - 1) / global_batch_; }
 
+std::int64_t Sampler::global_samples(std::int64_t step) const { return std::min(global_batch_, samples_ - (step % steps_per_epoch()) * global_batch_); }
+
 std::vector<std::int64_t> Sampler::order(std::int64_t epoch) const {
   if (shuffle_) return permutation(samples_, seed_, static_cast<std::uint64_t>(epoch));
   std::vector<std::int64_t> all(static_cast<std::size_t>(samples_));
@@ -57,7 +59,7 @@ Share Sampler::share(std::int64_t step, int worker) const {
     order_now = cache_->order;
   }
   const std::int64_t first = (step % steps_per_epoch()) * global_batch_;
-  const std::int64_t batch = std::min(global_batch_, samples_ - first);
+  const std::int64_t batch = global_samples(step);
   // The first batch % workers parts have one sample more.
   const std::int64_t each = batch / workers_, extra = batch % workers_;
   std::int64_t begin = first + worker * each + std::min<std::int64_t>(worker, extra);

@@ -23,7 +23,6 @@
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/bucketing.h"
-#include "ddl/strategy/common.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/device_list.h"
 #include "ddl/train/emulation/machine_costs.h"

@@ -72,7 +72,7 @@ std::size_t warm_up(const std::vector<double>& milliseconds, std::size_t tuned) 
   return milliseconds.size() < 4 ? 0 : std::max({std::size_t{1}, tuned, warm_up_end(milliseconds)});
 }
 
-/// The first step after those in which sizes of buckets were tried, and after those that were recorded as graphs.
+/// The first step after those in which ways to exchange buckets were tried, and after those that were recorded as graphs.
 std::size_t tuned_until(const Observed& observed) {
   std::size_t until = 0;
   for (const auto& said : observed.done) {

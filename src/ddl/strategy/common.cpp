@@ -12,6 +12,7 @@
 #include "ddl/nn/recompute_cuts.h"
 #include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/bucketing.h"
+#include "ddl/strategy/pass_memory.h"
 #include "ddl/strategy/stages.h"
 #include "ddl/strategy/tasks.h"
 

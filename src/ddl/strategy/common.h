@@ -6,7 +6,6 @@
 #include "ddl/core/error.h"
 #include "ddl/plan/plan.h"
 #include "ddl/strategy/builtin.h"
-#include "ddl/strategy/pass_memory.h"
 
 namespace ddl {
 

@@ -106,16 +106,32 @@ class Writer {
   }
 
   void write_whole() {
-    role_->buckets = assign_buckets(bytes_, gradient_order(input_), std::min(options_.bucket, std::int64_t{1} << 20), options_.bucket);
     const bool each = options_.level == 2;
+    auto order = gradient_order(input_);
+    // What several layers use: its gradient is in the making from the first of them on to the last, and would keep a slot from all others meanwhile.
+    std::vector<int> tied;
+    if (each) {
+      const auto shared = shared_parameters(make_stages(input_.graph, network_blocks(input_.graph)));
+      const auto own = std::stable_partition(order.begin(), order.end(), [&](int parameter) { return !shared.contains(parameter); });
+      tied.assign(own, order.end());
+      order.erase(own, order.end());
+    }
+    role_->buckets = assign_buckets(bytes_, order, std::min(options_.bucket, std::int64_t{1} << 20), options_.bucket);
+    for (auto& bucket : role_->buckets) bucket.every_pass = each;
+    if (!tied.empty()) {
+      tied_ = static_cast<int>(role_->buckets.size());
+      role_->buckets.push_back({tied, 0, 0});
+      for (const int parameter : tied) role_->buckets.back().bytes += bytes_[at(parameter)];
+    }
     std::vector<int> backward;  // by micro-batch
     for (int t = 0; t < count(); ++t)
       if (role_->tasks[at(t)].kind == TaskKind::backward) backward.push_back(t);
-    for (auto& bucket : role_->buckets) bucket.every_pass = each;
     const int buckets = static_cast<int>(role_->buckets.size());
     for (int micro = each ? 0 : input_.micro_batches - 1; micro < input_.micro_batches; ++micro)
       for (int b = 0; b < buckets; ++b) {
-        reduce_scatter(b, each ? micro : 0, each && input_.micro_batches > 1 ? fmt::format("reduce-scatter {} {}", b, micro) : fmt::format("reduce-scatter {}", b));
+        const bool often = role_->buckets[at(b)].every_pass;
+        if (!often && micro + 1 < input_.micro_batches) continue;
+        reduce_scatter(b, often ? micro : 0, often && input_.micro_batches > 1 ? fmt::format("reduce-scatter {} {}", b, micro) : fmt::format("reduce-scatter {}", b));
         if (!options_.overlap) role_->tasks.back().after = {backward[at(micro)]};
       }
     write_updates(backward.back());
@@ -125,10 +141,16 @@ class Writer {
       add(std::move(gather));
     }
     auto& holds = role_->holds;
-    std::vector<std::int64_t> sizes;
-    for (const auto& bucket : role_->buckets) sizes.push_back(bucket.bytes);
-    holds.buckets = each ? slots(sizes, 2) : std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-    if (each) holds.gradients += parts();
+    std::vector<std::int64_t> in_turn;
+    std::int64_t own = 0;
+    for (const auto& bucket : role_->buckets)
+      if (bucket.every_pass) {
+        in_turn.push_back(bucket.bytes);
+        holds.gradients += part(bucket.bytes);
+      } else {
+        own += bucket.bytes;
+      }
+    holds.buckets = own + slots(in_turn, 2);
     holds.optimizer = parts() * input_.optimizer_tensors;
   }
 

@@ -43,6 +43,11 @@ void BucketTuner::begin_round() {
   }
 }
 
+void BucketTuner::add(double seconds) {
+  invariant(tries() && !round_is_over(), "steps are told while some way is tried");
+  round_.push_back(seconds);
+}
+
 /// Median over turns of what a step took, over the standard way's in the same turn.
 double BucketTuner::against_standard(std::size_t way) const {
   std::vector<double> ratios;
@@ -75,9 +80,11 @@ Json BucketTuner::json() const {
   Json sizes = Json::array();
   for (std::size_t i = 0; i < ways_.size(); ++i) {
     const auto& took = by_turn_[i];
-    sizes.push_back({{"bytes", ways_[i].bytes}, {"overlap", ways_[i].overlap}, {"turns", took.size()}, {"step_ms", took.empty() ? Json(nullptr) : Json(median(took) * 1e3)}});
+    const auto told = [&](double number) { return took.empty() ? Json(nullptr) : Json(number); };
+    sizes.push_back({{"bytes", ways_[i].bytes}, {"overlap", ways_[i].overlap}, {"turns", took.size()}, {"step_ms", told(took.empty() ? 0 : median(took) * 1e3)}, {"over_standard", told(took.empty() ? 0 : against_standard(i))}});
   }
-  return {{"steps", spent_}, {"sizes", sizes}, {"taken", ways_[taken_].bytes}, {"overlap", ways_[taken_].overlap}};
+  // Of a run that ended within a round: what its last step had.
+  return {{"steps", spent_ + static_cast<std::int64_t>(round_.size()) + skipped_}, {"sizes", sizes}, {"taken", way().bytes}, {"overlap", way().overlap}};
 }
 
 }  // namespace ddl

@@ -10,8 +10,7 @@
 namespace ddl {
 
 /// Finds how gradients are exchanged with which a run's own steps are fastest: races some ways against the first of them, the standard one. In a round each that is still in the race has two turns of some steps, there and back,
-/// so that what changes meanwhile hits all alike. After each round those leave that were not faster than the standard one, by more than a hundredth at the median and in most turns; what is left at last is taken, the standard one
-/// where nothing is.
+/// so that what changes meanwhile hits all alike. After each round those leave that were not faster than the standard one, by more than a hundredth at the median of turns and in half of them; of what is left at last the fastest is taken that was so in three quarters of its turns, or the standard one.
 ///
 /// Every worker has one, and all take the same: what counts is the slowest worker of each step, which they tell each other once a round.
 /// Threads: one caller.
@@ -21,10 +20,13 @@ class BucketTuner {
   BucketTuner(std::vector<Bucketing> ways, std::int64_t steps);
 
   bool tries() const { return !turns_.empty(); }
-  /// Of the next step while it tries, then what it took.
+  /// Of the next step while it tries, then what it took. Not when a round is over and was not judged.
   const Bucketing& way() const { return ways_[tries() ? turns_[round_.size()] : taken_]; }
   /// What the step that way took, seconds. After the last one of a round judge() is due.
-  void add(double seconds) { round_.push_back(seconds); }
+  /// Errors: internal where none is tried.
+  void add(double seconds);
+  /// The step had another number of samples: it does not count, and its turn goes on.
+  void skip() { ++skipped_; }
   bool round_is_over() const { return tries() && round_.size() == turns_.size(); }
   /// Of the round's steps in their order, to be replaced by what the slowest worker of each took.
   std::vector<double>& round() { return round_; }
@@ -40,7 +42,8 @@ class BucketTuner {
 
   std::vector<Bucketing> ways_;
   std::int64_t left_;                         ///< steps that may still be spent
-  std::int64_t spent_ = 0;
+  std::int64_t spent_ = 0;                    ///< in rounds that were judged
+  std::int64_t skipped_ = 0;
   int rounds_ = 0;
   std::vector<std::size_t> racing_;           ///< beside the first
   std::vector<std::size_t> turns_;            ///< of the round, by step: which way

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 namespace ddl {
@@ -78,6 +79,17 @@ TEST(BucketTuner, TellsWhatItTried) {
   EXPECT_EQ(told.at("sizes").at(2).at("bytes"), 6);
   EXPECT_NEAR(told.at("sizes").at(2).at("step_ms").get<double>(), 10, 0.5);
   EXPECT_EQ(told.at("sizes").at(3).at("overlap"), false);
+  EXPECT_EQ(told.at("sizes").at(0).at("over_standard"), 1);
+  EXPECT_NEAR(told.at("sizes").at(2).at("over_standard").get<double>(), 10. / 11, 0.01);
+}
+
+TEST(BucketTuner, CountsStepsOfARoundThatIsNotOver) {
+  BucketTuner tuner({{25}, {1}}, kLong);
+  for (int step = 0; step < 4; ++step) tuner.add(0.01);
+  tuner.skip();
+  EXPECT_EQ(tuner.json().at("steps"), 5);
+  EXPECT_EQ(tuner.json().at("taken"), 1) << "what the next step would have had";
+  EXPECT_TRUE(tuner.json().at("sizes").at(0).at("over_standard").is_null());
 }
 
 // What counts is the slowest worker of each step, which only all together know.

@@ -117,7 +117,7 @@ at::Tensor GradientShards::view(std::size_t parameter) const {
 
 std::optional<GradientPlace::Place> GradientShards::place(int number) {
   const auto i = at(number);
-  if (!call_.ready || came_[i] || replay_ != nullptr) return {};
+  if (!waits_for(i) || replay_ != nullptr) return {};
   make_room(bucket_of_[i]);
   return GradientPlace::Place{view(i), filled_[i]};
 }
@@ -125,7 +125,7 @@ std::optional<GradientPlace::Place> GradientShards::place(int number) {
 void GradientShards::take(int number, at::Tensor& gradient) {
   const auto i = at(number);
   // A hook that fires outside of a step (somebody else's backward) leaves the gradient where it is.
-  if (!call_.ready) return;
+  if (!waits_for(i)) return;
   make_room(bucket_of_[i]);
   const auto begin = now();
   const c10::NoGradGuard guard;
@@ -179,6 +179,7 @@ void GradientShards::complete_pass(int stage) {
 void GradientShards::complete_step() {
   for (int bucket = 0; bucket < static_cast<int>(places_.size()); ++bucket)
     if (!layouts_[at(bucket)].bucket.every_pass) finish(bucket);
+  call_ = {};
 }
 
 std::int64_t GradientShards::gradient_bytes() const {

@@ -73,6 +73,8 @@ class GradientShards {
     bool counts = false;         ///< something of this step is in its own part
   };
 
+  /// Whether a gradient that comes now is for its place.
+  bool waits_for(std::size_t parameter) const { return call_.ready && !came_[parameter]; }
   std::optional<GradientPlace::Place> place(int parameter);
   void take(int parameter, at::Tensor& gradient);
   void arrived(int parameter, bool whole);

@@ -41,7 +41,7 @@ using torch::autograd::variable_list;
 
 /// More would take memory, fewer would let a batch stay in cache from step to step.
 constexpr std::int64_t kBatches = 4;
-/// Of which a loader's pace is the median: some, and as many as are made in a while.
+/// Of which a loader's pace is the median: so many at most, and no more than are made in a while, but for kBatches.
 constexpr std::int64_t kTimedBatches = 64;
 constexpr double kTimedSeconds = 0.2;
 constexpr double kLossScale = 65536;
@@ -121,7 +121,7 @@ struct TrainingPasses::State {
     // Into memory that was used before, as all but the first batches of a run: to find new memory, and to pin it, takes longer than to read a small batch.
     loader.next();
     std::vector<double> took;
-    // One after the other until caches and the core's clock are as beside steps: the first ones of small images take up to twice as long.
+    // One after the other, so that the core's clock is up as beside steps: the first ones of small images take up to twice as long.
     const auto from = now();
     for (std::int64_t i = 0; i < kTimedBatches && (i < kBatches || seconds(now() - from) < kTimedSeconds); ++i) {
       const auto begin = now();

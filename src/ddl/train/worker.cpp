@@ -16,7 +16,6 @@
 #include "ddl/nn/script.h"
 #include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/bucketing.h"
-#include "ddl/strategy/common.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/assemble.h"
@@ -69,7 +68,7 @@ class Worker {
   void share_multipliers();
   void rebuild_buckets();
   /// After a step that took so long: the next size of buckets where one is sought.
-  void tune_buckets(Nanoseconds took);
+  void tune_buckets(Nanoseconds took, std::int64_t step);
   /// Threads that it starts use whatever core is idle.
   void adopt(Plan plan);
   void adopt_buckets();
@@ -259,8 +258,10 @@ void Worker::adopt_buckets() {
   adopt(plan_job(own, graph_, gradient_order_));
 }
 
-void Worker::tune_buckets(Nanoseconds took) {
+void Worker::tune_buckets(Nanoseconds took, std::int64_t step) {
   if (!tuner_ || !tuner_->tries()) return;
+  // The last of an epoch, which all workers know alike.
+  if (sampler_.global_samples(step) != sampler_.global_samples(0)) return tuner_->skip();
   const auto way = tuner_->way();
   tuner_->add(seconds(took));
   if (tuner_->round_is_over()) {
@@ -396,7 +397,7 @@ void Worker::train() {
     epoch_loss_ += result.loss;
     ++epoch_steps_;
     if (step == 0) rebuild_buckets();
-    else tune_buckets(worked - record.begin);
+    else tune_buckets(worked - record.begin, step);
     const bool epoch_over = (step + 1) % per_epoch == 0;
     tell(false);
     record.end = now();

@@ -240,9 +240,14 @@ GptFitted fitted_to(const Json& part) {
   out.pipeline = range(part, "pp", out.pipeline);
   out.layers = range(part, "layers", out.layers);
   out.vocabulary = range(part, "vocab", out.vocabulary);
+  out.head = range(part, "head", out.head);
+  out.ffn = range(part, "ffn", out.ffn);
+  out.chunks = range(part, "chunks", out.chunks);
+  out.micro_batches = range(part, "micro_batches", out.micro_batches);
   out.precisions = words(part, "precisions", std::move(out.precisions));
   out.recompute = words(part, "recompute", std::move(out.recompute));
   out.sequence_parallel = part.value("sequence_parallel", false);
+  out.grouped = part.value("grouped", false);
   return out;
 }
 

@@ -32,8 +32,10 @@ std::vector<double> layers_of_stages(const GptStep& step);
 struct GptFitted {
   std::string device = "a100";  ///< how the names of its devices begin
   std::pair<double, double> hidden{1024, 25'600}, devices{1, 3072}, micro_batch{1, 16}, sequence{1024, 2048}, tensor{1, 8}, pipeline{1, 64}, layers{12, 128}, vocabulary{50'257, 256'000};
+  std::pair<double, double> head{96, 160}, ffn{4, 4}, chunks{1, 3}, micro_batches{1, 512};  ///< features of a head; hidden features of the MLP over the model's; chunks of a stage; micro-batches of a step
   std::vector<std::string> precisions{"fp16", "bf16"}, recompute{"full"};  ///< words as tables have them
   bool sequence_parallel = false;
+  bool grouped = false;  ///< fewer heads of keys and values than of queries
 };
 
 /// What a training package costs beside its kernels: "gpt" of a `ddlbench.stack/1`. Seconds, bytes, shares.

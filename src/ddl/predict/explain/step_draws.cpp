@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "ddl/core/error.h"
@@ -102,7 +103,10 @@ class Reader {
     const auto& role = plan_.role_of(worker);
     const BucketEvents events(plan_, role);
     std::vector<Raised> out(role.buckets.size());
-    std::map<int, std::size_t> copied;  // parameters of earlier buckets, by the backward that raises their events
+    std::map<int, std::size_t> copied, all;  // parameters of earlier buckets, and of all, by the backward that raises their events
+    std::set<int> counted;
+    for (const auto& task : role.tasks)
+      if (task.waits_for != kNone && counted.insert(task.waits_for).second) all[events.raised_by(task)] += role.buckets[at(task.waits_for)].parameters.size();
     for (const auto& task : role.tasks) {
       if (task.waits_for == kNone || !std::isnan(out[at(task.waits_for)].share)) continue;
       const int backward = events.raised_by(task);
@@ -111,10 +115,10 @@ class Reader {
       auto& parameters = copied[backward];
       parameters += role.buckets[at(task.waits_for)].parameters.size();
       const auto copies = copies_within(worker, span);
-      // Each gradient is copied as it comes, bucket after bucket; its collective begins no earlier than the last of them.
+      // Where each gradient is copied as it comes, bucket after bucket, that is the end of the last of them. Of those that are made in their place nothing is told: the event was no later than so many copies, and than the collective's beginning.
       auto raised = begin_of(worker, static_cast<int>(&task - role.tasks.data()), span.end);
-      const bool exact = parameters > 0 && parameters <= copies.size();
-      if (exact) raised = std::min(raised, copies[parameters - 1]);
+      const bool exact = parameters > 0 && copies.size() == all[backward];
+      if (parameters > 0 && parameters <= copies.size()) raised = std::min(raised, copies[parameters - 1]);
       out[at(task.waits_for)] = {std::clamp(static_cast<double>(raised - span.begin) / static_cast<double>(span.end - span.begin), 0.0, 1.0), exact};
     }
     return out;

@@ -128,8 +128,9 @@ class Writer {
       cost.seconds += source_.copy(worker, part(task.bytes, static_cast<std::int64_t>(among.size())));
       return cost;
     }
-    // Gradients that go to parts were copied from where they were made: three arrays in the place of two.
-    if (compression_.empty() && task.cargo == Cargo::gradients && task.goal == Goal::reduce_scatter && role.keeps_parts()) return source_.collective_after(task.goal, task.bytes, task.bytes * 3 / 2, among, out_);
+    // Gradients that were copied from where they were made: three arrays in the place of two.
+    if (compression_.empty() && task.cargo == Cargo::gradients && task.goal == Goal::reduce_scatter && role.keeps_parts() && !made_in_place(worker, std::max(0, task.stage)))
+      return source_.collective_after(task.goal, task.bytes, task.bytes * 3 / 2, among, out_);
     if (compression_.empty() || task.cargo != Cargo::gradients || task.bucket == kNone || among.size() < 2) return source_.collective(task.goal, task.bytes, among, out_);
     const auto ranks = static_cast<int>(among.size());
     const auto [place, unknown] = compressed_.try_emplace({&role, task.bucket});
@@ -190,11 +191,14 @@ class Writer {
     return again_.contains({backward.stage, backward.micro_batch}) ? known(worker, backward.stage).forward : 0;
   }
 
+  /// Whether products write gradients to their place. A single stage that is run again is so in segments that hand gradients on, all but the last (train/recompute.h).
+  bool made_in_place(int worker, int stage) const { return source_.writes_in_place(worker) && !(plan_.stages.size() == 1 && again_.contains({stage, 0})); }
+
   /// Each gradient is copied to its place in a bucket, or added to what is there, as soon as backward has it; but for those that are made there.
   double gathered(int worker, const Role& role, int stage) {
     const auto [place, unknown] = gathered_.try_emplace({worker, stage});
     if (!unknown) return place->second;
-    const bool in_place = source_.writes_in_place(worker);
+    const bool in_place = made_in_place(worker, stage);
     for (const auto& bucket : role.buckets)
       for (const int parameter : bucket.parameters) {
         const auto& owner = owners_.at(at(parameter));

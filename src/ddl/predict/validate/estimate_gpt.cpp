@@ -132,7 +132,9 @@ double sigma_of(const GptStep& step, const MeasuredRow& row, const Gpu& gpu, con
   if (!own_wires) base = base < 0.10 ? 0.10 : std::hypot(base, 0.10);
   double square = base * base + beyond("hidden", step.hidden, fitted.hidden, notes) + beyond("devices", row.devices, fitted.devices, notes) + beyond("micro_batch", step.micro_batch, fitted.micro_batch, notes) +
                   beyond("seq", step.sequence, fitted.sequence, notes) + beyond("tp", step.tensor, fitted.tensor, notes) + beyond("pp", step.pipeline, fitted.pipeline, notes) +
-                  beyond("layers", step.layers, fitted.layers, notes) + beyond("vocab", step.vocabulary, fitted.vocabulary, notes);
+                  beyond("layers", step.layers, fitted.layers, notes) + beyond("vocab", step.vocabulary, fitted.vocabulary, notes) +
+                  beyond("hidden over heads,", step.hidden / step.heads, fitted.head, notes) + beyond("ffn over hidden,", step.ffn / step.hidden, fitted.ffn, notes) + beyond("chunks of a stage,", step.chunks, fitted.chunks, notes) +
+                  beyond("micro-batches of a step,", step.global_batch / step.data / step.micro_batch, fitted.micro_batches, notes);
   const auto unseen = [&](bool used, double widens, const std::string& what) {
     if (!used) return;
     notes.push_back(fmt::format("{}: no row had it where constants were fitted, and the interval is wider for it", what));
@@ -140,6 +142,7 @@ double sigma_of(const GptStep& step, const MeasuredRow& row, const Gpu& gpu, con
   };
   const auto has = [](const std::vector<std::string>& words, const std::string& word) { return std::find(words.begin(), words.end(), word) != words.end(); };
   unseen(step.sequence_parallel && !fitted.sequence_parallel, kOtherWay, "sequence_parallel");
+  unseen(step.key_heads > 0 && step.key_heads < step.heads && !fitted.grouped, kOtherWay, "kv_heads fewer than heads");
   unseen(!has(fitted.recompute, row.recompute), kOtherWay, "recompute " + row.recompute);
   unseen(!has(fitted.precisions, row.precision), kOtherPrecision, "precision " + row.precision);
   unseen(step.tensor > gpu.per_node, kTensorOverNodes, fmt::format("tensor parallelism over {} devices, {} of them on a node", step.tensor, gpu.per_node));

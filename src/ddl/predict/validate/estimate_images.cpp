@@ -97,6 +97,10 @@ double sigma_of(Described& of, const ImageSeconds& priced) {
   if (of_fit.contains("networks") && !fitted(of.stack, "networks", row.model.substr(0, row.model.find('(')))) beyond(term(of.stack, "images.sigma_of_network"), row.model);
   if (of_fit.contains("images") && !row.image.empty() && !fitted(of.stack, "images", size_of(row.image))) beyond(kOtherImages, "images of " + size_of(row.image));
   if (of_fit.contains("data") && !row.data.empty() && !fitted(of.stack, "data", row.data)) beyond(kOtherData, row.data + " data");
+  if (of_fit.contains("devices_per_node") && row.devices > 1) {
+    const double least = of_fit.at("devices_per_node").at(0).get<double>(), most = of_fit.at("devices_per_node").at(1).get<double>();
+    if (of.per_node < least || of.per_node > most) beyond(kPerDoubling * std::abs(std::log2(of.per_node / std::clamp<double>(of.per_node, least, most))), fmt::format("a node of {} devices", of.per_node));
+  }
   const double batch = row.micro_batch > 0 ? row.micro_batch : row.global_batch / row.devices;
   if (batch > 0 && of_fit.contains("batches")) {
     const double least = of_fit.at("batches").at(0).get<double>(), most = of_fit.at("batches").at(1).get<double>();

@@ -94,6 +94,26 @@ TEST(GptTables, WhatWasNotFittedHasAWiderInterval) {
   EXPECT_EQ(core("a100-80gb").notes.at(0), "no constant of megatron-core was fitted on a100-80gb");
 }
 
+// So do a head, an MLP, chunks and numbers of micro-batches of other sizes than rows of fitting had, and heads that share keys and values.
+TEST(GptTables, ShapesAndSchedulesThatWereNotFittedHaveAWiderInterval) {
+  const auto of = [](const char* heads, const char* schedule, int global) { return row(fmt::format("a,gpt,6144,32,{},2048,51200,a100-80gb,32,8,,,megatron/nccl,fp16,hybrid,1,8,4,{},full,0,1,{},1", heads, schedule, global)); };
+  const auto fitted = estimate_row(of("48", "1f1b,1", 64));
+  EXPECT_TRUE(fitted.notes.empty());
+  auto wide = of("48", "1f1b,1", 64), grouped = wide;
+  wide.ffn = 16'384;
+  grouped.kv_heads = 8;
+  const std::pair<MeasuredRow, const char*> others[] = {{of("96", "1f1b,1", 64), "hidden over heads, 64 lies outside of what constants were fitted to, 96 to 160"},
+                                                        {of("48", "interleaved-1f1b,8", 64), "chunks of a stage, 8 lies outside of what constants were fitted to, 1 to 3"},
+                                                        {of("48", "1f1b,1", 2048), "micro-batches of a step, 2048 lies outside"},
+                                                        {wide, "ffn over hidden, 2.66"},
+                                                        {grouped, "kv_heads fewer than heads: no row had it"}};
+  for (const auto& [other, what] : others) {
+    const auto estimate = estimate_row(other);
+    EXPECT_GT(estimate.sigma, fitted.sigma) << what;
+    EXPECT_TRUE(std::any_of(estimate.notes.begin(), estimate.notes.end(), [&, begins = what](const std::string& note) { return note.starts_with(begins) && note.find("the interval is wider for it") != std::string::npos; })) << what;
+  }
+}
+
 // Every package says what its own rows had: none has another's range.
 TEST(GptTables, EveryPackageHasItsOwnRange) {
   int packages = 0;

@@ -220,6 +220,11 @@ TEST(ImageTables, WhatWasNotFittedHasAWiderInterval) {
   const auto batch = estimate_row(row("n,resnet50,,v100,8,4,pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,256,2048,300,1"));
   EXPECT_TRUE(mentions(batch, "256 samples a device, more than 64, was not measured with horovod-intelmpi"));
   EXPECT_GT(batch.sigma, 0.08);
+  for (const char* node : {"8", "2"}) {
+    const auto crowded = estimate_row(row(fmt::format("p,resnet50,,v100,8,{},pcie3,infiniband,horovod/intelmpi,fp32,synthetic,data,,,,,64,512,300,1", node)));
+    EXPECT_TRUE(mentions(crowded, fmt::format("a node of {} devices was not measured with horovod-intelmpi", node)));
+    EXPECT_GT(crowded.sigma, fitted.sigma);
+  }
   // Another size of a network that was.
   EXPECT_FALSE(mentions(estimate_row(row("o,U-Net(6;72),3x192x192,p40,1,8,,,torchgpipe,fp32,synthetic,single,,1,,none,32,32,,1")), "U-Net(6;72) was not"));
 
