@@ -184,7 +184,7 @@ class Gradients(Case):
         """All but the last segment's come from elsewhere, once, as docs/decisions/053 says."""
         for strategy in ("data", "sharded[level=1]", "sharded[level=2]"):
             for each in self.told(*self.NETWORKS["resnet18"][0], "--strategy", strategy, "--recompute"):
-                self.assertTrue(0.5 * each["bytes"] < each["copied_bytes"] <= each["bytes"], (strategy, each))
+                self.assertTrue(0.15 * each["bytes"] < each["copied_bytes"] < 0.5 * each["bytes"], (strategy, each))  # the last has four fifths of them
 
     def test_plain_aten_takes_one_pass_and_each_micro_batch_its_own(self):
         for extra, passes in ([], 1), (["--accumulate", 2], 2):

@@ -1,12 +1,14 @@
 #include "ddl/predict/step/cost_source.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "ddl/core/error.h"
 #include "ddl/core/proportions.h"
 #include "ddl/nn/matrix_products.h"
+#include "ddl/nn/recompute_cuts.h"
 #include "ddl/nn/sharing.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/peers.h"
@@ -51,6 +53,8 @@ class Writer {
     again_.clear();
     for (const auto& task : role.tasks)
       if (task.kind == TaskKind::forward && task.recompute) again_.emplace(task.stage, task.micro_batch);
+    if (plan_.stages.size() == 1 && !again_.empty())
+      if (const auto cuts = recompute_cuts(graph_); cuts.size() > 1) last_segment_ = static_cast<int>(cuts[cuts.size() - 2]);
     auto& own = out_.tasks.emplace_back();
     for (const auto& task : role.tasks) own.push_back(cost(actor, role, task));
     out_.harness.push_back(source_.harness(actor.worker, out_));
@@ -199,11 +203,12 @@ class Writer {
     const auto [place, unknown] = gathered_.try_emplace({worker, stage});
     if (!unknown) return place->second;
     const bool in_place = made_in_place(worker, stage);
+    const int last_segment = source_.writes_in_place(worker) && again_.contains({stage, 0}) ? last_segment_ : std::numeric_limits<int>::max();
     for (const auto& bucket : role.buckets)
       for (const int parameter : bucket.parameters) {
         const auto& owner = owners_.at(at(parameter));
         if (owner.layer < plan_.stages[at(stage)].first || owner.layer >= plan_.stages[at(stage)].last) continue;
-        if (in_place && !summed_[at(owner.layer)] && beside_gradient(graph_, owner.layer, owner.number, micro_)) continue;
+        if ((in_place || owner.layer >= last_segment) && !summed_[at(owner.layer)] && beside_gradient(graph_, owner.layer, owner.number, micro_)) continue;
         place->second += source_.copy(worker, specs_.at(at(parameter)).elements() * 4);
       }
     // Buckets that are filled for each micro-batch do so by turns: what was reduced of one is taken out of its place before another comes there.
@@ -284,6 +289,7 @@ class Writer {
   std::map<std::pair<const Role*, int>, std::int64_t> updated_;  ///< bytes, by role and bucket
   std::map<const Role*, std::int64_t> held_;                                    ///< bytes
   std::map<std::pair<const Role*, int>, CompressedBucket> compressed_;  ///< by role and bucket
+  int last_segment_ = 0;  ///< its first layer, where a single stage is run again
   std::set<std::pair<int, int>> again_;              ///< stages and micro-batches whose forward the actor's backward runs again
 };
 

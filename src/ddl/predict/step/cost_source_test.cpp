@@ -47,9 +47,10 @@ ModelGraph gpt() {
   return builtin_models().at("gpt").make(parse_spec("gpt[hidden=32,layers=2,heads=2]"), {.classes = 200, .objective = Objective::language, .target_length = 17});
 }
 
-Bytes bytes_of(const std::string& strategy, bool in_place, int workers = 4, const ModelGraph& graph = mlp()) {
+Bytes bytes_of(const std::string& strategy, bool in_place, int workers = 4, const ModelGraph& graph = mlp(), bool again = false) {
   const auto spec = parse_spec(strategy);
-  const auto plan = builtin_strategies().at(spec.name).make({graph, workers, 64, 4, spec});
+  auto plan = builtin_strategies().at(spec.name).make({graph, workers, 64, 4, spec});
+  for (auto& task : plan.roles[0].tasks) task.recompute |= again && (task.kind == TaskKind::forward || task.kind == TaskKind::backward);
   std::vector<Actor> actors;
   for (std::size_t role = 0; role < plan.roles.size(); ++role) actors.push_back({static_cast<int>(role), plan.roles[role].first, plan.roles[role].count});
   const auto costs = step_costs(plan, graph, 64, actors, ByBytes(in_place));
@@ -85,6 +86,17 @@ TEST(StepCosts, GradientsThatAreMadeInTheirPlaceAreNotCopied) {
   EXPECT_NEAR(bytes_of("sharded[level=1]", true).copied, parameters(1), 1);
   EXPECT_NEAR(bytes_of("sharded[level=2]", true).copied, parameters(1) + parameters() / 4, 64) << "the worker's own part is taken out of a place that is filled by turns";
   EXPECT_NEAR(bytes_of("sharded[level=2]", false).copied, parameters() * 5 / 4, 64);
+}
+
+// All segments but the last hand theirs on.
+TEST(StepCosts, GradientsOfSegmentsThatAreRunAgainAreCopied) {
+  for (const auto* strategy : {"data", "sharded[level=1]"}) {
+    const auto again = bytes_of(strategy, true, 4, mlp(), true).copied, once = bytes_of(strategy, true).copied;
+    // What forward takes again counts with backward: nothing here.
+    EXPECT_GT(again, once + 0.2 * parameters()) << strategy;
+    EXPECT_LT(again, 0.95 * parameters()) << strategy;
+    EXPECT_NEAR(bytes_of(strategy, false, 4, mlp(), true).copied, parameters(), 1) << strategy;
+  }
 }
 
 // Forward and backward gather what was let go, and a worker's own part is copied to where the others' come.

@@ -87,7 +87,7 @@ TEST(GptTables, WhatWasNotFittedHasAWiderInterval) {
   EXPECT_NE(estimate_row(other).notes[0].find("the interval is wider for it"), std::string::npos);
   EXPECT_GT(estimate_row(other).sigma, 0.3);
   EXPECT_EQ(estimate_row(other).seconds, estimate_row(fitted).seconds);
-  const auto core = [&](const char* device) { return estimate_row(row(fmt::format("e,gpt,2304,24,24,2048,51200,{},32,8,,,megatron-core/nccl,fp16,hybrid,32,1,1,1f1b,1,none,0,4,512,1", device))); };
+  const auto core = [&](const char* device) { return estimate_row(row(fmt::format("e,gpt,2304,24,18,2048,51200,{},32,8,,,megatron-core/nccl,fp16,hybrid,32,1,1,1f1b,1,none,0,4,512,1", device))); };
   EXPECT_LT(core("h100-80gb").sigma, 0.05);
   EXPECT_TRUE(core("h100-80gb").notes.empty());
   EXPECT_GE(core("a100-80gb").sigma, 0.1);
