@@ -97,6 +97,7 @@ SMALL_GPT = ["--model", "gpt[hidden=32,layers=4,heads=2]", "--dataset", "languag
 STEADY = [(SMALLCNN, "single", 1), (SMALLCNN, "data", 2), (SMALLCNN, "sharded[level=1]", 2), (SMALLCNN, "sharded[level=3,unit=1]", 2), (SMALLCNN, "local[every=8]", 2),
           (SMALLCNN, "pipeline[schedule=1f1b,micro=4]", 2), (SMALLCNN, "parameter-server", 2), (SMALLCNN, "data[in-process=parallel]", 2), (SMALL_GPT, "single", 1), (SMALL_GPT, "data", 2),
           (SMALL_GPT, "pipeline[schedule=zb-h1,micro=4]", 2), (SMALL_GPT, "tensor", 2), (MOBILENET, "single", 1), (MOBILENET, "data", 2), (SMALL_TRANSFORMER, "data", 2),
+          (["--model", "resnet18", "--dataset", "cifar10", "--batch", 4], "data", 2), (["--model", "vgg11[dropout=0]", "--dataset", "cifar10", "--batch", 4], "data", 2),
           ([*SMALLCNN, "--precision", "bf16"], "data", 2), ([*MOBILENET, "--precision", "bf16"], "single", 1), ([*SMALL_GPT, "--precision", "bf16"], "data", 2)]
 STEPS, WARM_UP, FEW, HEAP = 240, 60, 12, 128 << 10
 # Networks, and the steps of an epoch, whose last batch has 11 samples, and 5.

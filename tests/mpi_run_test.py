@@ -334,6 +334,9 @@ def across_hosts():
     check_kill("Open MPI across hosts", transport, {}, (), ["--fabric", "hosts=2"])
     with Hosts() as hosts:
         same_training("under Open MPI's mpirun across hosts", ["mpi", "tcp"], environment, hosts.launcher())
+        record = record_of([*SAME, "--transport", "tcp"], environment, hosts.launcher())
+        told = record["prediction"]
+        expect(told is not None and told.get("step_ms") is None and "ranks ran on 2 hosts" in told["reason"], "a step over several measured hosts is not predicted, and the record says why", told)
         check_kill("under mpirun across hosts", "tcp", environment, hosts.launcher())
 
 
