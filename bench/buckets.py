@@ -45,7 +45,7 @@ def main():
                 tunings.append(tuning)
             spent = STEPS // 3
             if tuning and tuning["steps"] + 1 > spent:
-                raise SystemExit(f"{name}: {tuning['steps']} steps of trials, expected {spent} at most")
+                raise SystemExit(f"{name}: {tuning['steps']} steps of trials, expected {spent - 1} at most")
             return statistics.median(got["step_ms"]["samples"][spent:])
 
         results = interleaved({bucket: bucket for bucket in ("auto", *FIXED)}, options.rounds, measure)

@@ -107,6 +107,7 @@ class Buckets(Case):
         record = self.record("--strategy", "data[bucket=auto,in-process=mirrored]", "--steps", 80, *self.MODEL)
         told = record["bucket_tuning"]
         self.assertEqual([way["overlap"] for way in told["sizes"]], [False, False, True], "whose own is after backward")
+        self.assertGreaterEqual(told["steps"], 18)
         self.assertEqual(record["parameters_digest"], self.record("--strategy", "data[in-process=mirrored]", "--steps", 80, *self.MODEL)["parameters_digest"])
 
     def test_overlap_that_is_said_is_not_tried(self):

@@ -106,6 +106,7 @@ class Runs(Case):
             self.assertLessEqual(found["step_ms"]["value"], one["step_ms"]["value"] / (1 if way == 25 << 20 else 0.99), way)
             self.assertEqual((one["bucket_bytes"], one["bucket_overlap"]), (None, None))
         self.assertIs(point("data[bucket=auto,overlap=off]")["bucket_overlap"], False)
+        self.assertIsNone(self.document(*[word if word != "8" else "1" for word in words], "--strategy", "data[bucket=auto]")["points"][0]["bucket_bytes"], "one alone exchanges nothing")
         self.assertRegex(self.run_it(*words, "--strategy", "data[bucket=auto]").stderr, "8 workers: bucket=auto is predicted to take .*iB, (during|after) backward")
         self.assertIn("got bucket=auto with compress=fp16, expected a size", self.run_it(*words, "--strategy", "data[bucket=auto,compress=fp16]", code=2).stderr, "as by a run")
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ddl/lab/record.h"
 #include "ddl/nn/model.h"
 #include "ddl/strategy/builtin.h"
 
@@ -20,6 +21,19 @@ class PlanRecord : public ::testing::Test {
  protected:
   ModelGraph graph = make_model({"lenet", {}}, {1, 28, 28, 10});
 };
+
+// What was found is what is explained and predicted; records from before overlap was sought overlap as their strategy does.
+TEST_F(PlanRecord, AJobAsItRanExchangesBucketsAsWasFound) {
+  const auto as_run = [](const char* strategy, const Json& told) {
+    Job job;
+    job.strategy = parse_spec(strategy);
+    return to_string(job_as_run(job, told).strategy);
+  };
+  EXPECT_EQ(as_run("data[bucket=auto]", {{"taken", 1000}, {"overlap", false}}), to_string(parse_spec("data[bucket=1000B,overlap=off]")));
+  EXPECT_EQ(as_run("data[bucket=auto]", {{"taken", 1000}}), to_string(parse_spec("data[bucket=1000B,overlap=on]")));
+  EXPECT_EQ(as_run("data[bucket=auto,in-process=mirrored]", {{"taken", 1000}}), to_string(parse_spec("data[bucket=1000B,in-process=mirrored,overlap=off]")));
+  EXPECT_EQ(as_run("data[bucket=25MiB]", nullptr), "data[bucket=25MiB]");
+}
 
 TEST_F(PlanRecord, NamesTheTasksOfEveryRole) {
   const Spec spec{"pipeline", {{"schedule", "gpipe"}, {"micro", "4"}}};

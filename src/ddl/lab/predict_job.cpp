@@ -177,7 +177,7 @@ JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& m
     auto own = job;
     own.strategy = with_bucketing(own.strategy, way);
     auto found = predict_as_said(own, graph, machine, engine, per_node, stored);
-    found.tuned = way;
+    if (job.workers.size() > 1) found.tuned = way;  // one alone exchanges nothing
     return found;
   };
   // As a run does, which tries them all and takes the fastest.

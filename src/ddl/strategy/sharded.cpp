@@ -108,7 +108,7 @@ class Writer {
   void write_whole() {
     const bool each = options_.level == 2;
     auto order = gradient_order(input_);
-    // What several layers use: its gradient is in the making from the first of them on to the last, and would keep a slot from all others meanwhile.
+    // What several blocks use: its gradient is in the making from the first of them on to the last, and would keep a slot from all others meanwhile.
     std::vector<int> tied;
     if (each) {
       const auto shared = shared_parameters(make_stages(input_.graph, network_blocks(input_.graph)));
@@ -379,7 +379,7 @@ class Writer {
 ///
 /// Level 1 reduce-scatters whole gradients, once a step, and all-gathers what was updated: 2(P-1)/P of the parameters' bytes, as one all-reduce
 /// moves; an all-reduce before the gather would move 3(P-1)/P. Level 2 moves as much for each micro-batch's gradients, since it keeps
-/// none of others': two slots of memory serve all buckets in turn. Level 3 has units of layers, whose parameters are gathered before they are used,
+/// none of others': two slots of memory serve all buckets in turn, but for what several blocks use (tied words), reduced once into memory of its own. Level 3 has units of layers, whose parameters are gathered before they are used,
 /// forward and again backward, `prefetch` units ahead (a unit that is still there from forward is not gathered before it was dropped), and dropped after (reshard=off: kept from their first forward to the step's last
 /// backward). What layers of several units use (tied words) is gathered for the whole step, its gradient reduced once.
 ///

@@ -83,7 +83,7 @@ Json BucketTuner::json() const {
     const auto told = [&](double number) { return took.empty() ? Json(nullptr) : Json(number); };
     sizes.push_back({{"bytes", ways_[i].bytes}, {"overlap", ways_[i].overlap}, {"turns", took.size()}, {"step_ms", told(took.empty() ? 0 : median(took) * 1e3)}, {"over_standard", told(took.empty() ? 0 : against_standard(i))}});
   }
-  // Of a run that ended within a round: what its last step had.
+  // Of a run that ended within a round: what its next step would have had, which the plan in its record has.
   return {{"steps", spent_ + static_cast<std::int64_t>(round_.size()) + skipped_}, {"sizes", sizes}, {"taken", way().bytes}, {"overlap", way().overlap}};
 }
 

@@ -26,7 +26,10 @@ class BucketTuner {
   /// Errors: internal where none is tried.
   void add(double seconds);
   /// The step had another number of samples: it does not count, and its turn goes on.
-  void skip() { ++skipped_; }
+  void skip() {
+    ++skipped_;
+    --left_;
+  }
   bool round_is_over() const { return tries() && round_.size() == turns_.size(); }
   /// Of the round's steps in their order, to be replaced by what the slowest worker of each took.
   std::vector<double>& round() { return round_; }

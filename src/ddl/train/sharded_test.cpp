@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "ddl/core/error.h"
+#include "ddl/nn/builtin.h"
 #include "ddl/nn/narrow_networks_testing.h"
 #include "ddl/train/trial_testing.h"
 
@@ -134,10 +136,9 @@ struct Made {
   Plan plan;
   std::int64_t parameters = 0, gradients = 0, slots = 0, optimizer = 0;
 };
-std::vector<Made> make(const std::string& form, int ranks) {
+std::vector<Made> make(const std::string& form, int ranks, const ModelGraph& graph) {
   return on_ranks(ranks, [&](Communicator& communicator) {
-    const Waves data;
-    Made made{wide_resnet({}, data.shape()), {}};
+    Made made{graph, {}};
     StrategyInput input{made.graph, ranks, 12, 4, parse_spec(form)};
     input.optimizer_tensors = 2;
     made.plan = sharded(input);
@@ -158,14 +159,36 @@ std::vector<Made> make(const std::string& form, int ranks) {
 // What a plan says is held is what is held, to the byte on the worker with the longest parts.
 TEST(Sharded, HoldsWhatWasPlanned) {
   for (const auto* form : {"sharded[level=1]", "sharded[level=2]", "sharded", "sharded[unit=1,prefetch=2]", "sharded[reshard=off]"}) {
-    const auto all = make(form, 3);
-    const auto& first = all[0];
-    const auto& holds = first.plan.roles[0].holds;
-    EXPECT_EQ(first.parameters, holds.parameters) << form;
-    EXPECT_EQ(first.gradients, holds.gradients) << form;
-    EXPECT_EQ(first.slots, holds.buckets) << form;
-    EXPECT_EQ(first.optimizer, holds.optimizer) << form;
+    // Its words are its output layer's, too.
+    for (const auto& graph : {wide_resnet({}, Waves().shape()), builtin_models().at("gpt").make(parse_spec("gpt[hidden=16,layers=4,heads=2]"), {.classes = 200, .objective = Objective::language, .target_length = 17})}) {
+      const auto all = make(form, 3, graph);
+      const auto& first = all[0];
+      const auto& holds = first.plan.roles[0].holds;
+      EXPECT_EQ(first.parameters, holds.parameters) << form;
+      EXPECT_EQ(first.gradients, holds.gradients) << form;
+      EXPECT_EQ(first.slots, holds.buckets) << form;
+      EXPECT_EQ(first.optimizer, holds.optimizer) << form;
+    }
   }
+}
+
+// A gradient that is in the making from the first task of backward to the last takes no slot from others, which would find memory of their own.
+TEST(Sharded, WhatSeveralLayersUseIsReducedOnceAndHasABucketOfItsOwn) {
+  const auto graph = builtin_models().at("gpt").make(parse_spec("gpt[hidden=16,layers=4,heads=2]"), {.classes = 200, .objective = Objective::language, .target_length = 17});
+  StrategyInput input{graph, 2, 12, 4, parse_spec("sharded[level=2,bucket=1kB]")};
+  input.micro_batches = 3;
+  const auto plan = sharded(input);
+  const auto& role = plan.roles[0];
+  ASSERT_GT(role.buckets.size(), 5U);
+  std::map<int, int> reductions;
+  for (const auto& task : role.tasks)
+    if (task.kind == TaskKind::collective && task.goal == Goal::reduce_scatter) ++reductions[task.bucket];
+  for (std::size_t b = 0; b < role.buckets.size(); ++b) {
+    const bool tied = role.buckets[b].parameters == std::vector<int>{0};
+    EXPECT_EQ(role.buckets[b].every_pass, !tied) << b;
+    EXPECT_EQ(reductions[static_cast<int>(b)], tied ? 1 : 3) << b;
+  }
+  EXPECT_EQ(role.buckets.back().parameters, std::vector<int>{0}) << "words";
 }
 
 TEST(Sharded, RefusesADeviceWithMemoryOfItsOwn) {

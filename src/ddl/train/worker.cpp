@@ -67,7 +67,7 @@ class Worker {
   /// Before the first step. Ranks that compute the same are to have the same bits: all multiply matrices as rank 0 does.
   void share_multipliers();
   void rebuild_buckets();
-  /// After a step that took so long: the next size of buckets where one is sought.
+  /// After a step that took so long: the next way to exchange buckets where one is sought.
   void tune_buckets(Nanoseconds took, std::int64_t step);
   /// Threads that it starts use whatever core is idle.
   void adopt(Plan plan);
@@ -260,8 +260,9 @@ void Worker::adopt_buckets() {
 
 void Worker::tune_buckets(Nanoseconds took, std::int64_t step) {
   if (!tuner_ || !tuner_->tries()) return;
-  // The last of an epoch, which all workers know alike.
-  if (sampler_.global_samples(step) != sampler_.global_samples(0)) return tuner_->skip();
+  // The last of an epoch may have fewer samples, and the one after an evaluation finds other things in caches: all workers know alike.
+  const bool evaluated = job_.evaluate && step % sampler_.steps_per_epoch() == 0 && sampler_.steps_per_epoch() > 1;
+  if (evaluated || sampler_.global_samples(step) != sampler_.global_samples(0)) return tuner_->skip();
   const auto way = tuner_->way();
   tuner_->add(seconds(took));
   if (tuner_->round_is_over()) {

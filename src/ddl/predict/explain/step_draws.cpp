@@ -104,16 +104,27 @@ class Reader {
     const BucketEvents events(plan_, role);
     std::vector<Raised> out(role.buckets.size());
     std::map<int, std::size_t> copied, all;  // parameters of earlier buckets, and of all, by the backward that raises their events
-    std::set<int> counted;
-    for (const auto& task : role.tasks)
-      if (task.waits_for != kNone && counted.insert(task.waits_for).second) all[events.raised_by(task)] += role.buckets[at(task.waits_for)].parameters.size();
+    std::size_t late = 0;  // of buckets that several backwards fill, which raise nothing but at last
+    std::set<int> backwards, once;
     for (const auto& task : role.tasks) {
-      if (task.waits_for == kNone || !std::isnan(out[at(task.waits_for)].share)) continue;
+      if (task.waits_for == kNone) continue;
+      const auto count = role.buckets[at(task.waits_for)].parameters.size();
       const int backward = events.raised_by(task);
-      const auto span = done_of(worker, backward);
-      if (span.task == kNone || span.end <= span.begin) continue;
+      all[backward] += count;
+      backwards.insert(backward);
+      if (!role.buckets[at(task.waits_for)].every_pass && once.insert(task.waits_for).second) late += count;
+    }
+    const int last = backwards.empty() ? kNone : *backwards.rbegin();
+    for (auto& [backward, count] : all)
+      if (backward != last) count += late;
+    for (const auto& task : role.tasks) {
+      if (task.waits_for == kNone) continue;
+      const int backward = events.raised_by(task);
       auto& parameters = copied[backward];
       parameters += role.buckets[at(task.waits_for)].parameters.size();
+      if (!std::isnan(out[at(task.waits_for)].share)) continue;
+      const auto span = done_of(worker, backward);
+      if (span.task == kNone || span.end <= span.begin) continue;
       const auto copies = copies_within(worker, span);
       // Where each gradient is copied as it comes, bucket after bucket, that is the end of the last of them. Of those that are made in their place nothing is told: the event was no later than so many copies, and than the collective's beginning.
       auto raised = begin_of(worker, static_cast<int>(&task - role.tasks.data()), span.end);

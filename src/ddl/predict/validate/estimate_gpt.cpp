@@ -119,7 +119,9 @@ void fill_in(GptStep& step, const MeasuredRow& row, const Gpu& gpu, const GptSta
 double beyond(const char* what, double value, const std::pair<double, double>& fitted, std::vector<std::string>& notes) {
   const auto [low, high] = fitted;
   const double ratio = value < low ? low / value : value > high ? value / high : 1;
-  if (ratio > 1) notes.push_back(fmt::format("{} {} lies outside of what constants were fitted to, {} to {}: the interval is wider for it", what, value, low, high));
+  // Sizes that are rounded to a multiple of something are none of their own.
+  if (ratio <= 1.01) return 0;
+  notes.push_back(fmt::format("{} {} lies outside of what constants were fitted to, {} to {}: the interval is wider for it", what, value, low, high));
   return std::pow(0.02 * std::log2(ratio), 2);
 }
 
