@@ -170,9 +170,13 @@ class Causes(Case):
                     raise
                 time.sleep(3)
         # With a third of the samples of the other it is done as soon.
-        shared = self.train("--workers", "cpu:1,cpu[slow=3]:1", "--strategy", "heterogeneous[shares=3/1]", *job)
-        self.assertEqual(shared["config"]["strategy"], "data[shares=3/1]")
-        self.assertLess(shared["step_ms"]["median"], 0.75 * run["step_ms"]["median"])
+        for tries_left in (2, 1, 0):  # one after the other, on the same machines as above
+            shared = self.train("--workers", "cpu:1,cpu[slow=3]:1", "--strategy", "heterogeneous[shares=3/1]", *job)
+            self.assertEqual(shared["config"]["strategy"], "data[shares=3/1]")
+            alike = self.train("--workers", "cpu:1,cpu[slow=3]:1", *job)
+            if shared["step_ms"]["median"] < 0.75 * alike["step_ms"]["median"]:
+                break
+            self.assertGreater(tries_left, 0, (shared["step_ms"]["median"], alike["step_ms"]["median"]))
 
 
 class Asynchronous(Case):
