@@ -170,7 +170,7 @@ class Causes(Case):
                     raise
                 time.sleep(3)
         # With a third of the samples of the other it is done as soon.
-        for tries_left in (2, 1, 0):  # one after the other, on the same machines as above
+        for tries_left in (2, 1, 0):  # as above
             shared = self.train("--workers", "cpu:1,cpu[slow=3]:1", "--strategy", "heterogeneous[shares=3/1]", *job)
             self.assertEqual(shared["config"]["strategy"], "data[shares=3/1]")
             alike = self.train("--workers", "cpu:1,cpu[slow=3]:1", *job)
