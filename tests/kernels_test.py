@@ -28,8 +28,6 @@ TRAININGS = {
 }
 STEPS = {"mobilenetv2": 64, "resnet50": 64}
 FEWEST_STEPS = 32
-# On three threads, which share the cores that there are: what is other than on one is how work is cut, in every step alike.
-THREADED_STEPS = 16
 # The same in bf16, whose numbers have 8 bits: each kernel rounds where it hands a value on, and ours hand on fewer.
 NARROW = {"smallcnn": (5e-4, 0.03, 5e-3), "mobilenetv2": (5e-3, 0.1, 0.01), "gpt": (2e-4, 2e-3, 5e-4), "transformer": (1e-3, 5e-3, 2e-3)}
 
@@ -77,7 +75,7 @@ class Kernels(Case):
         for name in ("resnet18", "alexnet", "gpt", "transformer"):
             with self.subTest(name):
                 arguments, bounds = TRAININGS[name]
-                fast, torch = (self.losses([*arguments, "--workers", "cpu[threads=3]"], kernels, "fp32", THREADED_STEPS) for kernels in ("fast", "torch"))
+                fast, torch = (self.losses([*arguments, "--workers", "cpu[threads=3]"], kernels, "fp32", FEWEST_STEPS) for kernels in ("fast", "torch"))
                 self.expect_alike(f"{name}, three threads", fast, torch, bounds)
 
     def test_reach_the_same_loss_in_bf16(self):

@@ -171,13 +171,14 @@ JobPrediction predict_as_said(const Job& asked, const ModelGraph& graph, const J
 }  // namespace
 
 JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
-  if (!tunes_buckets(job.strategy)) return predict_as_said(job, graph, machine, engine, per_node, stored);
+  // One worker alone exchanges nothing.
+  if (!tunes_buckets(job.strategy) || job.workers.size() == 1) return predict_as_said(job, graph, machine, engine, per_node, stored);
   plan_job(job, graph);  // refuses auto where a run would
   const auto with = [&](const Bucketing& way) {
     auto own = job;
     own.strategy = with_bucketing(own.strategy, way);
     auto found = predict_as_said(own, graph, machine, engine, per_node, stored);
-    if (job.workers.size() > 1) found.tuned = way;  // one alone exchanges nothing
+    found.tuned = way;
     return found;
   };
   // As a run does, which tries them all and takes the fastest.

@@ -105,6 +105,14 @@ class Writer {
     return std::accumulate(size.begin(), size.end(), std::int64_t{0});
   }
 
+  /// A bucket of what several parts of the network use, reduced once a step. `stage`: whose last backward completes it; kNone: the step's end does.
+  void add_tied(std::vector<int> parameters, int stage) {
+    tied_ = static_cast<int>(role_->buckets.size());
+    Bucket bucket{std::move(parameters), 0, stage};
+    for (const int parameter : bucket.parameters) bucket.bytes += bytes_[at(parameter)];
+    role_->buckets.push_back(std::move(bucket));
+  }
+
   void write_whole() {
     const bool each = options_.level == 2;
     auto order = gradient_order(input_);
@@ -118,11 +126,7 @@ class Writer {
     }
     role_->buckets = assign_buckets(bytes_, order, std::min(options_.bucket, std::int64_t{1} << 20), options_.bucket);
     for (auto& bucket : role_->buckets) bucket.every_pass = each;
-    if (!tied.empty()) {
-      tied_ = static_cast<int>(role_->buckets.size());
-      role_->buckets.push_back({tied, 0, 0});
-      for (const int parameter : tied) role_->buckets.back().bytes += bytes_[at(parameter)];
-    }
+    if (!tied.empty()) add_tied(std::move(tied), 0);
     std::vector<int> backward;  // by micro-batch
     for (int t = 0; t < count(); ++t)
       if (role_->tasks[at(t)].kind == TaskKind::backward) backward.push_back(t);
@@ -207,13 +211,11 @@ class Writer {
       bucket_of_unit_.push_back(bucket.parameters.empty() ? kNone : static_cast<int>(role_->buckets.size()));
       if (!bucket.parameters.empty()) role_->buckets.push_back(std::move(bucket));
     }
-    if (!shared.empty()) {
-      tied_ = static_cast<int>(role_->buckets.size());
-      role_->buckets.push_back({{}, 0, kNone});
-      for (const auto& [parameter, users] : shared) role_->buckets.back().parameters.push_back(parameter);
-    }
     for (auto& bucket : role_->buckets)
       for (const int parameter : bucket.parameters) bucket.bytes += bytes_[at(parameter)];
+    std::vector<int> tied;
+    for (const auto& [parameter, users] : shared) tied.push_back(parameter);
+    if (!tied.empty()) add_tied(std::move(tied), kNone);
   }
 
   bool reads_tied(int unit) const {

@@ -80,11 +80,15 @@ Json BucketTuner::json() const {
   Json sizes = Json::array();
   for (std::size_t i = 0; i < ways_.size(); ++i) {
     const auto& took = by_turn_[i];
-    const auto told = [&](double number) { return took.empty() ? Json(nullptr) : Json(number); };
-    sizes.push_back({{"bytes", ways_[i].bytes}, {"overlap", ways_[i].overlap}, {"turns", took.size()}, {"step_ms", told(took.empty() ? 0 : median(took) * 1e3)}, {"over_standard", told(took.empty() ? 0 : against_standard(i))}});
+    Json way{{"bytes", ways_[i].bytes}, {"overlap", ways_[i].overlap}, {"turns", took.size()}, {"step_ms", nullptr}, {"over_standard", nullptr}};
+    if (!took.empty()) {
+      way["step_ms"] = median(took) * 1e3;
+      way["over_standard"] = against_standard(i);
+    }
+    sizes.push_back(std::move(way));
   }
   // Of a run that ended within a round: what its next step would have had, which the plan in its record has.
-  return {{"steps", spent_ + static_cast<std::int64_t>(round_.size()) + skipped_}, {"sizes", sizes}, {"taken", way().bytes}, {"overlap", way().overlap}};
+  return {{"steps", spent_ + static_cast<std::int64_t>(round_.size())}, {"sizes", sizes}, {"taken", way().bytes}, {"overlap", way().overlap}};
 }
 
 }  // namespace ddl

@@ -27,7 +27,7 @@ class BucketTuner {
   void add(double seconds);
   /// The step had another number of samples: it does not count, and its turn goes on.
   void skip() {
-    ++skipped_;
+    ++spent_;
     --left_;
   }
   bool round_is_over() const { return tries() && round_.size() == turns_.size(); }
@@ -45,8 +45,7 @@ class BucketTuner {
 
   std::vector<Bucketing> ways_;
   std::int64_t left_;                         ///< steps that may still be spent
-  std::int64_t spent_ = 0;                    ///< in rounds that were judged
-  std::int64_t skipped_ = 0;
+  std::int64_t spent_ = 0;                    ///< in rounds that were judged, and those that did not count
   int rounds_ = 0;
   std::vector<std::size_t> racing_;           ///< beside the first
   std::vector<std::size_t> turns_;            ///< of the round, by step: which way

@@ -271,7 +271,7 @@ void Worker::tune_buckets(Nanoseconds took, std::int64_t step) {
     tuner_->judge();
     executor_.let_record(!tuner_->tries());
   }
-  if (!(tuner_->way() == way)) adopt_buckets();
+  if (tuner_->way() != way) adopt_buckets();
 }
 
 bool Worker::asked_to_stop() {

@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <set>
 #include <tuple>
 
 #include "ddl/core/error.h"
@@ -103,34 +102,29 @@ class Reader {
     const auto& role = plan_.role_of(worker);
     const BucketEvents events(plan_, role);
     std::vector<Raised> out(role.buckets.size());
-    std::map<int, std::size_t> copied, all;  // parameters of earlier buckets, and of all, by the backward that raises their events
-    std::size_t late = 0;  // of buckets that several backwards fill, which raise nothing but at last
-    std::set<int> backwards, once;
-    for (const auto& task : role.tasks) {
-      if (task.waits_for == kNone) continue;
-      const auto count = role.buckets[at(task.waits_for)].parameters.size();
-      const int backward = events.raised_by(task);
-      all[backward] += count;
-      backwards.insert(backward);
-      if (!role.buckets[at(task.waits_for)].every_pass && once.insert(task.waits_for).second) late += count;
+    std::map<int, std::vector<int>> filled;  // by backward: the first tasks that wait for each bucket whose event it raises
+    for (int number = 0; number < static_cast<int>(role.tasks.size()); ++number) {
+      const auto bucket = role.tasks[at(number)].waits_for;
+      if (bucket == kNone) continue;
+      auto& own = filled[events.raised_by(role.tasks[at(number)])];
+      if (std::none_of(own.begin(), own.end(), [&](int other) { return role.tasks[at(other)].waits_for == bucket; })) own.push_back(number);
     }
-    const int last = backwards.empty() ? kNone : *backwards.rbegin();
-    for (auto& [backward, count] : all)
-      if (backward != last) count += late;
-    for (const auto& task : role.tasks) {
-      if (task.waits_for == kNone) continue;
-      const int backward = events.raised_by(task);
-      auto& parameters = copied[backward];
-      parameters += role.buckets[at(task.waits_for)].parameters.size();
-      if (!std::isnan(out[at(task.waits_for)].share)) continue;
+    for (const auto& [backward, tasks] : filled) {
       const auto span = done_of(worker, backward);
       if (span.task == kNone || span.end <= span.begin) continue;
       const auto copies = copies_within(worker, span);
-      // Where each gradient is copied as it comes, bucket after bucket, that is the end of the last of them. Of those that are made in their place nothing is told: the event was no later than so many copies, and than the collective's beginning.
-      auto raised = begin_of(worker, static_cast<int>(&task - role.tasks.data()), span.end);
-      const bool exact = parameters > 0 && copies.size() == all[backward];
-      if (parameters > 0 && parameters <= copies.size()) raised = std::min(raised, copies[parameters - 1]);
-      out[at(task.waits_for)] = {std::clamp(static_cast<double>(raised - span.begin) / static_cast<double>(span.end - span.begin), 0.0, 1.0), exact};
+      const auto parameters_of = [&](int task) { return role.buckets[at(role.tasks[at(task)].waits_for)].parameters.size(); };
+      std::size_t all = 0, parameters = 0;
+      for (const int task : tasks) all += parameters_of(task);
+      for (const int task : tasks) {
+        parameters += parameters_of(task);
+        auto& own = out[at(role.tasks[at(task)].waits_for)];
+        if (!std::isnan(own.share)) continue;
+        // Where each gradient is copied as it comes, bucket after bucket, that is the end of the last of them. Of those that are made in their place nothing is told: the event was no later than so many copies, and than the collective's beginning.
+        auto raised = begin_of(worker, task, span.end);
+        if (parameters > 0 && parameters <= copies.size()) raised = std::min(raised, copies[parameters - 1]);
+        own = {std::clamp(static_cast<double>(raised - span.begin) / static_cast<double>(span.end - span.begin), 0.0, 1.0), parameters > 0 && copies.size() == all};
+      }
     }
     return out;
   }

@@ -1,7 +1,6 @@
 #include "ddl/predict/step/cost_source.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 
@@ -53,8 +52,10 @@ class Writer {
     again_.clear();
     for (const auto& task : role.tasks)
       if (task.kind == TaskKind::forward && task.recompute) again_.emplace(task.stage, task.micro_batch);
+    first_in_place_ = 0;
+    // A single stage is run again in segments that hand gradients on, all but the last (train/recompute.h).
     if (plan_.stages.size() == 1 && !again_.empty())
-      if (const auto cuts = recompute_cuts(graph_); cuts.size() > 1) last_segment_ = static_cast<int>(cuts[cuts.size() - 2]);
+      if (const auto cuts = recompute_cuts(graph_); cuts.size() > 1) first_in_place_ = static_cast<int>(cuts[cuts.size() - 2]);
     auto& own = out_.tasks.emplace_back();
     for (const auto& task : role.tasks) own.push_back(cost(actor, role, task));
     out_.harness.push_back(source_.harness(actor.worker, out_));
@@ -133,7 +134,7 @@ class Writer {
       return cost;
     }
     // Gradients that were copied from where they were made: three arrays in the place of two.
-    if (compression_.empty() && task.cargo == Cargo::gradients && task.goal == Goal::reduce_scatter && role.keeps_parts() && !made_in_place(worker, std::max(0, task.stage)))
+    if (compression_.empty() && task.cargo == Cargo::gradients && task.goal == Goal::reduce_scatter && role.keeps_parts() && !(source_.writes_in_place(worker) && first_in_place_ == 0))
       return source_.collective_after(task.goal, task.bytes, task.bytes * 3 / 2, among, out_);
     if (compression_.empty() || task.cargo != Cargo::gradients || task.bucket == kNone || among.size() < 2) return source_.collective(task.goal, task.bytes, among, out_);
     const auto ranks = static_cast<int>(among.size());
@@ -195,20 +196,16 @@ class Writer {
     return again_.contains({backward.stage, backward.micro_batch}) ? known(worker, backward.stage).forward : 0;
   }
 
-  /// Whether products write gradients to their place. A single stage that is run again is so in segments that hand gradients on, all but the last (train/recompute.h).
-  bool made_in_place(int worker, int stage) const { return source_.writes_in_place(worker) && !(plan_.stages.size() == 1 && again_.contains({stage, 0})); }
-
   /// Each gradient is copied to its place in a bucket, or added to what is there, as soon as backward has it; but for those that are made there.
   double gathered(int worker, const Role& role, int stage) {
     const auto [place, unknown] = gathered_.try_emplace({worker, stage});
     if (!unknown) return place->second;
-    const bool in_place = made_in_place(worker, stage);
-    const int last_segment = source_.writes_in_place(worker) && again_.contains({stage, 0}) ? last_segment_ : std::numeric_limits<int>::max();
+    const bool in_place = source_.writes_in_place(worker);
     for (const auto& bucket : role.buckets)
       for (const int parameter : bucket.parameters) {
         const auto& owner = owners_.at(at(parameter));
         if (owner.layer < plan_.stages[at(stage)].first || owner.layer >= plan_.stages[at(stage)].last) continue;
-        if ((in_place || owner.layer >= last_segment) && !summed_[at(owner.layer)] && beside_gradient(graph_, owner.layer, owner.number, micro_)) continue;
+        if (in_place && owner.layer >= first_in_place_ && !summed_[at(owner.layer)] && beside_gradient(graph_, owner.layer, owner.number, micro_)) continue;
         place->second += source_.copy(worker, specs_.at(at(parameter)).elements() * 4);
       }
     // Buckets that are filled for each micro-batch do so by turns: what was reduced of one is taken out of its place before another comes there.
@@ -289,7 +286,7 @@ class Writer {
   std::map<std::pair<const Role*, int>, std::int64_t> updated_;  ///< bytes, by role and bucket
   std::map<const Role*, std::int64_t> held_;                                    ///< bytes
   std::map<std::pair<const Role*, int>, CompressedBucket> compressed_;  ///< by role and bucket
-  int last_segment_ = 0;  ///< its first layer, where a single stage is run again
+  int first_in_place_ = 0;  ///< layer from which on the actor's products write gradients to their place
   std::set<std::pair<int, int>> again_;              ///< stages and micro-batches whose forward the actor's backward runs again
 };
 
