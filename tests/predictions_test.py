@@ -222,6 +222,29 @@ class Runs(Case):
         predict = [word for word in QUICK[1:] if word not in ("--store", "none")]
         self.assertIn("others had the cores 30 % of the time", self.run_it("predict", *predict).stderr)
 
+    def test_a_loader_that_was_found_at_another_pace_widens_intervals_of_steps_that_wait_for_it(self):
+        self.calibrate()
+        profile = json.loads(self.machine.read_text())
+        predict = [word for word in QUICK[1:] if word not in ("--store", "none")]
+
+        def step(*loaders):
+            """With batches that took so many times as long in as many measurements as a step without."""
+            entries = []
+            for number, times in enumerate(loaders):
+                entries += [entry | {"loader_us": entry["pass_ms"] * 1e3 * times} | ({"network": "lenet"} if number else {}) for entry in profile["compute"]]
+            self.machine.write_text(json.dumps(profile | {"compute": entries}))
+            return self.document("predict", *predict)["points"][0]["step_ms"]
+
+        wide = lambda step: step["high"] / step["low"]
+        ready, ready_apart = step(0.1, 0.1), step(0.05, 0.2)
+        self.assertAlmostEqual(wide(ready_apart), wide(ready), delta=0.05 * wide(ready), msg="nobody waits for it")
+        waits, apart = step(3, 3), step(1.5, 6)
+        self.assertGreater(waits["value"], 2 * ready["value"])
+        self.assertGreater(apart["high"] / apart["value"], 1.5 * waits["high"] / waits["value"])
+        # The rest of the step is there however fast it is.
+        self.assertGreater(apart["low"], 0.9 * ready["low"])
+        self.assertGreater(wide(step(3)), wide(waits), "of what was measured once nobody knows")
+
     def test_a_study_keeps_them_and_its_page_has_them(self):
         self.calibrate()
         study = self.folder / "small.yaml"

@@ -49,6 +49,26 @@ double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const 
   return most > 0 ? most : kWireSigma;
 }
 
+/// Of the workers' loaders: the share of a step that they are waited for, beyond taking batches that are there; what the slowest takes for a batch, and may be off by.
+struct Loaders {
+  double waits = 0, seconds = 0, sigma = 0;
+};
+Loaders loaders(const JobCosts& costs, const Job& job, const Plan& plan, const StepPrediction& step) {
+  Loaders out;
+  if (job.loader_threads == 0) return out;
+  double takes = 0;
+  for (const auto& real : real_workers(job, plan, *costs.measured)) {
+    const double sigma = costs.measured->loader_uncertainty(real.number);
+    takes = std::max(takes, costs.measured->load(real.number, real.samples));
+    if (sigma == 0) continue;
+    StepCosts resources;
+    out.sigma = std::max(out.sigma, sigma);
+    out.seconds = std::max(out.seconds, costs.measured->loader(real.number, real.samples * plan.micro_batches, resources).seconds / job.loader_threads);
+  }
+  out.waits = std::clamp((step.mean[Cause::load] - takes) / step.mean.wall, 0.0, 1.0);
+  return out;
+}
+
 }  // namespace
 
 std::pair<double, double> job_interval(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const Beyond& beyond, const StepPrediction& step) {
@@ -60,7 +80,13 @@ std::pair<double, double> job_interval(const Job& job, const Plan& plan, const M
   // Wires were measured between ranks that had the cores for themselves.
   const double crowded = kCrowded * beyond.crowded;
   const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes + (beyond.memory ? kMemoryBeyond : 0) + (beyond.fabric ? kFabricBeyond : 0);
-  return interval_of(step.seconds, std::hypot(std::hypot(sigma, crowded, kWorkersBeyond * beyond.workers), std::hypot(own, beyond.contention ? kContentionBeyond : 0, kCarriedOn * beyond.carried), exchanges * exposed));
+  const double rest = std::hypot(std::hypot(sigma, crowded, kWorkersBeyond * beyond.workers), std::hypot(own, beyond.contention ? kContentionBeyond : 0, kCarriedOn * beyond.carried), exchanges * exposed);
+  const auto loader = loaders(costs, job, plan, step);
+  const auto known = interval_of(step.seconds, rest);
+  // A slower loader may be what a step waits for; however fast it is, the rest of the step stays.
+  const auto slower = interval_of(loader.seconds, std::hypot(rest, loader.sigma)).second;
+  const auto faster = std::max(interval_of(step.seconds, std::hypot(rest, loader.sigma)).first, interval_of(step.seconds * (1 - loader.waits), rest).first);
+  return {std::min(known.first, faster), std::max(known.second, slower)};
 }
 
 }  // namespace ddl

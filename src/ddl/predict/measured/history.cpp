@@ -49,9 +49,11 @@ void remember_all(Json& entry, const Json& other) {
 
 double usual(const Json& entry, const char* key) { return median(values(entry, key)); }
 
-void Drift::add(const Json& entry, const char* key) {
+void Drift::add(const Json& entry, const char* key) { add(values(entry, key)); }
+
+void Drift::add(const std::vector<double>& measured) {
   std::vector<double> logs;
-  for (const double each : values(entry, key))
+  for (const double each : measured)
     if (each > 0) logs.push_back(std::log(each));
   if (logs.size() < 2) return;
   const double middle = mean(logs);

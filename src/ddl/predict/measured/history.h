@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ddl/core/json.h"
 
@@ -22,6 +23,7 @@ double usual(const Json& entry, const char* key);
 class Drift {
  public:
   void add(const Json& entry, const char* key);
+  void add(const std::vector<double>& measured);
   /// Whether anything was measured twice.
   bool known() const { return free_ > 0; }
   /// 0 where nothing was measured twice.

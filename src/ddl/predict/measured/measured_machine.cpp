@@ -36,6 +36,13 @@ constexpr double kOnTheWall = 1, kOnTheCore = 0.5;
 /// How far a machine of which nothing was measured twice may go from what it was, as a standard deviation of logarithms; of a GPU half as far. Judgement: on virtual cores that others share .04 to .13 were found, on no two days the same.
 constexpr double kMeasuredOnce = 0.08;
 
+/// The same of a loader, which has a core to share with whoever is there. Judgement: on an H100's machine one and the same batch took 1.8 times as long in one process as in another, minutes later.
+constexpr double kLoadedOnce = 0.15;
+
+/// How far off the pace may be at which a host starts operations on a GPU, of the share of the time that the GPU waits for it, as a standard deviation of logarithms: in five visits to an H100 steps took .56 to 1.48 of what launches
+/// measured minutes before came to, now more, now less (docs/performance.md, "On a GPU"). Judgement.
+constexpr double kLaunching = 0.4;
+
 /// Whether an entry says this under a key.
 template <typename Value>
 bool says(const Json& entry, const char* key, const Value& value) {
@@ -49,6 +56,12 @@ Json graphs_of(const Json& entry) { return entry.value("graphs", Json()); }
 std::vector<CurvePoint> ascending(std::map<std::int64_t, double> points) {
   std::vector<CurvePoint> curve;
   for (const auto& [size, value] : points) curve.push_back({static_cast<double>(size), value});
+  return curve;
+}
+
+std::vector<CurvePoint> medians(const std::map<std::int64_t, std::vector<double>>& measured) {
+  std::vector<CurvePoint> curve;
+  for (const auto& [size, values] : measured) curve.push_back({static_cast<double>(size), median(values)});
   return curve;
 }
 
@@ -121,6 +134,8 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
       if (same) own_beside.push_back(all_beside.back());
       const auto& step = graphs_told ? graphs : entry.at("step");
       const bool same_data = setup_.dataset.empty() || says(entry, "dataset", setup_.dataset);
+      if (same && !worker.is_host() && !by_graphs && graphs_of(entry).contains("correction"))
+        made.launches[entry.at("batch").get<std::int64_t>()].push_back(std::clamp(1 - graphs_of(entry)["correction"].get<double>(), 0.0, 1.0));
       if (same && same_data && !worker.is_host()) made.copies[entry.at("batch").get<std::int64_t>()].push_back(step.at("copy_ms").get<double>() * 1e-3);
       made.taken.push_back(step.at("load_ms").get<double>() * 1e-3);
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
@@ -253,7 +268,17 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
   for (const auto& entry : entries(profile_, "contention"))
     if (beside > 1 && says(entry, "what", "steps") && is_of(entry, own) && says(entry, "precision", setup_.precision) && parse_spec(entry.at("network").get<std::string>()).name == named)
       together.add(entry, "slowdown");
-  return std::hypot(seconds > 0 ? off / seconds : 0, compute(worker).drift, together.ahead());
+  const auto& known = compute(worker);
+  double launching = 0;
+  if (!known.launches.empty()) launching = kLaunching * std::clamp(along(medians(known.launches), static_cast<double>(samples)).value, 0.0, 1.0);
+  return std::hypot(std::hypot(seconds > 0 ? off / seconds : 0, launching), known.drift, together.ahead());
+}
+
+double MeasuredMachine::loader_uncertainty(int worker) const {
+  if (loader_curve(worker).empty()) return 0;
+  Drift apart;
+  for (const auto& [batch, seconds] : compute(worker).loaders) apart.add(seconds);
+  return apart.known() ? apart.ahead() : kLoadedOnce;
 }
 
 std::optional<double> MeasuredMachine::own_update(int worker, std::int64_t bytes) const {
@@ -351,10 +376,8 @@ double MeasuredMachine::load(int worker, std::int64_t samples) const {
   if (samples == 0) return 0;
   const auto& known = compute(worker);
   if (known.copies.empty()) return median(known.loads);
-  std::map<std::int64_t, double> copies;
-  for (const auto& [batch, seconds] : known.copies) copies[batch] = median(seconds);
   // Who waits for a loader that does not keep up is the simulator's: the least is what taking a batch costs that is ready.
-  return *std::min_element(known.taken.begin(), known.taken.end()) + along(ascending(std::move(copies)), static_cast<double>(samples)).value;
+  return *std::min_element(known.taken.begin(), known.taken.end()) + along(medians(known.copies), static_cast<double>(samples)).value;
 }
 
 TaskCost MeasuredMachine::harness(int worker, StepCosts& resources) const {
@@ -382,9 +405,7 @@ TaskCost MeasuredMachine::loader(int worker, std::int64_t samples, StepCosts& re
 std::vector<CurvePoint> MeasuredMachine::loader_curve(int worker) const {
   for (const auto& entry : entries(profile_, "loader"))
     if (says(entry, "dataset", setup_.dataset) && says(entry, "synthetic", setup_.made_up)) return {};
-  std::map<std::int64_t, double> points;
-  for (const auto& [batch, seconds] : compute(worker).loaders) points[batch] = median(seconds);
-  return ascending(std::move(points));
+  return medians(compute(worker).loaders);
 }
 
 Jitter MeasuredMachine::jitter(int workers) const {

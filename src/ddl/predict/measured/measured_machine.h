@@ -106,6 +106,8 @@ class MeasuredMachine final : public CostSource {
   Carried carried(int worker, std::int64_t update_bytes, std::int64_t samples) const;
   /// Relative, of what all layers and the loss take: as if all were off the same way; and as far as the machine was found to drift.
   double uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const;
+  /// Of logarithms, what making the same batch is apart from one measurement to another, or may be where none was made twice; 0 where a rate was measured.
+  double loader_uncertainty(int worker) const;
 
  private:
   /// Of workers of a kind, with so many threads.
@@ -120,6 +122,7 @@ class MeasuredMachine final : public CostSource {
     std::vector<double> loads;        ///< s, of each network and batch: taking a batch from the loader, and copying it
     std::vector<double> taken;        ///< s, the first of these alone
     std::map<std::int64_t, std::vector<double>> copies;  ///< s, of a device that batches are copied to: by batch, of the network itself with such samples
+    std::map<std::int64_t, std::vector<double>> launches;  ///< of passes of a GPU that are not graphs: by batch of the network itself, the share of the time in which it waits for the host
     std::map<double, std::vector<double>> updates;  ///< s, by bytes of parameters: of networks of its name, by the optimizer that is asked for
     std::map<std::int64_t, std::vector<double>> loaders;  ///< s, by batch
   };

@@ -705,6 +705,14 @@ TEST(MeasuredMachine, PassesOfAGpuAreGraphsWhereThoseWereMeasured) {
   }
   EXPECT_NEAR(machine(drifted, true).layer(0, graph, 1, 8).forward, with.layer(0, graph, 1, 8).forward, 1e-12);
   EXPECT_NEAR(machine(drifted, false).layer(0, graph, 1, 8).forward, without.layer(0, graph, 1, 8).forward / 3, 1e-12);
+  // The more of a pass waits for the host to start operations, the less is known of one without graphs.
+  auto bound = profile;
+  for (auto& entry : bound["compute"])
+    if (entry["device"] == "cuda") entry["graphs"]["correction"] = 1;
+  EXPECT_NEAR(std::pow(without.uncertainty(0, graph, 8), 2) - std::pow(machine(bound, false).uncertainty(0, graph, 8), 2), std::pow(0.4 * 0.75, 2), 1e-9);
+  EXPECT_NEAR(without.uncertainty(0, graph, 4096), machine(bound, false).uncertainty(0, graph, 4096), 1e-12);
+  EXPECT_NEAR(with.uncertainty(0, graph, 8), machine(bound, true).uncertainty(0, graph, 8), 1e-12);
+  EXPECT_NEAR(machine(profile, false, "cpu").uncertainty(0, graph, 8), machine(bound, false, "cpu").uncertainty(0, graph, 8), 1e-12);
   // A network's samples of another data set are copied otherwise; a loader that could not keep up is not the worker's time.
   auto others = profile;
   auto larger = others["compute"].back();
@@ -714,6 +722,23 @@ TEST(MeasuredMachine, PassesOfAGpuAreGraphsWhereThoseWereMeasured) {
   others["compute"].push_back(larger);
   const MeasuredMachine of_mnist(others, {.workers = {{.device = "cuda:0"}}, .network = "mlp", .dataset = "mnist", .graphs = true});
   EXPECT_NEAR(of_mnist.load(0, 4096), 1.01e-3, 1e-9);
+}
+
+// Made beside two networks, a batch took 1.8 times as long beside one of them.
+TEST(MeasuredMachine, KnowsHowFarApartALoaderWasFound) {
+  auto one = entry_of("mlp", 8), other = entry_of("lenet", 8), larger = entry_of("mlp", 64);
+  other["loader_us"] = one["loader_us"].get<double>() * 1.8;
+  const auto uncertainty = [](const std::vector<Json>& entries, const char* dataset = "mnist") {
+    return MeasuredMachine(profile_of(entries), {.network = "mlp", .dataset = dataset}).loader_uncertainty(0);
+  };
+  const double known = uncertainty({one, other, larger});
+  // Two about their middle, and the next one about it.
+  EXPECT_NEAR(known, std::log(1.8) / std::sqrt(2) * std::sqrt(1.5), 1e-9);
+  EXPECT_NEAR(uncertainty({one, larger}), 0.15, 1e-12);
+  EXPECT_NEAR(uncertainty({one, other, larger}, "imagenet"), 0, 1e-12);
+  auto rate = profile_of({one, other});
+  add_entry(rate, "loader", {"dataset", "synthetic"}, {{"dataset", "mnist"}, {"synthetic", false}, {"sample_us", 3.0}});
+  EXPECT_EQ(MeasuredMachine(rate, {.network = "mlp", .dataset = "mnist", .made_up = false}).loader_uncertainty(0), 0);
 }
 
 TEST(MeasuredMachine, WorkersOnOneGpuShareIt) {
