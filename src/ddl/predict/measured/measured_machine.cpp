@@ -39,6 +39,9 @@ constexpr double kMeasuredOnce = 0.08;
 /// The same of a loader, which has a core to share with whoever is there. Judgement: on an H100's machine one and the same batch took 1.8 times as long in one process as in another, minutes later.
 constexpr double kLoadedOnce = 0.15;
 
+/// The share of a step that passes before it has its batch, above which it waited for one, if making a batch alone takes so much of a step: of the shortest steps taking one that is there is as much.
+constexpr double kWaited = 0.1, kNearlyWaited = 0.5;
+
 /// How far off the pace may be at which a host starts operations on a GPU, of the share of the time that the GPU waits for it, as a standard deviation of logarithms: in five visits to an H100 steps took .56 to 1.48 of what launches
 /// measured minutes before came to, now more, now less (docs/performance.md, "On a GPU"). Judgement.
 constexpr double kLaunching = 0.4;
@@ -141,7 +144,13 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
       const double bytes = entry.value("parameter_bytes", 0.0);
       if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates[bytes].push_back(graphs_told ? graphs.at("update_ms").get<double>() * 1e-3 : entry.at("update_us").get<double>() * factor * 1e-6);
-      if (same_data) made.loaders[entry.at("batch").get<std::int64_t>()].push_back(entry.at("loader_us").get<double>() * 1e-6);
+      if (same_data) {
+        auto& loaders = made.loaders[entry.at("batch").get<std::int64_t>()];
+        const double alone = entry.at("loader_us").get<double>() * 1e-6, wall = step.value("wall_ms", 0.0) * 1e-3;
+        loaders.push_back(alone);
+        // A step that waited for its loader took as long as that does beside steps.
+        if (step.at("load_ms").get<double>() * 1e-3 > kWaited * wall && alone > kNearlyWaited * wall && wall > 0) loaders.push_back(wall);
+      }
     }
   } catch (const Json::exception& error) {
     throw Error(Code::corrupt, fmt::format("[machine] compute: {}", error.what()));

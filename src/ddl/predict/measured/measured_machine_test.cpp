@@ -735,6 +735,17 @@ TEST(MeasuredMachine, KnowsHowFarApartALoaderWasFound) {
   // Two about their middle, and the next one about it.
   EXPECT_NEAR(known, std::log(1.8) / std::sqrt(2) * std::sqrt(1.5), 1e-9);
   EXPECT_NEAR(uncertainty({one, larger}), 0.15, 1e-12);
+  // Steps that waited for it tell as much, at the pace that it has beside them.
+  auto waited = one;
+  waited["step"] = {{"load_ms", 0.02}, {"copy_ms", 0}, {"wall_ms", 0.144}};
+  EXPECT_NEAR(uncertainty({waited, larger}), known, 1e-9);
+  StepCosts resources;
+  EXPECT_NEAR(MeasuredMachine(profile_of({waited, larger}), {.network = "mlp", .dataset = "mnist"}).loader(0, 8, resources).seconds, 0.112e-3, 1e-9);
+  for (const auto& [load, wall] : {std::pair{0.014, 0.144}, {0.02, 0.164}}) {
+    waited["step"]["load_ms"] = load;
+    waited["step"]["wall_ms"] = wall;
+    EXPECT_NEAR(uncertainty({waited, larger}), 0.15, 1e-12) << load;
+  }
   EXPECT_NEAR(uncertainty({one, other, larger}, "imagenet"), 0, 1e-12);
   auto rate = profile_of({one, other});
   add_entry(rate, "loader", {"dataset", "synthetic"}, {{"dataset", "mnist"}, {"synthetic", false}, {"sample_us", 3.0}});
