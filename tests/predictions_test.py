@@ -231,7 +231,7 @@ class Runs(Case):
             """With batches that took so many times as long in as many measurements as a step without."""
             entries = []
             for number, times in enumerate(loaders):
-                entries += [entry | {"loader_us": entry["pass_ms"] * 1e3 * times} | ({"network": "lenet"} if number else {}) for entry in profile["compute"]]
+                entries += [entry | {"loader_us": entry["pass_ms"] * 1e3 * times, "step": entry["step"] | {"wall_ms": 0}} | ({"network": "lenet"} if number else {}) for entry in profile["compute"]]
             self.machine.write_text(json.dumps(profile | {"compute": entries}))
             return self.document("predict", *predict)["points"][0]["step_ms"]
 
@@ -243,6 +243,9 @@ class Runs(Case):
         self.assertGreater(apart["high"] / apart["value"], 1.5 * waits["high"] / waits["value"])
         # The rest of the step is there however fast it is.
         self.assertGreater(apart["low"], 0.9 * ready["low"])
+        self.assertLess(apart["low"], 0.8 * waits["low"])
+        threads = self.document("predict", *predict, "--loader", 4)["points"][0]
+        self.assertIn("a loader of 4 threads was not measured", " ".join(threads["beyond"]))
         self.assertGreater(wide(step(3)), wide(waits), "of what was measured once nobody knows")
 
     def test_a_study_keeps_them_and_its_page_has_them(self):

@@ -100,9 +100,21 @@ void beyond_cores(const Job& job, const Json& machine, Beyond& out) {
     out.words.push_back(fmt::format("{} workers share {} cores: what they wait for one before they exchange was not measured, and the interval is wider for it", job.workers.size(), cores.get<int>()));
 }
 
+/// One thread of a loader was measured, and one reader of a storage.
+void beyond_loading(const Job& job, const StoredSamples& stored, Beyond& out) {
+  const auto told = [&](double readers, const std::string& what) {
+    if (readers <= 1) return;
+    out.readers = std::max(out.readers, std::log2(readers));
+    out.words.push_back(what + ", and intervals of steps that wait for batches, or nearly, are wider for it");
+  };
+  told(job.loader_threads, fmt::format("a loader of {} threads was not measured: taken to make as many batches as so many times one", job.loader_threads));
+  const auto readers = std::max(job.loader_threads, 1) * static_cast<int>(job.workers.size());
+  if (stored.asked && stored.bytes_per_s <= 0) told(readers, fmt::format("{} readers of one storage were not measured: taken to have together what one had", readers));
+}
+
 }  // namespace
 
-Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine) {
+Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const StoredSamples& stored) {
   if (costs.measured == nullptr) return is_datasheet(machine) ? beyond_datasheet(job, plan, part, machine) : Beyond{};
   Beyond out;
   const auto workers = real_workers(job, plan, *costs.measured);
@@ -120,6 +132,7 @@ Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, co
     const auto& spec = job.workers[static_cast<std::size_t>(by.front())];
     out.words.push_back(by.size() == workers.size() ? std::move(words) : fmt::format("workers like {} ({}, {} {}): {}", by.front(), spec.device, spec.threads, spec.threads == 1 ? "thread" : "threads", words));
   }
+  if (!workers.empty()) beyond_loading(job, stored, out);
   beyond_cores(job, machine, out);
   beyond_exchanges(job, plan, part, costs, machine, out);
   return out;

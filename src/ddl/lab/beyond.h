@@ -5,6 +5,7 @@
 
 #include "ddl/core/json.h"
 #include "ddl/lab/predict_job.h"
+#include "ddl/lab/stored_samples.h"
 
 namespace ddl {
 
@@ -15,6 +16,7 @@ struct Beyond {
   double bytes = 0;                ///< doublings of the largest message, or compressed bucket, over the largest that was measured
   double workers = 0;              ///< doublings of the workers that compute on a host over the most that were measured at once
   double carried = 0;              ///< doublings of an update, or of making a batch, over the most that was measured
+  double readers = 0;              ///< doublings of what makes a worker's batches, or reads a storage, at once over the one that was measured
   double crowded = 0;              ///< doublings of workers, emulated ones among them, over the host's cores
   bool memory = false;             ///< of exchanges: whose memory lies elsewhere than what was measured
   bool fabric = false;             ///< exchanges go over a test network, which was not measured
@@ -29,6 +31,6 @@ struct Beyond {
 inline constexpr int kDatasheetDevices = 3072, kDatasheetDevicesOfConvolutions = 64;
 
 /// `part`: what worker 0 has of the network; `machine` as `costs` were made of it.
-Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine);
+Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const StoredSamples& stored = {});
 
 }  // namespace ddl

@@ -40,6 +40,12 @@ constexpr double kContentionBeyond = 0.05;
 /// For each doubling of an update, or of making a batch, over the most that was measured; of the whole step. Judgement.
 constexpr double kCarriedOn = 0.02;
 
+/// For each doubling of a loader's threads, or of readers of one storage, over the one that was measured; of a loader's pace. Judgement.
+constexpr double kReadersBeyond = 0.1;
+
+/// The share of a step that is spent waiting for batches above which they are what it waits for.
+constexpr double kWaits = 0.02;
+
 /// How far off the parts of a plan's step may be that are computed: of the logarithm of measured over predicted.
 double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
   if (costs.measured == nullptr) return kDatasheetSigma;
@@ -49,23 +55,24 @@ double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const 
   return most > 0 ? most : kWireSigma;
 }
 
-/// Of the workers' loaders: the share of a step that they are waited for, beyond taking batches that are there; what the slowest takes for a batch, and may be off by.
+/// Of the workers' loaders: the share of a step that they are waited for, beyond taking batches that are there; what they, or the storage that they read, take for a batch, and may be off by.
 struct Loaders {
   double waits = 0, seconds = 0, sigma = 0;
 };
-Loaders loaders(const JobCosts& costs, const Job& job, const Plan& plan, const StepPrediction& step) {
+Loaders loaders(const JobCosts& costs, const Job& job, const Plan& plan, const Beyond& beyond, const StepPrediction& step) {
   Loaders out;
   if (job.loader_threads == 0) return out;
   double takes = 0;
   for (const auto& real : real_workers(job, plan, *costs.measured)) {
-    const double sigma = costs.measured->loader_uncertainty(real.number);
-    takes = std::max(takes, costs.measured->load(real.number, real.samples));
-    if (sigma == 0) continue;
+    out.sigma = std::max(out.sigma, costs.measured->loader_uncertainty(real.number));
+    takes = std::max(takes, costs.measured->load(real.number, real.samples * plan.micro_batches));
+    if (out.sigma == 0) continue;
     StepCosts resources;
-    out.sigma = std::max(out.sigma, sigma);
     out.seconds = std::max(out.seconds, costs.measured->loader(real.number, real.samples * plan.micro_batches, resources).seconds / job.loader_threads);
   }
+  out.sigma = std::hypot(out.sigma, kReadersBeyond * beyond.readers);
   out.waits = std::clamp((step.mean[Cause::load] - takes) / step.mean.wall, 0.0, 1.0);
+  if (out.waits > kWaits) out.seconds = step.seconds;
   return out;
 }
 
@@ -81,7 +88,7 @@ std::pair<double, double> job_interval(const Job& job, const Plan& plan, const M
   const double crowded = kCrowded * beyond.crowded;
   const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes + (beyond.memory ? kMemoryBeyond : 0) + (beyond.fabric ? kFabricBeyond : 0);
   const double rest = std::hypot(std::hypot(sigma, crowded, kWorkersBeyond * beyond.workers), std::hypot(own, beyond.contention ? kContentionBeyond : 0, kCarriedOn * beyond.carried), exchanges * exposed);
-  const auto loader = loaders(costs, job, plan, step);
+  const auto loader = loaders(costs, job, plan, beyond, step);
   const auto known = interval_of(step.seconds, rest);
   // A slower loader may be what a step waits for; however fast it is, the rest of the step stays.
   const auto slower = interval_of(loader.seconds, std::hypot(rest, loader.sigma)).second;

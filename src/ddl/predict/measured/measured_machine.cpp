@@ -39,11 +39,14 @@ constexpr double kMeasuredOnce = 0.08;
 /// The same of a loader, which has a core to share with whoever is there. Judgement: on an H100's machine one and the same batch took 1.8 times as long in one process as in another, minutes later.
 constexpr double kLoadedOnce = 0.15;
 
-/// The share of a step that passes before it has its batch, above which it waited for one, if making a batch alone takes so much of a step: of the shortest steps taking one that is there is as much.
-constexpr double kWaited = 0.1, kNearlyWaited = 0.5;
+/// So many times as long as without are passes as graphs, at most, whose operations a host is what starts too slowly; or at least, whose it is not.
+constexpr double kHostBound = 0.7, kDeviceBound = 0.9;
 
-/// How far off the pace may be at which a host starts operations on a GPU, of the share of the time that the GPU waits for it, as a standard deviation of logarithms: in five visits to an H100 steps took .56 to 1.48 of what launches
-/// measured minutes before came to, now more, now less (docs/performance.md, "On a GPU"). Judgement.
+/// A step waited for its loader where more than this share of it passed before it had a batch, beyond taking one that is there, and making one takes so much of a step by itself. It took as long as the loader does beside steps, then, and taking and copying.
+constexpr double kWaited = 0.1, kNearlyWaited = 0.4;
+
+/// How far off the pace may be at which a host starts operations on a GPU, of the share of the time that the GPU waits for it, as a standard deviation of logarithms: in six visits to an H100 steps took .67 to 1.79 of what launches
+/// measured minutes before came to, now less, now more (docs/performance.md, "On a GPU"). Judgement.
 constexpr double kLaunching = 0.4;
 
 /// Whether an entry says this under a key.
@@ -109,6 +112,12 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
   };
   std::vector<Beside> own_beside, all_beside;
   Drift drift;
+  struct Waited {
+    std::int64_t batch;
+    double alone, load, copy, wall;
+  };
+  std::vector<Waited> waited_for;
+  std::map<std::int64_t, std::vector<double>> other_launches;
   const bool by_graphs = setup_.graphs && !worker.is_host();
   bool own_as_asked = true, all_as_asked = true;
   const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
@@ -137,19 +146,19 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
       if (same) own_beside.push_back(all_beside.back());
       const auto& step = graphs_told ? graphs : entry.at("step");
       const bool same_data = setup_.dataset.empty() || says(entry, "dataset", setup_.dataset);
-      if (same && !worker.is_host() && !by_graphs && graphs_of(entry).contains("correction"))
-        made.launches[entry.at("batch").get<std::int64_t>()].push_back(std::clamp(1 - graphs_of(entry)["correction"].get<double>(), 0.0, 1.0));
+      if (!worker.is_host() && !by_graphs && graphs_of(entry).contains("correction"))
+        (same ? made.launches : other_launches)[entry.at("batch").get<std::int64_t>()].push_back(std::clamp(1 - graphs_of(entry)["correction"].get<double>(), 0.0, 1.0));
+      if (const auto pass = entry.value("forward_ms", 0.0) + entry.value("backward_ms", 0.0); same && !worker.is_host() && !by_graphs && pass > 0 && graphs_of(entry).contains("correction"))
+        made.started[entry.at("batch").get<std::int64_t>()] = {pass * 1e-3, graphs_of(entry)["correction"].get<double>()};
       if (same && same_data && !worker.is_host()) made.copies[entry.at("batch").get<std::int64_t>()].push_back(step.at("copy_ms").get<double>() * 1e-3);
       made.taken.push_back(step.at("load_ms").get<double>() * 1e-3);
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
       const double bytes = entry.value("parameter_bytes", 0.0);
       if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates[bytes].push_back(graphs_told ? graphs.at("update_ms").get<double>() * 1e-3 : entry.at("update_us").get<double>() * factor * 1e-6);
       if (same_data) {
-        auto& loaders = made.loaders[entry.at("batch").get<std::int64_t>()];
-        const double alone = entry.at("loader_us").get<double>() * 1e-6, wall = step.value("wall_ms", 0.0) * 1e-3;
-        loaders.push_back(alone);
-        // A step that waited for its loader took as long as that does beside steps.
-        if (step.at("load_ms").get<double>() * 1e-3 > kWaited * wall && alone > kNearlyWaited * wall && wall > 0) loaders.push_back(wall);
+        const auto batch = entry.at("batch").get<std::int64_t>();
+        made.loaders[batch].push_back(entry.at("loader_us").get<double>() * 1e-6);
+        waited_for.push_back({batch, made.loaders[batch].back(), step.at("load_ms").get<double>() * 1e-3, step.at("copy_ms").get<double>() * 1e-3, step.value("wall_ms", 0.0) * 1e-3});
       }
     }
   } catch (const Json::exception& error) {
@@ -159,6 +168,10 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
     throw Error(Code::not_found, fmt::format("[measured] what layers take {} in {} by kernels {} was not measured; run ddlbench probe compute --model {}{} --precision {} --kernels {}",
                                              worker.is_host() ? fmt::format("with {} threads", worker.threads) : "on " + worker.kind(), setup_.precision, setup_.kernels, network_words("NETWORK"), probe_flags(worker),
                                              setup_.precision, setup_.kernels));
+  const double takes = *std::min_element(made.taken.begin(), made.taken.end());
+  for (const auto& [batch, alone, load, copy, wall] : waited_for)
+    if (load - takes > kWaited * wall && alone > kNearlyWaited * wall && wall > copy + takes) made.loaders[batch].push_back(wall - copy - takes);
+  if (made.launches.empty()) made.launches = std::move(other_launches);
   const auto& known = own.empty() ? all : own;
   const double middle = median(known);
   made.correction = by_graphs ? 1 : middle;
@@ -174,6 +187,19 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
   // Of passes that are graphs nothing is remembered.
   made.drift = drift.known() && !by_graphs ? drift.ahead() : kMeasuredOnce * (worker.is_host() ? 1 : 0.5);
   return made;
+}
+
+double MeasuredMachine::Compute::bent(std::int64_t samples) const {
+  const auto above = started.upper_bound(samples);
+  if (above == started.begin() || above == started.end()) return 1;
+  const auto below = std::prev(above);
+  if (below->first == samples || below->second.graphs > kHostBound) return 1;
+  // What the device does; where graphs hardly make a pass shorter all of it.
+  const auto device = [](const Pass& pass) { return pass.seconds * (pass.graphs > kDeviceBound ? 1 : pass.graphs); };
+  const double up = static_cast<double>(samples - below->first) / static_cast<double>(above->first - below->first);
+  const auto between = [&](double first, double last) { return first + up * (last - first); };
+  const double line = between(below->second.seconds, above->second.seconds);
+  return std::min(1.0, std::max(below->second.seconds, between(device(below->second), device(above->second))) / line);
 }
 
 const std::vector<MeasuredMachine::Word>& MeasuredMachine::words(const ModelGraph& graph) const {
@@ -197,9 +223,10 @@ LayerEstimate MeasuredMachine::estimate(int worker, const Word& word, const std:
   if (!found)
     throw Error(Code::not_found, fmt::format("[measured] what {} takes was not measured, nor any other {}: {}; run ddlbench probe compute --model {}{} --precision {}", called, word.family,
                                              word.sort, network_words(network), probe_flags(this->worker(worker)), setup_.precision));
-  found->cost.forward *= known.correction;
-  found->cost.backward_input *= known.correction;
-  found->cost.backward_weight *= known.correction;
+  const double times = known.correction * known.bent(samples);
+  found->cost.forward *= times;
+  found->cost.backward_input *= times;
+  found->cost.backward_weight *= times;
   found->uncertainty = std::hypot(found->uncertainty, known.spread, known.disturbed);
   return *found;
 }
@@ -279,7 +306,10 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
       together.add(entry, "slowdown");
   const auto& known = compute(worker);
   double launching = 0;
-  if (!known.launches.empty()) launching = kLaunching * std::clamp(along(medians(known.launches), static_cast<double>(samples)).value, 0.0, 1.0);
+  if (!known.launches.empty()) {
+    const auto within = std::clamp(samples, known.launches.begin()->first, known.launches.rbegin()->first);
+    launching = kLaunching * along(medians(known.launches), static_cast<double>(within)).value;
+  }
   return std::hypot(std::hypot(seconds > 0 ? off / seconds : 0, launching), known.drift, together.ahead());
 }
 

@@ -122,7 +122,13 @@ class MeasuredMachine final : public CostSource {
     std::vector<double> loads;        ///< s, of each network and batch: taking a batch from the loader, and copying it
     std::vector<double> taken;        ///< s, the first of these alone
     std::map<std::int64_t, std::vector<double>> copies;  ///< s, of a device that batches are copied to: by batch, of the network itself with such samples
-    std::map<std::int64_t, std::vector<double>> launches;  ///< of passes of a GPU that are not graphs: by batch of the network itself, the share of the time in which it waits for the host
+    std::map<std::int64_t, std::vector<double>> launches;  ///< of passes of a GPU that are not graphs: by batch of the network itself, else of others, the share of the time in which it waits for the host
+    struct Pass {
+      double seconds = 0, graphs = 1;  ///< and so many times as long as a graph
+    };
+    std::map<std::int64_t, Pass> started;  ///< of the same, by batch: forward and backward, each operation started by itself
+    /// What goes along a line between two batches, times this: a pass takes the longer of what the host takes to start it, whatever the samples, and of what the device takes to do it.
+    double bent(std::int64_t samples) const;
     std::map<double, std::vector<double>> updates;  ///< s, by bytes of parameters: of networks of its name, by the optimizer that is asked for
     std::map<std::int64_t, std::vector<double>> loaders;  ///< s, by batch
   };
