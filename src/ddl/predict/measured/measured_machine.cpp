@@ -106,7 +106,7 @@ const MeasuredMachine::Compute& MeasuredMachine::compute(int worker) const {
 
 MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) const {
   Compute made;
-  std::vector<double> own, all;
+  std::vector<double> own, all, taken;
   struct Beside {
     double waited = 0, disturbed = 0;
   };
@@ -146,12 +146,14 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
       if (same) own_beside.push_back(all_beside.back());
       const auto& step = graphs_told ? graphs : entry.at("step");
       const bool same_data = setup_.dataset.empty() || says(entry, "dataset", setup_.dataset);
-      if (!worker.is_host() && !by_graphs && graphs_of(entry).contains("correction"))
-        (same ? made.launches : other_launches)[entry.at("batch").get<std::int64_t>()].push_back(std::clamp(1 - graphs_of(entry)["correction"].get<double>(), 0.0, 1.0));
-      if (const auto pass = entry.value("forward_ms", 0.0) + entry.value("backward_ms", 0.0); same && !worker.is_host() && !by_graphs && pass > 0 && graphs_of(entry).contains("correction"))
-        made.started[entry.at("batch").get<std::int64_t>()] = {pass * 1e-3, graphs_of(entry)["correction"].get<double>()};
+      if (const auto beside = worker.is_host() || by_graphs ? Json() : graphs_of(entry); beside.contains("correction")) {
+        const double shorter = beside["correction"].get<double>(), pass = entry.value("forward_ms", 0.0) + entry.value("backward_ms", 0.0);
+        const auto batch = entry.at("batch").get<std::int64_t>();
+        (same ? made.launches : other_launches)[batch].push_back(std::clamp(1 - shorter, 0.0, 1.0));
+        if (same && pass > 0) made.started[batch] = {pass * 1e-3, shorter};
+      }
       if (same && same_data && !worker.is_host()) made.copies[entry.at("batch").get<std::int64_t>()].push_back(step.at("copy_ms").get<double>() * 1e-3);
-      made.taken.push_back(step.at("load_ms").get<double>() * 1e-3);
+      taken.push_back(step.at("load_ms").get<double>() * 1e-3);
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
       const double bytes = entry.value("parameter_bytes", 0.0);
       if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates[bytes].push_back(graphs_told ? graphs.at("update_ms").get<double>() * 1e-3 : entry.at("update_us").get<double>() * factor * 1e-6);
@@ -168,9 +170,9 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
     throw Error(Code::not_found, fmt::format("[measured] what layers take {} in {} by kernels {} was not measured; run ddlbench probe compute --model {}{} --precision {} --kernels {}",
                                              worker.is_host() ? fmt::format("with {} threads", worker.threads) : "on " + worker.kind(), setup_.precision, setup_.kernels, network_words("NETWORK"), probe_flags(worker),
                                              setup_.precision, setup_.kernels));
-  const double takes = *std::min_element(made.taken.begin(), made.taken.end());
+  made.takes = *std::min_element(taken.begin(), taken.end());
   for (const auto& [batch, alone, load, copy, wall] : waited_for)
-    if (load - takes > kWaited * wall && alone > kNearlyWaited * wall && wall > copy + takes) made.loaders[batch].push_back(wall - copy - takes);
+    if (load - made.takes > kWaited * wall && alone > kNearlyWaited * wall && wall > copy + made.takes) made.loaders[batch].push_back(wall - copy - made.takes);
   if (made.launches.empty()) made.launches = std::move(other_launches);
   const auto& known = own.empty() ? all : own;
   const double middle = median(known);
@@ -416,7 +418,7 @@ double MeasuredMachine::load(int worker, std::int64_t samples) const {
   const auto& known = compute(worker);
   if (known.copies.empty()) return median(known.loads);
   // Who waits for a loader that does not keep up is the simulator's: the least is what taking a batch costs that is ready.
-  return *std::min_element(known.taken.begin(), known.taken.end()) + along(medians(known.copies), static_cast<double>(samples)).value;
+  return known.takes + along(medians(known.copies), static_cast<double>(samples)).value;
 }
 
 TaskCost MeasuredMachine::harness(int worker, StepCosts& resources) const {

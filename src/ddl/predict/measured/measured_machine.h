@@ -120,7 +120,7 @@ class MeasuredMachine final : public CostSource {
     double drift = 0;                 ///< what measurements of the same were apart, of logarithms
     bool as_asked = true;             ///< where graphs are asked for, all that counts was measured by such, or found to have none
     std::vector<double> loads;        ///< s, of each network and batch: taking a batch from the loader, and copying it
-    std::vector<double> taken;        ///< s, the first of these alone
+    double takes = 0;                 ///< s, the first of these alone: the least, of a batch that is there
     std::map<std::int64_t, std::vector<double>> copies;  ///< s, of a device that batches are copied to: by batch, of the network itself with such samples
     std::map<std::int64_t, std::vector<double>> launches;  ///< of passes of a GPU that are not graphs: by batch of the network itself, else of others, the share of the time in which it waits for the host
     struct Pass {
