@@ -347,6 +347,19 @@ def groups_of(rows):
             yield f"{key} {value}", [row for row in rows if of(row) == value]
 
 
+def repeated(rows):
+    """How far off the run of one round is from the same experiment's in the next, taken for a prediction of it; and what was predicted of those runs: MAPE, %. What a machine does not do twice alike no model tells. None of one round."""
+    pairs = [(one["run"]["measured_ms"], other["run"]["measured_ms"], other["error_pct"]) for row in rows for one, other in zip(row["rounds"], row["rounds"][1:])]
+    return (statistics.mean(100 * abs(before / after - 1) for before, after, _ in pairs), statistics.mean(abs(error) for _, _, error in pairs)) if pairs else None
+
+
+def by_themselves(rows):
+    """Of single runs, which is what a user has who predicts once and runs once: MAPE, %, and how many lie inside."""
+    runs = [each for row in rows for each in row["rounds"]]
+    inside = lambda each: each["prediction"]["step_ms"]["low"] <= each["run"]["measured_ms"] <= each["prediction"]["step_ms"]["high"]
+    return len(runs), statistics.mean(abs(each["error_pct"]) for each in runs), statistics.mean(map(inside, runs))
+
+
 def off(row):
     """Parts of the step, as predicted less as measured, ms: the two that are furthest off."""
     parts = {cause: row["predicted_ledger_ms"][cause] - row["ledger_ms"][cause] for cause in row["ledger_ms"]}
@@ -361,7 +374,11 @@ def show(rows, failed):
         if group:
             told = summary(group)
             print(f"| {name} | {told['rows']} | {told['mape']:.1f} % | {told['max']:.1f} % | {told['bias']:+.1f} % | {told['tau']:.3f} | {told['inside']:.0%} | {told['median']:.1f} % | {told['before']:.1f} % | {told['before_inside']:.0%} | {told['paced']:.1f} % | {told['given']:.1f} % |")
-    print("\n| experiment | measured, ms | predicted | error | by the run | at the run's pace | given its computing | rounds | disturbed | parts off, ms |\n|---|---|---|---|---|---|---|---|---|---|")
+    runs, error, inside = by_themselves(rows)
+    print(f"\nThe {runs} runs by themselves: {error:.1f} %, {inside:.0%} inside.", end="")
+    if told := repeated(rows):
+        print(f" The same experiment's run of the round before, taken for a prediction, is {told[0]:.1f} % off, what was predicted {told[1]:.1f} %.", end="")
+    print("\n\n| experiment | measured, ms | predicted | error | by the run | at the run's pace | given its computing | rounds | disturbed | parts off, ms |\n|---|---|---|---|---|---|---|---|---|---|")
     for row in sorted(rows, key=lambda row: -abs(row["error_pct"])):
         print(f"| {row['name']} | {row['measured_ms']:.4g} | {row['predicted_ms']:.4g} ({row['low']:.4g} to {row['high']:.4g}) | {row['error_pct']:+.1f} % | {row['before_pct'] or float('nan'):+.1f} % | {row['paced_pct']:+.1f} % | {row['given_pct']:+.1f} % | "
               f"{', '.join(format(each['error_pct'], '+.1f') for each in row['rounds'])} | {row['disturbed']:.1%} | {off(row)} |")

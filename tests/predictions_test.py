@@ -324,6 +324,21 @@ class Datasheets(Case):
         gpt = self.point("predict", "--model", "gpt[hidden=512,layers=4,heads=16]", "--dataset", "language", "--synthetic", "--batch", 16, "--workers", 16, "--strategy", "tensor", "--machine", "a100-80gb")
         self.assertTrue(any(each.startswith("no measured step had layers split over 16 devices, 8 of which share a node") for each in gpt["beyond"]), gpt["beyond"])
 
+    def test_networks_unlike_those_that_were_held_against_are_told(self):
+        shape = ("--synthetic", "--batch", 128, "--workers", 4)
+        vgg = ("predict", "--model", "vgg16", "--dataset", "imagenet", *shape)
+        known = self.point(*vgg, "--machine", "v100-16gb")
+        self.assertEqual(known["beyond"], [])
+        for words, told in ((("--model", "captioner", "--dataset", "captions", *shape), "no measured step that this was held against had an LSTM"),
+                            (("--model", "mobilenetv2", "--dataset", "imagenet", *shape), "no measured step that this was held against had convolutions in groups"),
+                            (("--model", "transformer", "--dataset", "translation", *shape), "no measured step that this was held against had attention to another sequence"),
+                            (("--model", "vgg16", "--dataset", "imagenet[size=448]", *shape), "448 pixels on a side of an image are more than any measured step had that this was held against, 299")):
+            found = self.point("predict", *words, "--machine", "v100-16gb")
+            self.assertTrue(any(each.startswith(told) for each in found["beyond"]), (told, found["beyond"]))
+            self.assertGreater(self.wide(found), self.wide(known), told)
+        on_processor = self.point("predict", "--model", "mobilenetv2", "--dataset", "imagenet", "--synthetic", "--batch", 8, "--machine", "cpu-avx512")
+        self.assertFalse(any("in groups" in each for each in on_processor["beyond"]), "such a processor was held against it")
+
     def test_processors_of_other_classes_are_told(self):
         words = ("predict", "--model", "resnet18", "--dataset", "cifar10", "--synthetic", "--batch", 16, "--workers", 2)
         held, other, narrow = (self.point(*words, *more) for more in (("--machine", "cpu-avx512"), ("--machine", "cpu-avx2"), ("--machine", "cpu-amx", "--precision", "bf16")))
@@ -604,6 +619,19 @@ class Beyond(Case):
         self.assertGreater(width(wider), width(measured))
         # Two that compute at once were measured; of sixteen on a host that is carried on, until so many were.
         self.assertIn("16 workers that compute on one host were not measured", " ".join(wider["beyond"]))
+
+    def test_each_number_of_ranks_that_exchange_is_told(self):
+        self.calibrate()
+        profile = json.loads(self.machine.read_text())
+        told = lambda *words: " ".join(self.document("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 32, *words)["points"][0]["beyond"])
+        mesh = ("--workers", 8, "--strategy", "hybrid[data=4,tensor=2]")
+        self.assertIn("collectives of 4 ranks over shm were not measured: taken from rounds between 2", told(*mesh))
+        self.assertNotIn("of 2 ranks over shm were not measured", told(*mesh))
+        # Those of four say something of four alone.
+        profile["communication"] = [entry | {"ranks": 4} for entry in profile["communication"]]
+        self.machine.write_text(json.dumps(profile))
+        self.assertIn("exchanges of 2 ranks over shm were not measured: taken from rounds between 4", told(*mesh))
+        self.assertNotIn("of 4 ranks over shm were not measured", told(*mesh))
 
     def test_company_that_was_not_measured_is_told(self):
         self.calibrate()

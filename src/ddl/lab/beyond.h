@@ -12,7 +12,7 @@ namespace ddl {
 /// What of a prediction lies outside of what was measured of a machine, or of what datasheets were held against, and what that adds to how far it may be off.
 struct Beyond {
   std::vector<std::string> words;  ///< one for each; empty: all is inside
-  double ranks = 0;                ///< doublings between the ranks of the widest collective and those nearest to it that were measured
+  double ranks = 0;                ///< doublings between the ranks of messages or collectives and those nearest to them that were measured, of those furthest off
   double bytes = 0;                ///< doublings of the largest message, or compressed bucket, over the largest that was measured
   double workers = 0;              ///< doublings of the workers that compute on a host over the most that were measured at once
   double carried = 0;              ///< doublings of an update, or of making a batch, over the most that was measured

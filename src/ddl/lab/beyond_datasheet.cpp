@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include <fmt/ranges.h>
+
 #include "ddl/lab/beyond_exchanges.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_source.h"
@@ -14,13 +16,14 @@
 namespace ddl {
 namespace {
 
-/// Of the logarithm, of what no measured step had: a device, a precision, each doubling of samples of a worker, layers split over nodes, compressed gradients. Judgement, beside the .35 of all.
-constexpr double kOtherDevice = 0.10, kOtherPrecision = 0.10, kSamplesDoubling = 0.04, kTensorOverNodes = 0.10, kOtherCompression = 0.10;
+/// Of the logarithm, of what no measured step had: a device, a precision, each doubling of samples of a worker or of a sample's size, layers of a sort, layers split over nodes, compressed gradients. Judgement, beside the .35 of all.
+constexpr double kOtherDevice = 0.10, kOtherPrecision = 0.10, kSamplesDoubling = 0.04, kOtherLayers = 0.20, kTensorOverNodes = 0.10, kOtherCompression = 0.10;
 
 /// What those steps had. Samples of a worker's pass: of convolutional networks, and of others.
 const std::set<std::string> kDevices{"a100-40gb", "a100-80gb", "gh200", "h100-80gb", "k80", "p100", "p40", "v100", "v100-16gb", "v100-32gb"};
 const std::set<std::string> kPrecisions{"bf16", "fp16", "fp32", "tf32"};
 constexpr std::pair<double, double> kSamplesOfConvolutions{14, 512}, kSamples{1, 64};
+constexpr double kPlaces = 4096, kPixels = 299;  // of the longest sequences, and on a side of the largest images
 
 void unheld(Beyond& out, double widens, const std::string& words) {
   out.unheld = std::hypot(out.unheld, widens);
@@ -30,6 +33,39 @@ void unheld(Beyond& out, double widens, const std::string& words) {
 /// Steps that classes of processors were held against (bench/processors.py): one, in fp32, on one of its cores.
 constexpr const char* kProcessor = "cpu-avx512";
 constexpr std::pair<double, double> kSamplesOnProcessors{1, 128};
+
+/// What that layer is where no measured step had its sort: steps were of convolutional networks as ResNets, Inception, VGG-16, AlexNet and LeNet are, and of GPTs and BERT; on processors of MobileNetV2, too. Azure's rows of MobileNetV2
+/// held nothing: their rates are beyond what a K80's memory carries (docs/validation.md).
+std::string unheld_sort(const Layer& layer, bool processor) {
+  if (layer.kind == LayerKind::lstm) return "an LSTM";
+  if (layer.kind == LayerKind::conv2d && layer.attributes.groups > 1 && !processor) return "convolutions in groups";
+  if (layer.kind == LayerKind::attention && layer.inputs.at(0) != layer.inputs.at(1)) return "attention to another sequence";
+  return "";
+}
+
+/// The places of the longest sequence that attention sees, or an LSTM goes through; and pixels on the longer side of the largest image.
+std::pair<double, double> sample_sizes(const ModelGraph& part) {
+  double places = 0, pixels = 0;
+  for (const auto& layer : part.layers) {
+    if (layer.kind == LayerKind::attention || layer.kind == LayerKind::lstm) places = std::max(places, static_cast<double>(layer.shape.at(0)));
+    if (layer.kind == LayerKind::input && layer.shape.size() == 3) pixels = std::max(pixels, static_cast<double>(std::max(layer.shape[1], layer.shape[2])));
+  }
+  return {places, pixels};
+}
+
+/// Of the network, whatever the device.
+void beyond_network(const ModelGraph& part, bool processor, Beyond& out) {
+  std::set<std::string> sorts;
+  for (const auto& layer : part.layers) sorts.insert(unheld_sort(layer, processor));
+  sorts.erase("");
+  if (!sorts.empty()) unheld(out, kOtherLayers, fmt::format("no measured step that this was held against had {}", fmt::join(sorts, ", or ")));
+  const auto [places, pixels] = sample_sizes(part);
+  const auto larger = [&](double asked, double held, const std::string& what) {
+    if (const double doublings = doublings_over(asked, held); doublings > 0) unheld(out, kSamplesDoubling * doublings, fmt::format("{} {} are more than any measured step had that this was held against, {}", asked, what, held));
+  };
+  larger(places, kPlaces, "places of a sequence");
+  larger(pixels, kPixels, "pixels on a side of an image");
+}
 
 void beyond_held(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, Beyond& out) {
   const auto told = machine.value("name", std::string("this device"));
@@ -70,6 +106,7 @@ Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part
   out.devices = doublings_over(workers, most);
   if (out.devices > 0) out.words.push_back(fmt::format("{} devices are more than any whose measured steps this was held against, {}: the interval is wider for it", workers, most));
   beyond_held(job, plan, part, machine, out);
+  beyond_network(part, device.value("kind", "gpu") == "cpu", out);
   if (workers < 2) return out;
   for (const auto& words : machine.value("node", Json::object()).value("replaced", Json::array())) out.words.push_back(words.get<std::string>() + ": the interval is wider for it"), out.wires = true;
   if (shares_node(plan, machine)) {

@@ -87,12 +87,15 @@ void beyond_compression(const std::string& compression, const Exchanged& of, con
   out.words.push_back(fmt::format("what {} takes of a bucket that {} ranks sum was not measured: taken from {}, and the interval is wider for it (ddlbench probe compute --compression {})", compression, of.widest, nearest, compression));
 }
 
+/// By each number of ranks among which a plan exchanges; messages are between two.
 void beyond_ranks(const Job& job, const Exchanged& of, const Json& machine, Beyond& out) {
-  const int nearest = pricing_ranks(machine, job.transport, of.widest);
-  if (of.widest < 2 || nearest == 0 || nearest == of.widest) return;
-  out.ranks = std::max(out.ranks, far(of.widest, nearest));
-  out.words.push_back(fmt::format("collectives of {} ranks over {} were not measured: taken from rounds between {}, and the interval is wider for it (ddlbench probe comm --transport {} --ranks {})", of.widest, job.transport, nearest,
-                                  job.transport, of.widest));
+  for (const auto& [ranks, bytes] : of.largest) {
+    const int nearest = pricing_ranks(machine, job.transport, ranks);
+    if (nearest == 0 || nearest == ranks) continue;
+    out.ranks = std::max(out.ranks, far(ranks, nearest));
+    out.words.push_back(fmt::format("{} of {} ranks over {} were not measured: taken from rounds between {}, and the interval is wider for it (ddlbench probe comm --transport {} --ranks {})", ranks == 2 ? "exchanges" : "collectives", ranks,
+                                    job.transport, nearest, job.transport, ranks));
+  }
 }
 
 /// Where buffers lie counts between ranks that read each other's memory.

@@ -7,6 +7,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/nn/builtin.h"
+#include "ddl/nn/graph_builder.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_source.h"
 #include "ddl/strategy/builtin.h"
@@ -151,6 +152,24 @@ TEST(PredictStep, AProfileWithoutATermNamesIt) {
     EXPECT_NE(std::string(error.what()).find("device.memory_bandwidth"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("probe"), std::string::npos) << error.what();
   }
+}
+
+// An LSTM goes from place to place, each of which waits for the one before: twice as many take twice as long, however little they multiply, and more samples hardly any longer while a GPU is far from full.
+TEST(PredictStep, AnLstmWaitsForItself) {
+  const auto source = datasheet_source(find_machine("h100-80gb"), "fp32", 1);
+  const auto of = [&](std::int64_t places, std::int64_t samples) {
+    GraphBuilder net("lstm");
+    net.lstm("lstm", net.embedding("words", net.input("source", InputPart::source, {places}), 1000, 512, {}), 512, torch_weights);
+    const auto graph = std::move(net).finish();
+    return source->layer(0, graph, graph.layers.size() - 1, samples);
+  };
+  const auto few = of(32, 16), twice = of(64, 16), many = of(32, 64);
+  EXPECT_GT(few.forward, 32 * 5e-6) << "at least a kernel for each place";
+  EXPECT_NEAR(twice.forward / few.forward, 2, 0.1);
+  EXPECT_NEAR(twice.backward_input / few.backward_input, 2, 0.1);
+  EXPECT_LT(many.forward, 1.5 * few.forward);
+  // The gradients of its weights are two products of all places.
+  EXPECT_LT(few.backward_weight, few.backward_input / 4);
 }
 
 // What processors reach stands in their profile; without it nothing is assumed.

@@ -146,6 +146,7 @@ class DatasheetMachine final : public CostSource {
       return alike(at_peak / processor_.compute(at_peak, layer.kind == LayerKind::conv2d));
     }
     if (layer.kind == LayerKind::attention && layer.parameters.size() >= 3) return attention(graph, layer, samples);
+    if (layer.kind == LayerKind::lstm) return recurrent(layer, samples);
     if (const auto* own = weight_of(graph, layer); layer.kind == LayerKind::linear && own != nullptr && own->shape.size() == 2) {
       const auto& weight = own->shape;
       return linear(samples * elements(layer.shape) / static_cast<double>(weight[0]), static_cast<double>(weight[0]), static_cast<double>(weight[1]));
@@ -174,6 +175,17 @@ class DatasheetMachine final : public CostSource {
     const bool skips = layer.attributes.causal && itself && layer.inputs.size() < 3;
     const double core = 4 * samples * length * seen * each * (skips ? 0.5 : 1) / (gpu_.peak * kernels_.flash_efficiency * kernels_.derate(gpu_));
     sum += {core + 2 * launch(), 2.5 * core + 2 * launch(), 2 * launch()};
+    return sum;
+  }
+
+  /// Of an LSTM: what words have a part in is one product of all places, as are the gradients of both weights; what the state has a part in is a small one for each place, which waits for the one before, and a kernel for its gates
+  /// (Appleyard et al. 2016, "Optimizing Performance of Recurrent Neural Networks on GPUs").
+  LayerCost recurrent(const Layer& layer, double samples) const {
+    const auto& from_words = layer.parameters.at(0).shape;
+    const double gates = static_cast<double>(from_words[0]), features = static_cast<double>(from_words[1]), hidden = gates / 4;
+    const double places = static_cast<double>(layer.multiply_adds) / (gates * (features + hidden)), all = samples * places;
+    auto sum = linear(all, gates, features);
+    sum += {places * (gemm(samples, gates, hidden) + 2 * launch()), places * (gemm(samples, hidden, gates) + 2 * launch()), gemm(gates, hidden, all) + launch()};
     return sum;
   }
 
