@@ -287,6 +287,28 @@ class Predicted(Case):
         self.document("probe", "compute", "--model", "lenet", "--batch", "32", "--budget", "20ms")
         self.assertEqual(len([note for note in self.explained()["notes"] if "measured again after this run" in note and "before its first step" in note]), 1)
 
+    def test_what_is_computed_beside_a_collective_is_contention(self):
+        """By what a profile says that they take from each other; of a run whose one collective waits for backward, and updates for it, there is nothing to take."""
+        job = ("--model", "mlp[hidden=512,layers=4]", "--dataset", "fashion-mnist", "--batch", 128, "--workers", 2)
+        self.document("probe", "compute", "--model", "mlp[hidden=512,layers=4]", "--batch", "64", "--budget", "20ms")
+        self.document("probe", "comm", "--transport", "shm", "--ranks", 2, "--collective", "all-reduce", "--sizes", "1KiB,64KiB,1MiB", "--budget", "20ms")
+        overlapped, apart = (self.train(*job, "--strategy", f"data[overlap={overlap},bucket={bucket},first-bucket={bucket}]")["id"] for overlap, bucket in (("on", "512KiB"), ("off", "64MiB")))
+        profile = json.loads(self.machine.read_text())
+
+        def gain(run, slowdown):
+            contention = [entry | {"slowdown": slowdown, "collective_slowdown": slowdown, "history": []} if entry["what"] == "collective" else entry | {"slowdown": 1, "history": []} for entry in profile["contention"]]
+            made = self.folder / "made.json"
+            made.write_text(json.dumps(profile | {"contention": contention}))
+            document = self.explained(run, "--machine", made)
+            self.check_sums(document)
+            self.assertNotIn("contention", document["loss"]["not_known"])
+            return sum(cause["without"]["gain_ms"] for cause in document["loss"]["causes"] if cause["cause"] == "contention")
+
+        self.assertEqual(gain(overlapped, 1), 0)
+        self.assertGreater(gain(overlapped, 1.6), 0)
+        self.assertGreater(gain(overlapped, 2), 1.2 * gain(overlapped, 1.3))
+        self.assertEqual(gain(apart, 2), 0)
+
 
 @unittest.skipIf(no_fabric(), no_fabric())
 class Fabric(Case):

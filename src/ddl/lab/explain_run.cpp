@@ -15,6 +15,8 @@
 #include "ddl/plan/meetings.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
+#include "ddl/predict/step/compressed.h"
+#include "ddl/strategy/split_parts.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/transport/fabric_description.h"
@@ -122,21 +124,65 @@ std::function<std::optional<double>(const Task&, int)> latency_of(const Job& job
   };
 }
 
-/// How much longer computing takes beside the others, by a profile of the machine: what all workers of a host want of its cores and memory, of what there is.
-std::optional<double> contention_of(const Job& job, const Plan& plan, const Json& machine) {
-  if (!is_measured(machine) || entries(machine, "contention").empty()) return std::nullopt;
-  try {
-    StepCosts resources;
-    std::map<int, double> wanted;
-    const auto costs = job_costs(job, machine);
-    for (int worker = 0; worker < plan.workers(); ++worker)
-      for (const auto& demand : costs.source->computing(worker, resources)) wanted[demand.resource] += demand.share;
-    double most = 1;
-    for (const auto& [resource, share] : wanted) most = std::max(most, share);
-    return most;
-  } catch (const Error&) {
-    return std::nullopt;
+/// What shares cores, memory or devices takes longer for it, by a profile of the machine: workers beside each other, and what they compute beside what they exchange.
+struct Contention {
+  std::optional<double> workers;                        ///< LossInput::contention
+  std::function<double(int, const Task&)> beside = {};  ///< LossInput::beside
+};
+
+/// Of resources, by number, what all of their users want, of what there is; the scarcest slows them all alike (fair_share.h).
+using Wanted = std::map<int, double>;
+double slowest_of(const Wanted& wanted) {
+  double out = 1;
+  for (const auto& [resource, share] : wanted) out = std::max(out, share);
+  return out;
+}
+
+Wanted wanted_by_computing(const CostSource& source, const Plan& plan, StepCosts& resources) {
+  Wanted wanted;
+  for (int worker = 0; worker < plan.workers(); ++worker)
+    for (const auto& demand : source.computing(worker, resources)) wanted[demand.resource] += demand.share;
+  return wanted;
+}
+
+/// By worker and task: of messages and collectives, how much longer they and what is computed meanwhile take. Errors: those of the source, which wires that nobody measured have.
+std::vector<std::vector<double>> slowed_beside(const Job& job, const Plan& plan, const ModelGraph& graph, const CostSource& source) {
+  auto costs = step_costs(plan, plan.split.empty() ? graph : graph_of(plan, graph, 0), job.batch, workers_as_actors(plan), source, {}, compression_of(job.strategy));
+  const auto computing = wanted_by_computing(source, plan, costs);
+  const double alone = slowest_of(computing);
+  std::vector<std::vector<double>> out;
+  for (int worker = 0; worker < plan.workers(); ++worker) {
+    auto& own = out.emplace_back();
+    const auto& tasks = plan.role_of(worker).tasks;
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      if (!communicates(tasks[t])) {
+        own.push_back(1);
+        continue;
+      }
+      // All who take part say their share, and these add up.
+      const double ranks = is_transfer(tasks[t]) ? 2 : static_cast<double>(members(plan.mesh, plan.groups[static_cast<std::size_t>(tasks[t].group)], worker).size());
+      auto both = computing;
+      for (const auto& demand : costs.tasks[static_cast<std::size_t>(worker)][t].demands) both[demand.resource] += ranks * demand.share;
+      own.push_back(slowest_of(both) / alone);
+    }
   }
+  return out;
+}
+
+Contention contention_of(const Job& job, const Plan& plan, const ModelGraph& graph, const Json& machine) {
+  if (!is_measured(machine) || entries(machine, "contention").empty()) return {};
+  Contention out;
+  try {
+    const auto costs = job_costs(job, machine);
+    StepCosts resources;
+    out.workers = slowest_of(wanted_by_computing(*costs.source, plan, resources));
+    out.beside = [slowed = slowed_beside(job, plan, graph, *costs.source), &plan](int worker, const Task& task) {
+      return slowed[static_cast<std::size_t>(worker)][static_cast<std::size_t>(&task - plan.role_of(worker).tasks.data())];
+    };
+  } catch (const Error&) {
+    // What is known by then is told.
+  }
+  return out;
 }
 
 /// Where the profile knows what it did not before the run: predictions of now are not what was said then.
@@ -183,7 +229,11 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
   const auto draws = step_draws(plan, steps, job.loader_threads > 0);
   LossInput input{plan, draws};
   input.latency = latency_of(job, machine);
-  if (machine != nullptr && plan.workers() > 1) input.contention = contention_of(job, plan, *machine);
+  if (machine != nullptr && plan.workers() > 1) {
+    auto contention = contention_of(job, plan, graph, *machine);
+    input.contention = contention.workers;
+    input.beside = std::move(contention.beside);
+  }
   if (one != nullptr && plan.workers() > 1) {
     input.one = one_worker_of(*one);
     run.one_worker = text_at(*one, "id");

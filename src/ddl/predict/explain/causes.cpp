@@ -112,10 +112,23 @@ std::string_view words(LossCause cause) {
                                                              "waiting for batches",
                                                              "the bubble of the pipeline",
                                                              "workers that take longer than others",
-                                                             "cores and memory that workers share",
+                                                             "cores and memory that workers and their exchanges share",
                                                              "computing that takes longer in parts than in one piece",
                                                              "what each worker does all over (updates, bookkeeping)"};
   return kWords[static_cast<std::size_t>(cause)];
+}
+
+void drop_beside(const std::vector<Overlap>& overlaps, const std::vector<double>& slowed, std::vector<double>& tasks) {
+  if (slowed.empty()) return;
+  for (const auto& each : overlaps) {
+    const double times = slowed[at(each.communicate)];
+    if (times <= 1) continue;
+    for (const int task : {each.compute, each.communicate}) {
+      auto& seconds = tasks[at(task)];
+      // However many went on at once, no more than all of it was slowed.
+      seconds = std::max(seconds - each.seconds * (1 - 1 / times), std::min(seconds, each.seconds / times));
+    }
+  }
 }
 
 bool is_of_stages(const Task& task) { return is_transfer(task) && (task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients); }
@@ -138,12 +151,17 @@ StepCosts costs_without(const Plan& plan, const StepDraws& draws, const StepDraw
       if (std::isnan(tasks[w][t])) tasks[w][t] = draws.medians.tasks[w][t];
 
   // What all workers do in a step, of which the medians tell.
+  auto alone = draws.medians;
+  for (std::size_t w = 0; w < alone.tasks.size() && !known.beside.empty(); ++w) drop_beside(alone.overlaps[w], known.beside[w], alone.tasks[w]);
   const auto all = all_busy(plan, draws.medians);
+  const double computed_alone = known.beside.empty() ? all.compute : all_busy(plan, alone).compute;
+  if (is_away(LossCause::contention) && !known.beside.empty())
+    for (std::size_t w = 0; w < tasks.size(); ++w) drop_beside(step.overlaps[w], known.beside[w], tasks[w]);
   if (is_away(LossCause::unequal) && draws.apart) level_apart(plan, tasks, rest);
   else if (is_away(LossCause::unequal)) level(plan, tasks, rest);
   double compute = 1;
   if (is_away(LossCause::contention)) compute /= known.contention;
-  if (is_away(LossCause::compute)) compute *= factor(known.one.compute, all.compute / known.contention);
+  if (is_away(LossCause::compute)) compute *= factor(known.one.compute, computed_alone / known.contention);
   const double other = is_away(LossCause::undivided) ? factor(known.one.other, all.other) : 1;
 
   StepCosts costs;

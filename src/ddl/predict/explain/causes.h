@@ -17,7 +17,7 @@ enum class LossCause : std::uint8_t {
   loader,      ///< waiting for batches
   bubble,      ///< stages of a pipeline wait for each other, and for messages between them
   unequal,     ///< workers that take longer than the mean of all
-  contention,  ///< computing beside others on the same cores and memory
+  contention,  ///< computing beside others on the same cores and memory, and computing and exchanges beside each other
   compute,     ///< all workers together compute longer than one would: smaller parts; where contention is not known, that too
   undivided,   ///< what each does all over: updates, bookkeeping
 };
@@ -44,12 +44,16 @@ struct KnownCosts {
   OneWorker one;
   std::vector<std::vector<double>> latency;  ///< s, by worker and task; empty: not known
   double contention = 1;                     ///< how much longer computing takes beside the others
+  std::vector<std::vector<double>> beside = {};  ///< by worker and task: of a message or collective, how much longer it and what is computed meanwhile take beside each other; 1 or empty: no longer
 };
 
 /// The plan without waits between stages: each worker computes one task after the other. What it waits for otherwise stays.
 Plan without_bubble(const Plan& plan);
 /// Whether a task is a message between stages.
 bool is_of_stages(const Task& task);
+
+/// What a worker's tasks would take, were what they compute while they exchange slowed by nothing. `tasks` as StepDraw has them, of whom `overlaps` tells.
+void drop_beside(const std::vector<Overlap>& overlaps, const std::vector<double>& slowed, std::vector<double>& tasks);
 
 /// What a plan's tasks cost in one of the steps (or in their medians), were these causes away.
 StepCosts costs_without(const Plan& plan, const StepDraws& draws, const StepDraw& step, const KnownCosts& known, CauseSet away);

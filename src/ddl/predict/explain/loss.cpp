@@ -39,15 +39,31 @@ std::vector<std::vector<double>> latencies(const LossInput& input) {
   return out;
 }
 
+/// By worker and task; empty where nothing takes longer beside the other.
+std::vector<std::vector<double>> slowed_beside(const LossInput& input) {
+  std::vector<std::vector<double>> out;
+  if (!input.beside || !input.contention) return out;
+  bool any = false;
+  for (int w = 0; w < input.plan.workers(); ++w) {
+    auto& own = out.emplace_back();
+    for (const auto& task : input.plan.role_of(w).tasks) own.push_back(communicates(task) ? std::max(1.0, input.beside(w, task)) : 1);
+    for (const auto& overlap : input.draws.medians.overlaps[at(w)]) any |= overlap.seconds > 0 && own[at(overlap.communicate)] > 1;
+  }
+  if (!any) out.clear();
+  return out;
+}
+
 /// What one worker would take, as far as the workers' own steps tell: all that they compute, and of what each does all over, one's. Servers and shards update a part each: all of it.
 /// Of workers that step apart whoever is slower computes fewer batches.
-OneWorker one_from(const Plan& plan, const StepDraws& draws, double contention) {
+OneWorker one_from(const Plan& plan, const StepDraws& draws, const KnownCosts& known) {
   OneWorker one;
+  auto alone = draws.medians.tasks;
+  for (std::size_t w = 0; w < alone.size() && !known.beside.empty(); ++w) drop_beside(draws.medians.overlaps[w], known.beside[w], alone[w]);
   std::vector<double> compute;
   for (const auto& role : plan.roles) {
     double other = 0;
     for (int w = role.first; w < role.first + role.count; ++w) {
-      compute.push_back(seconds_of(role, draws.medians.tasks[at(w)], Work::compute) / contention);
+      compute.push_back(seconds_of(role, alone[at(w)], Work::compute) / known.contention);
       other += seconds_of(role, draws.medians.tasks[at(w)], Work::other) / role.count;
     }
     one.other += other * (plan.serving.servers > 0 ? role.count : plan.mesh.size("sharded") * plan.parts());
@@ -124,7 +140,7 @@ std::vector<LossCause> causes_of(const LossInput& input, const KnownCosts& known
   if (load > 0) out.push_back(LossCause::loader);
   if (stages) out.push_back(LossCause::bubble);
   if (plan.workers() > 1) out.push_back(LossCause::unequal);
-  if (known.contention > 1) out.push_back(LossCause::contention);
+  if (known.contention > 1 || !known.beside.empty()) out.push_back(LossCause::contention);
   if (input.one) out.push_back(LossCause::compute);
   if (plan.workers() > 1) out.push_back(LossCause::undivided);
   return out;
@@ -144,7 +160,8 @@ LossReport attribute_loss(const LossInput& input) {
   KnownCosts known;
   known.latency = latencies(input);
   known.contention = std::max(1.0, input.contention.value_or(1));
-  known.one = input.one ? *input.one : one_from(input.plan, input.draws, known.contention);
+  known.beside = slowed_beside(input);
+  known.one = input.one ? *input.one : one_from(input.plan, input.draws, known);
   const auto causes = causes_of(input, known);
   const auto players = static_cast<int>(causes.size());
 

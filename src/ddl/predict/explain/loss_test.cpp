@@ -184,6 +184,32 @@ TEST(Loss, PartsAndContentionAreToldByOneWorkersRun) {
   EXPECT_NEAR(part_of(apart, LossCause::contention)->lost + part_of(apart, LossCause::compute)->lost, 0.5, 1e-3);
 }
 
+// A collective goes on beside the second half of backward, and each slows the other by a quarter: of what both took meanwhile a fifth is contention's, whoever waits for what.
+TEST(Loss, WhatIsComputedBesideACollectiveIsContention) {
+  const auto plan = plan_of("data[bucket=100MiB,first-bucket=100MiB]", 2);
+  ASSERT_EQ(plan.roles[0].buckets.size(), 1U);
+  auto costs = costs_of(plan, [](int, const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::gradients ? 1.5e-3 : passes(task); });
+  costs.ready = {{0.5}};
+  const auto draws = step_draws(plan, {traced(plan, costs)}, true);
+  ASSERT_EQ(draws.medians.overlaps[0].size(), 1U);
+  EXPECT_NEAR(draws.medians.overlaps[0][0].seconds, 1e-3, 1e-8);
+  LossInput input{plan, draws};
+  input.contention = 1;
+  EXPECT_EQ(part_of(attribute_loss(input), LossCause::contention), nullptr) << "nothing is slowed";
+  input.beside = [](int, const Task& task) { return task.cargo == Cargo::gradients ? 1.25 : 1.0; };
+  const auto loss = attribute_loss(input);
+  // Backward ends 0.2 ms earlier, the collective, which began in the middle of it, took 1.3 of its 1.5 ms alone: 1 + 0.9 + 1.3.
+  EXPECT_NEAR(loss.measured, 3.5e-3, 1e-7);
+  EXPECT_NEAR(gain(loss, LossCause::contention), 0.3e-3, 1e-6);
+  // One worker alone computes 2 (3 - 0.2).
+  EXPECT_NEAR(loss.one.compute, 5.6e-3, 1e-7);
+  expect_sums(loss, "beside");
+  // Several at once slow no more of it than there is.
+  std::vector<double> tasks{1e-3, 1e-3, 1e-3};
+  drop_beside({{0, 1, 1e-3}, {0, 2, 1e-3}}, {1, 2, 2}, tasks);
+  EXPECT_EQ(tasks, (std::vector{0.5e-3, 0.5e-3, 0.5e-3}));
+}
+
 // Updates that each does all over: one worker does them once.
 TEST(Loss, WhatIsNotDividedIsLost) {
   const auto plan = plan_of("data[overlap=off]", 4);

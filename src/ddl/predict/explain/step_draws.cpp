@@ -163,6 +163,8 @@ class Reader {
     const auto& period = step_.workers[at(worker)];
     auto& tasks = out.tasks.emplace_back(role.tasks.size(), kNotDone);
     auto& handing = out.handing.emplace_back(role.tasks.size(), 0.0);
+    auto& overlaps = out.overlaps.emplace_back();
+    std::vector<std::pair<int, Period>> moved;  // messages and collectives, by task
     const auto add = [&](int task, double time) { tasks[at(task)] = (std::isnan(tasks[at(task)]) ? 0 : tasks[at(task)]) + time; };
     std::vector<Done> done;
     for (auto span : own_[at(worker)]) {
@@ -178,6 +180,7 @@ class Reader {
         // A message is over when it is received; of a collective a worker may be through before others, whose core something else has.
         const auto end = is_transfer(role.tasks[at(span.task)]) ? both.end : span.end;
         add(span.task, seconds(std::max<Nanoseconds>(0, end - both.begin)));
+        moved.push_back({span.task, {both.begin, end}});
       } else if (!moves && span.stream == Stream::server) {
         add(span.task, seconds(span.end - span.begin));
       } else if (!moves && span.stream == Stream::compute) {
@@ -186,9 +189,16 @@ class Reader {
       }
     }
     std::sort(done.begin(), done.end(), [](const Done& a, const Done& b) { return a.begin < b.begin; });
+    std::map<std::pair<int, int>, double> beside;
     double stalls = 0;
     for (const auto& piece : flatten(own_[at(worker)], worker, period.begin, period.end, arrivals_)) {
-      if (!stands_still(piece.cause)) continue;
+      if (!stands_still(piece.cause)) {
+        const auto next = std::upper_bound(done.begin(), done.end(), piece.begin, [](Nanoseconds begin, const Done& each) { return begin < each.begin; });
+        if (next == done.begin() || piece.end > std::prev(next)->end) continue;
+        for (const auto& [task, on] : moved)
+          if (const auto both = std::min(piece.end, on.end) - std::max(piece.begin, on.begin); both > 0) beside[{std::prev(next)->task, task}] += seconds(both);
+        continue;
+      }
       const double time = seconds(piece.end - piece.begin);
       const auto next = std::upper_bound(done.begin(), done.end(), piece.begin, [](Nanoseconds begin, const Done& each) { return begin < each.begin; });
       const bool within = next != done.begin() && piece.end <= std::prev(next)->end;
@@ -196,6 +206,7 @@ class Reader {
       if (piece.task >= 0) stalls += time;
       else if (next != done.begin()) handing[at(std::prev(next)->task)] += time;
     }
+    for (const auto& [tasks_of, time] : beside) overlaps.push_back({tasks_of.first, tasks_of.second, time});
     double rest = seconds(period.end - period.begin) - stalls;
     for (std::size_t t = 0; t < tasks.size(); ++t) {
       rest -= handing[t];
@@ -264,6 +275,14 @@ StepDraw medians_of(const std::vector<StepDraw>& steps) {
       out.handing[w][t] = each([&](const StepDraw& step) { return step.handing[w][t]; });
     }
     out.rest[w] = each([&](const StepDraw& step) { return step.rest[w]; });
+    std::map<std::pair<int, int>, std::vector<double>> beside;  // of steps that had it
+    for (const auto& step : steps)
+      for (const auto& overlap : step.overlaps[w]) beside[{overlap.compute, overlap.communicate}].push_back(overlap.seconds);
+    out.overlaps[w].clear();
+    for (auto& [tasks, seconds] : beside) {
+      seconds.resize(steps.size(), 0);
+      out.overlaps[w].push_back({tasks.first, tasks.second, median(seconds)});
+    }
   }
   return out;
 }

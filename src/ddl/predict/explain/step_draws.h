@@ -16,6 +16,12 @@ struct TracedStep {
   Trace spans;                  ///< of all workers
 };
 
+/// What a worker computed of a task while a message or collective of its went on.
+struct Overlap {
+  int compute = kNone, communicate = kNone;  ///< its tasks
+  double seconds = 0;
+};
+
 /// What one step's tasks took, by worker. Seconds.
 struct StepDraw {
   std::int64_t number = 0;
@@ -25,6 +31,7 @@ struct StepDraw {
   std::vector<std::vector<double>> tasks;
   std::vector<std::vector<double>> handing;  ///< by worker and task: handing messages over once it was done, which computation stands still for
   std::vector<std::vector<bool>> waited = {};  ///< by worker and task: of a message that waited for its turn at a server, and took this or more by itself (served.h); empty: of none
+  std::vector<std::vector<Overlap>> overlaps = {};  ///< by worker: each pair of its tasks once
   std::vector<double> rest;                  ///< by worker: neither a task nor a wait for one: bookkeeping, and what no span accounts for
 };
 
