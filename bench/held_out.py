@@ -4,7 +4,7 @@ usage: .deps/venv/bin/python bench/held_out.py [--tables vtrain-single,…] [--s
 
 Tables that do not ship are looked for in $DDLBENCH_TABLES and left out, by name, where they are not. A search that begins at the shipped constants leaks a little, since these saw all rows; one that begins at the same constants rounded to one digit ("round") does not,
 and is as much worse as it ends early: the truth lies between. A constant that the remaining rows say nothing about stays where the search began: the last column counts them. `shapes` of megatron-deepspeed are noted from the remaining rows alone (mean logarithm of
-measured over predicted, shrunk by n/(n+1)), after the constants. How many lie in their interval: with sigmas as they ship, which were judged in sight of all rows. Prints Markdown; build/bench/held_out.json has every row.
+measured over predicted, shrunk by n/(n+1)), after the constants. How many lie in their interval: with sigmas as they ship, which were judged in sight of all rows; of networks, devices and precisions as wide as a stack tells of one that it was not fitted to. Prints Markdown; build/bench/held_out.json has every row.
 """
 import argparse
 import collections
@@ -19,7 +19,7 @@ import time
 import numpy
 
 from common import machine, save
-from published import at, document, figures, table, validate
+from published import at, document, figures, regret, table, validate
 from refit import Model, fit, one_digit
 
 SEED = 1
@@ -80,6 +80,9 @@ STUDIES = {
     "apex": {"constants": APEX, "tables": ["nvidia-resnet50"], "left_out": {"nvidia-resnet50": {"a device": by("device"), "a precision": by("precision")}}},
 }
 SHAPES = ("stacks/megatron-deepspeed", "gpt.shapes")
+#: what a stack says it was fitted to, of the ways that leave a thing of it out, and the column that has it
+FORGOTTEN = {"a network": ("networks", "model"), "a device": ("devices", "device"), "a precision": ("precisions", "precision")}
+STACKS = {"azure-horovod": ("horovod-intelmpi", "horovod-openmpi+nccl"), "tensorflow-cnn": ("tensorflow",), "torchgpipe": ("torchgpipe",), "nvidia-resnet50": ("apex",)}
 
 
 class Study:
@@ -109,6 +112,21 @@ class Study:
     def widths(self, shaped):
         """Logarithm of each row's upper end over its prediction, by the constants and sigmas that ship."""
         return numpy.log([row["high"] / row["predicted"] for row in validate(self.rows, {}, () if shaped else ("--formulae-alone",))["rows"]])
+
+    def widths_of_strangers(self, table, left_out):
+        """The same of a table's rows, each by stacks that do not say that they were fitted to what is left out with it: as wide as of what nobody has seen. None where stacks name no such thing."""
+        if table not in STACKS or left_out not in FORGOTTEN:
+            return None
+        term, column = FORGOTTEN[left_out]
+        out = numpy.zeros(len(self.rows))
+        thing = lambda row: row[column].split("(")[0]
+        for each in {thing(row) for row in self.rows if row["table"] == table}:
+            places = [(f"stacks/{stack}", f"images.fitted.{term}") for stack in STACKS[table]]
+            found = validate(self.rows, {place: [known for known in at(document(place[0]), place[1]) if known != each] for place in places}, ("--formulae-alone",))["rows"]
+            for number, row in enumerate(self.rows):
+                if row["table"] == table and thing(row) == each:
+                    out[number] = numpy.log(found[number]["high"] / found[number]["predicted"])
+        return out
 
     def start(self, name):
         return self.shipped if name == "shipped" else numpy.minimum([one_digit(value) for value in self.shipped], self.model.most)
@@ -151,7 +169,8 @@ def shapes_again(study):
 
 def cell(found):
     tau = "-" if found["tau"] is None else f"{found['tau']:.3f}"
-    return f"{found['mape']:.2f} %, {found['max']:.1f} %, {found['bias']:+.1f} %, {tau}, {found['inside']:.0%}"
+    chosen = "-" if found["regret"] is None else f"{found['regret']:.1f} %"
+    return f"{found['mape']:.2f} %, {found['max']:.1f} %, {found['bias']:+.1f} %, {tau}, {found['inside']:.0%}, {chosen}"
 
 
 def line(name, left_out, groups, rows, cells, unknown, seconds):
@@ -164,10 +183,10 @@ def show(study, what, starts, chosen, most_groups, out, keep):
         if not mine or name not in chosen:
             continue
 
-        def judged(found, numbers, shaped=False):
-            """With how many lie in intervals as wide as they ship: what was left out is none of the rows that a widening looks for."""
-            predicted, measured, widths = numpy.array([found[number] for number in numbers]), study.model.measured[numbers], study.widths(shaped)[numbers]
-            return {**figures(predicted, measured), "inside": float((abs(numpy.log(predicted / measured)) <= widths).mean())}
+        def judged(found, numbers, shaped=False, strange=None):
+            """With how many lie in their interval: as wide as of what was left out where a stack names such things, else as wide as they ship."""
+            predicted, measured, widths = numpy.array([found[number] for number in numbers]), study.model.measured[numbers], (study.widths(shaped) if strange is None else strange)[numbers]
+            return {**figures(predicted, measured), "regret": regret([study.rows[number] for number in numbers], predicted, measured), "inside": float((abs(numpy.log(predicted / measured)) <= widths).mean())}
 
         shipped = judged(study.model.predict(study.shipped), mine)
         line(name, "nothing: as shipped", "", len(mine), [cell(shipped)] * len(starts), "", 0)
@@ -179,10 +198,11 @@ def show(study, what, starts, chosen, most_groups, out, keep):
             begun = time.monotonic()
             shapes = name == "vtrain-single" and left_out != "a fifth of all shapes"  # no other row has those
             found = {start: study.hold_out(name, groups_of, study.start(start), most_groups, shapes) for start in starts}
+            strange = study.widths_of_strangers(name, left_out)
             kinds = [("", 1), (", shapes of the others", 2)] if shapes else [("", 1)]
             for kind, place in kinds:
                 numbers = sorted(found[starts[0]][place])
-                cells = {start: judged(found[start][place], numbers, shaped=place == 2) for start in starts}
+                cells = {start: judged(found[start][place], numbers, shaped=place == 2, strange=strange) for start in starts}
                 unknown = found[starts[0]][3]
                 line(name, left_out + kind, found[starts[0]][0], len(numbers), [cell(cells[start]) for start in starts], len(unknown), time.monotonic() - begun)
                 out.append({"table": name, "left_out": left_out + kind, "groups": found[starts[0]][0], **cells, "unknown": unknown, "seconds": time.monotonic() - begun,
@@ -203,7 +223,7 @@ def main():
             parser.error(f"got {word}, expected one of {', '.join(known)}")
     here, out, begun = machine(), [], time.monotonic()
     keep = lambda: save("held_out", {"machine": here, "date": str(datetime.date.today()), "seed": SEED, "results": out})
-    print(f"{datetime.date.today()}, {here['environment']['cpu']['model']}; of rows that were left out: MAPE, largest, bias, tau, in interval; five folds by seed {SEED}\n")
+    print(f"{datetime.date.today()}, {here['environment']['cpu']['model']}; of rows that were left out: MAPE, largest, bias, tau, in interval, regret of the best predicted; five folds by seed {SEED}\n")
     print(f"| table | left out, each in turn | groups | rows | {' | '.join('from the constants that ship' if start == 'shipped' else 'from one digit of them' for start in starts)} | constants not known by the rest | s |")
     print("|---" * (6 + len(starts)) + "|")
     for what in STUDIES.values():

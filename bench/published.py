@@ -80,6 +80,20 @@ def kendall(a, b):
     return float((a * b).sum() / math.sqrt((a * a).sum() * (b * b).sum()))
 
 
+#: what somebody would choose a way for (predict/validate/validate.cpp, problem_of())
+PROBLEM = ("model", "hidden", "ffn", "layers", "heads", "seq", "vocab", "image", "device", "devices", "devices_per_node", "precision", "data", "global_batch")
+
+
+def regret(rows, predicted, measured):
+    """By how much slower the way that is predicted to be the fastest is than the fastest, %, on the mean over problems of which these rows have several ways; None where none has."""
+    problems = {}
+    for row, each, real in zip(rows, predicted, measured):
+        seconds = (lambda value: value) if row.get("measured_ms") else (lambda rate: 1 / rate)
+        problems.setdefault(tuple(row.get(column) or "" for column in PROBLEM), []).append((seconds(each), seconds(real)))
+    lost = [100 * (min(ways)[1] / min(real for _, real in ways) - 1) for ways in problems.values() if len(ways) > 1]
+    return sum(lost) / len(lost) if lost else None
+
+
 def figures(predicted, measured):
     """As `validate` sums rows up."""
     errors = errors_pct(predicted, measured)

@@ -77,7 +77,7 @@ std::string size_of(const std::vector<std::int64_t>& image) { return fmt::format
 /// Standard deviation of the logarithm, from residuals of the tables that constants were fitted to; docs/validation.md, "Intervals".
 double sigma_of(Described& of, const ImageSeconds& priced) {
   constexpr double kOfStalls = 0.5, kOfExposed = 0.15, kOfUneven = 0.1;
-  constexpr double kOtherDevice = 0.12, kOtherDeviceByDatasheet = 0.35, kOtherPrecision = 0.06, kOtherWires = 0.06, kOtherImages = 0.06, kOtherData = 0.15, kPerDoubling = 0.04;
+  constexpr double kOtherDeviceByDatasheet = 0.35, kOtherPrecision = 0.06, kOtherWires = 0.06, kOtherImages = 0.06, kOtherData = 0.15, kPerDoubling = 0.04;
   const auto& row = of.row;
   const bool rated = row.one_device_samples_per_s > 0;
   const double total = priced.total();
@@ -86,7 +86,7 @@ double sigma_of(Described& of, const ImageSeconds& priced) {
     parts.push_back(sigma);
     of.notes.push_back(fmt::format("{} was not measured with {}", what, of.stack.value("name", "?")));
   };
-  if (!fitted(of.stack, "devices", of.machine.value("name", ""))) beyond(rated ? kOtherDevice : kOtherDeviceByDatasheet, row.device);
+  if (!fitted(of.stack, "devices", of.machine.value("name", ""))) beyond(rated ? term(of.stack, "images.sigma_of_device") : kOtherDeviceByDatasheet, row.device);
   else if (!rated) parts.push_back(term(of.stack, "images.sigma_of_roofline"));
   if (!fitted(of.stack, "precisions", of.precision)) beyond(rated ? kOtherPrecision : kOtherDeviceByDatasheet, of.precision);
   if (of.stack.at("images").at("fitted").contains("wires"))
