@@ -81,7 +81,7 @@ def kendall(a, b):
 
 
 #: what somebody would choose a way for (predict/validate/validate.cpp, problem_of())
-PROBLEM = ("model", "hidden", "ffn", "layers", "heads", "seq", "vocab", "image", "device", "devices", "devices_per_node", "precision", "data", "global_batch")
+PROBLEM = ("model", "hidden", "ffn", "layers", "heads", "seq", "vocab", "image", "device", "devices", "precision", "data", "global_batch")
 
 
 def regret(rows, predicted, measured):
@@ -90,7 +90,7 @@ def regret(rows, predicted, measured):
     for row, each, real in zip(rows, predicted, measured):
         seconds = (lambda value: value) if row.get("measured_ms") else (lambda rate: 1 / rate)
         problems.setdefault(tuple(row.get(column) or "" for column in PROBLEM), []).append((seconds(each), seconds(real)))
-    lost = [100 * (min(ways)[1] / min(real for _, real in ways) - 1) for ways in problems.values() if len(ways) > 1]
+    lost = [100 * (min(ways, key=lambda way: way[0])[1] / min(real for _, real in ways) - 1) for ways in problems.values() if len(ways) > 1]
     return sum(lost) / len(lost) if lost else None
 
 

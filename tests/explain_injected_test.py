@@ -83,7 +83,7 @@ class Injected(Case):
         # Others on these cores make steps unlike each other; of what the run does to itself it is the most.
         causes = [cause["cause"] for cause in document["loss"]["causes"] if cause["cause"] != "jitter"]
         self.assertEqual(causes[0], "contention", document["loss"]["causes"])
-        self.assertEqual(contention["words"], "cores and memory that workers and their exchanges share")
+        self.assertEqual(contention["words"], "cores and memory that workers and their collectives share")
         # Half of what they compute, or more where others' memory is in the way by the profile.
         computing = document["ledger_ms"]["forward"] + document["ledger_ms"]["backward"]
         self.assertGreater(contention["without"]["gain_ms"], 0.4 * computing, document)

@@ -336,6 +336,8 @@ class Datasheets(Case):
             found = self.point("predict", *words, "--machine", "v100-16gb")
             self.assertTrue(any(each.startswith(told) for each in found["beyond"]), (told, found["beyond"]))
             self.assertGreater(self.wide(found), self.wide(known), told)
+        split = self.point("predict", "--model", "gpt[hidden=512,layers=2,heads=8]", "--dataset", "language", "--synthetic", "--batch", 16, "--workers", 4, "--strategy", "tensor[split=sequence]", "--machine", "a100-80gb")
+        self.assertFalse(any("another sequence" in each for each in split["beyond"]), split["beyond"])
         on_processor = self.point("predict", "--model", "mobilenetv2", "--dataset", "imagenet", "--synthetic", "--batch", 8, "--machine", "cpu-avx512")
         self.assertFalse(any("in groups" in each for each in on_processor["beyond"]), "such a processor was held against it")
 

@@ -34,12 +34,18 @@ void unheld(Beyond& out, double widens, const std::string& words) {
 constexpr const char* kProcessor = "cpu-avx512";
 constexpr std::pair<double, double> kSamplesOnProcessors{1, 128};
 
-/// What that layer is where no measured step had its sort: steps were of convolutional networks as ResNets, Inception, VGG-16, AlexNet and LeNet are, and of GPTs and BERT; on processors of MobileNetV2, too. Azure's rows of MobileNetV2
-/// held nothing: their rates are beyond what a K80's memory carries (docs/validation.md).
-std::string unheld_sort(const Layer& layer, bool processor) {
+/// The layer whose value this is, however it came to lie on the parts of a split network.
+int whole_of(const ModelGraph& part, int layer) {
+  while (part.layers[static_cast<std::size_t>(layer)].exchange) layer = part.layers[static_cast<std::size_t>(layer)].inputs.at(0);
+  return layer;
+}
+
+/// What that layer is where no measured step had its sort: steps were of convolutional networks as ResNets, Inception, VGG-16, AlexNet and LeNet are, and of GPTs and BERT; on processors of MobileNetV2, too. On GPUs Azure's rows of
+/// MobileNetV2 held nothing: a K80's are beyond what its memory carries (docs/validation.md).
+std::string unheld_sort(const ModelGraph& part, const Layer& layer, bool processor) {
   if (layer.kind == LayerKind::lstm) return "an LSTM";
   if (layer.kind == LayerKind::conv2d && layer.attributes.groups > 1 && !processor) return "convolutions in groups";
-  if (layer.kind == LayerKind::attention && layer.inputs.at(0) != layer.inputs.at(1)) return "attention to another sequence";
+  if (layer.kind == LayerKind::attention && whole_of(part, layer.inputs.at(0)) != whole_of(part, layer.inputs.at(1))) return "attention to another sequence";
   return "";
 }
 
@@ -47,7 +53,9 @@ std::string unheld_sort(const Layer& layer, bool processor) {
 std::pair<double, double> sample_sizes(const ModelGraph& part) {
   double places = 0, pixels = 0;
   for (const auto& layer : part.layers) {
-    if (layer.kind == LayerKind::attention || layer.kind == LayerKind::lstm) places = std::max(places, static_cast<double>(layer.shape.at(0)));
+    // What attention sees is there as a whole, whoever has the places that ask.
+    if (layer.kind == LayerKind::attention) places = std::max(places, static_cast<double>(part.layers[static_cast<std::size_t>(layer.inputs.at(1))].shape.at(0)));
+    if (layer.kind == LayerKind::lstm) places = std::max(places, static_cast<double>(layer.shape.at(0)));
     if (layer.kind == LayerKind::input && layer.shape.size() == 3) pixels = std::max(pixels, static_cast<double>(std::max(layer.shape[1], layer.shape[2])));
   }
   return {places, pixels};
@@ -56,7 +64,7 @@ std::pair<double, double> sample_sizes(const ModelGraph& part) {
 /// Of the network, whatever the device.
 void beyond_network(const ModelGraph& part, bool processor, Beyond& out) {
   std::set<std::string> sorts;
-  for (const auto& layer : part.layers) sorts.insert(unheld_sort(layer, processor));
+  for (const auto& layer : part.layers) sorts.insert(unheld_sort(part, layer, processor));
   sorts.erase("");
   if (!sorts.empty()) unheld(out, kOtherLayers, fmt::format("no measured step that this was held against had {}", fmt::join(sorts, ", or ")));
   const auto [places, pixels] = sample_sizes(part);

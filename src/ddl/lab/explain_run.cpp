@@ -124,63 +124,78 @@ std::function<std::optional<double>(const Task&, int)> latency_of(const Job& job
   };
 }
 
-/// What shares cores, memory or devices takes longer for it, by a profile of the machine: workers beside each other, and what they compute beside what they exchange.
+/// What shares cores, memory or devices takes longer for it, by a profile of the machine: workers beside each other, and what they compute beside their collectives.
 struct Contention {
   std::optional<double> workers;                        ///< LossInput::contention
-  std::function<double(int, const Task&)> beside = {};  ///< LossInput::beside
+  std::function<Slowed(int, const Task&)> beside = {};  ///< LossInput::beside
 };
 
 /// Of resources, by number, what all of their users want, of what there is; the scarcest slows them all alike (fair_share.h).
 using Wanted = std::map<int, double>;
-double slowest_of(const Wanted& wanted) {
+
+/// By how much the scarcest of those that one of them uses slows it.
+double slowed_by(const Wanted& wanted, const std::vector<Demand>& used) {
   double out = 1;
-  for (const auto& [resource, share] : wanted) out = std::max(out, share);
+  for (const auto& demand : used) out = std::max(out, wanted.at(demand.resource));
   return out;
 }
 
-Wanted wanted_by_computing(const CostSource& source, const Plan& plan, StepCosts& resources) {
-  Wanted wanted;
-  for (int worker = 0; worker < plan.workers(); ++worker)
-    for (const auto& demand : source.computing(worker, resources)) wanted[demand.resource] += demand.share;
-  return wanted;
-}
-
-/// By worker and task: of messages and collectives, how much longer they and what is computed meanwhile take. Errors: those of the source, which wires that nobody measured have.
-std::vector<std::vector<double>> slowed_beside(const Job& job, const Plan& plan, const ModelGraph& graph, const CostSource& source) {
+/// By worker and task, of collectives.
+std::vector<std::vector<Slowed>> slowed_beside(const Job& job, const Plan& plan, const ModelGraph& graph, const CostSource& source) {
   auto costs = step_costs(plan, plan.split.empty() ? graph : graph_of(plan, graph, 0), job.batch, workers_as_actors(plan), source, {}, compression_of(job.strategy));
-  const auto computing = wanted_by_computing(source, plan, costs);
-  const double alone = slowest_of(computing);
-  std::vector<std::vector<double>> out;
+  Wanted computing;
+  std::vector<std::vector<Demand>> by_worker;
+  for (int worker = 0; worker < plan.workers(); ++worker)
+    for (const auto& demand : by_worker.emplace_back(source.computing(worker, costs))) computing[demand.resource] += demand.share;
+  std::vector<std::vector<Slowed>> out;
   for (int worker = 0; worker < plan.workers(); ++worker) {
-    auto& own = out.emplace_back();
+    const auto& own = by_worker[static_cast<std::size_t>(worker)];
+    const double alone = slowed_by(computing, own);
+    auto& slowed = out.emplace_back();
     const auto& tasks = plan.role_of(worker).tasks;
     for (std::size_t t = 0; t < tasks.size(); ++t) {
-      if (!communicates(tasks[t])) {
-        own.push_back(1);
-        continue;
-      }
-      // All who take part say their share, and these add up.
-      const double ranks = is_transfer(tasks[t]) ? 2 : static_cast<double>(members(plan.mesh, plan.groups[static_cast<std::size_t>(tasks[t].group)], worker).size());
+      slowed.emplace_back();
+      if (tasks[t].kind != TaskKind::collective) continue;
+      // All who take part say their share, and these add up to all there is at most.
+      const auto ranks = static_cast<double>(members(plan.mesh, plan.groups[static_cast<std::size_t>(tasks[t].group)], worker).size());
+      const auto& demands = costs.tasks[static_cast<std::size_t>(worker)][t].demands;
       auto both = computing;
-      for (const auto& demand : costs.tasks[static_cast<std::size_t>(worker)][t].demands) both[demand.resource] += ranks * demand.share;
-      own.push_back(slowest_of(both) / alone);
+      for (const auto& demand : demands) both[demand.resource] += std::min(1.0, ranks * demand.share);
+      slowed.back() = {slowed_by(both, own) / alone, slowed_by(both, demands)};
     }
   }
   return out;
 }
 
-Contention contention_of(const Job& job, const Plan& plan, const ModelGraph& graph, const Json& machine) {
+/// Whether what a collective and computing take from each other was measured of all its workers.
+bool knows_collectives(const Job& job, const Plan& plan, const MeasuredMachine& measured, const Json& machine) {
+  for (int worker = 0; worker < plan.workers(); ++worker) {
+    const auto& known = entries(machine, "contention");
+    if (std::none_of(known.begin(), known.end(), [&](const Json& entry) {
+          return entry.value("what", "") == "collective" && MeasuredMachine::is_of(entry, measured.worker(worker)) && contends_alike(entry.value("transport", ""), job.transport);
+        }))
+      return false;
+  }
+  return true;
+}
+
+Contention contention_of(const Job& job, const Plan& plan, const ModelGraph& graph, const Json& machine, std::vector<std::string>& notes) {
   if (!is_measured(machine) || entries(machine, "contention").empty()) return {};
   Contention out;
   try {
     const auto costs = job_costs(job, machine);
     StepCosts resources;
-    out.workers = slowest_of(wanted_by_computing(*costs.source, plan, resources));
+    Wanted wanted;
+    for (int worker = 0; worker < plan.workers(); ++worker)
+      for (const auto& demand : costs.source->computing(worker, resources)) wanted[demand.resource] += demand.share;
+    out.workers = 1;
+    for (const auto& [resource, share] : wanted) out.workers = std::max(*out.workers, share);
+    if (job.emulates() || costs.measured == nullptr || !knows_collectives(job, plan, *costs.measured, machine)) return out;
     out.beside = [slowed = slowed_beside(job, plan, graph, *costs.source), &plan](int worker, const Task& task) {
       return slowed[static_cast<std::size_t>(worker)][static_cast<std::size_t>(&task - plan.role_of(worker).tasks.data())];
     };
-  } catch (const Error&) {
-    // What is known by then is told.
+  } catch (const Error& error) {
+    notes.push_back(fmt::format("contention: {}", error.what()));
   }
   return out;
 }
@@ -230,7 +245,7 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
   LossInput input{plan, draws};
   input.latency = latency_of(job, machine);
   if (machine != nullptr && plan.workers() > 1) {
-    auto contention = contention_of(job, plan, graph, *machine);
+    auto contention = contention_of(job, plan, graph, *machine, run.notes);
     input.contention = contention.workers;
     input.beside = std::move(contention.beside);
   }

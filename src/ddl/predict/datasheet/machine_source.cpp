@@ -79,8 +79,8 @@ class DatasheetMachine final : public CostSource {
     if (!learnt) return {cost.forward, 0, 0};
     // Nobody wants that of an image.
     const bool wanted = std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](int input) { return learns[static_cast<std::size_t>(input)]; });
-    // Attention's own is, of its projections' weights.
-    if (!wanted && layer.kind != LayerKind::attention) cost.backward_input = 0;
+    // Attention's own is, of its projections' weights, and an LSTM's of the places before.
+    if (!wanted && layer.kind != LayerKind::attention && layer.kind != LayerKind::lstm) cost.backward_input = 0;
     if (weights == 0) cost.backward_weight = 0;
     return cost;
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "ddl/plan/bucket_events.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/predict/step/server_turns.h"
 
@@ -112,21 +113,48 @@ std::string_view words(LossCause cause) {
                                                              "waiting for batches",
                                                              "the bubble of the pipeline",
                                                              "workers that take longer than others",
-                                                             "cores and memory that workers and their exchanges share",
+                                                             "cores and memory that workers and their collectives share",
                                                              "computing that takes longer in parts than in one piece",
                                                              "what each worker does all over (updates, bookkeeping)"};
   return kWords[static_cast<std::size_t>(cause)];
 }
 
-void drop_beside(const std::vector<Overlap>& overlaps, const std::vector<double>& slowed, std::vector<double>& tasks) {
-  if (slowed.empty()) return;
-  for (const auto& each : overlaps) {
-    const double times = slowed[at(each.communicate)];
-    if (times <= 1) continue;
-    for (const int task : {each.compute, each.communicate}) {
-      auto& seconds = tasks[at(task)];
-      // However many went on at once, no more than all of it was slowed.
-      seconds = std::max(seconds - each.seconds * (1 - 1 / times), std::min(seconds, each.seconds / times));
+void drop_beside(const std::vector<Overlap>& overlaps, const std::vector<Slowed>& slowed, std::vector<double>& tasks) {
+  for (const auto& overlap : overlaps) {
+    const auto& times = slowed[at(overlap.collective)];
+    tasks[at(overlap.compute)] -= overlap.alone * (1 - 1 / times.compute);
+    tasks[at(overlap.collective)] -= overlap.seconds * (1 - 1 / times.collective);
+  }
+  // Medians of what went on beside a task are no median task's.
+  for (auto& seconds : tasks) seconds = std::isnan(seconds) ? seconds : std::max(0.0, seconds);
+}
+
+void find_alone(const Plan& plan, const StepDraws& draws, KnownCosts& known) {
+  known.ready_alone = draws.ready;
+  auto alone = draws.medians;
+  for (std::size_t w = 0; w < known.beside.size(); ++w) drop_beside(alone.overlaps[w], known.beside[w], alone.tasks[w]);
+  const auto all = all_busy(plan, alone);
+  known.compute_alone = all.compute;
+  known.other_alone = all.other;
+  if (known.beside.empty()) return;
+  for (std::size_t r = 0; r < plan.roles.size(); ++r) {
+    const auto& role = plan.roles[r];
+    const BucketEvents events(plan, role);
+    for (const auto& task : role.tasks) {
+      const int backward = task.waits_for == kNone ? kNone : events.raised_by(task);
+      if (backward == kNone) continue;
+      // What was slowed before the event counts before it. Of a role's workers the mean.
+      const double raised = draws.ready[r][at(task.waits_for)];
+      double share = 0;
+      for (int w = role.first; w < role.first + role.count; ++w) {
+        const double whole = draws.medians.tasks[at(w)][at(backward)], left = alone.tasks[at(w)][at(backward)];
+        double before = raised * whole;
+        for (const auto& overlap : draws.medians.overlaps[at(w)])
+          if (overlap.compute == backward && overlap.to > overlap.from)
+            before -= overlap.alone * (1 - 1 / known.beside[at(w)][at(overlap.collective)].compute) * std::clamp((raised - overlap.from) / (overlap.to - overlap.from), 0.0, 1.0);
+        share += (left > 0 ? std::clamp(before / left, 0.0, 1.0) : raised) / role.count;
+      }
+      known.ready_alone[r][at(task.waits_for)] = share;
     }
   }
 }
@@ -150,23 +178,18 @@ StepCosts costs_without(const Plan& plan, const StepDraws& draws, const StepDraw
     for (std::size_t t = 0; t < tasks[w].size(); ++t)
       if (std::isnan(tasks[w][t])) tasks[w][t] = draws.medians.tasks[w][t];
 
-  // What all workers do in a step, of which the medians tell.
-  auto alone = draws.medians;
-  for (std::size_t w = 0; w < alone.tasks.size() && !known.beside.empty(); ++w) drop_beside(alone.overlaps[w], known.beside[w], alone.tasks[w]);
-  const auto all = all_busy(plan, draws.medians);
-  const double computed_alone = known.beside.empty() ? all.compute : all_busy(plan, alone).compute;
-  if (is_away(LossCause::contention) && !known.beside.empty())
-    for (std::size_t w = 0; w < tasks.size(); ++w) drop_beside(step.overlaps[w], known.beside[w], tasks[w]);
+  const bool apart = is_away(LossCause::contention) && !known.beside.empty();
+  for (std::size_t w = 0; w < tasks.size() && apart; ++w) drop_beside(step.overlaps[w], known.beside[w], tasks[w]);
   if (is_away(LossCause::unequal) && draws.apart) level_apart(plan, tasks, rest);
   else if (is_away(LossCause::unequal)) level(plan, tasks, rest);
   double compute = 1;
   if (is_away(LossCause::contention)) compute /= known.contention;
-  if (is_away(LossCause::compute)) compute *= factor(known.one.compute, computed_alone / known.contention);
-  const double other = is_away(LossCause::undivided) ? factor(known.one.other, all.other) : 1;
+  if (is_away(LossCause::compute)) compute *= factor(known.one.compute, known.compute_alone / known.contention);
+  const double other = is_away(LossCause::undivided) ? factor(known.one.other, known.other_alone) : 1;
 
   StepCosts costs;
   costs.actors = workers_as_actors(plan);
-  costs.ready = draws.ready;
+  costs.ready = apart ? known.ready_alone : draws.ready;
   costs.ends_apart = true;
   for (int w = 0; w < workers; ++w) {
     const auto& role = plan.role_of(w);

@@ -17,7 +17,7 @@ enum class LossCause : std::uint8_t {
   loader,      ///< waiting for batches
   bubble,      ///< stages of a pipeline wait for each other, and for messages between them
   unequal,     ///< workers that take longer than the mean of all
-  contention,  ///< computing beside others on the same cores and memory, and computing and exchanges beside each other
+  contention,  ///< computing beside others on the same cores and memory, and computing and collectives beside each other
   compute,     ///< all workers together compute longer than one would: smaller parts; where contention is not known, that too
   undivided,   ///< what each does all over: updates, bookkeeping
 };
@@ -39,21 +39,31 @@ struct OneWorker {
   double seconds() const { return compute + load + other; }
 };
 
+/// How much longer than alone what a worker computes, and a collective that goes on meanwhile, take beside each other; 1: no longer.
+struct Slowed {
+  double compute = 1, collective = 1;
+};
+
 /// What is known of causes beside the trace.
 struct KnownCosts {
   OneWorker one;
   std::vector<std::vector<double>> latency;  ///< s, by worker and task; empty: not known
   double contention = 1;                     ///< how much longer computing takes beside the others
-  std::vector<std::vector<double>> beside = {};  ///< by worker and task: of a message or collective, how much longer it and what is computed meanwhile take beside each other; 1 or empty: no longer
+  std::vector<std::vector<Slowed>> beside = {};  ///< by worker and task, of collectives; empty: neither slows the other
+  /// Of the medians: what all workers compute, and do besides, of one batch, and when buckets' events are raised (StepCosts::ready), had they computed beside no collective; find_alone() makes them.
+  double compute_alone = 0, other_alone = 0;
+  std::vector<std::vector<double>> ready_alone = {};
 };
+/// Makes these of `known.beside`.
+void find_alone(const Plan& plan, const StepDraws& draws, KnownCosts& known);
 
 /// The plan without waits between stages: each worker computes one task after the other. What it waits for otherwise stays.
 Plan without_bubble(const Plan& plan);
 /// Whether a task is a message between stages.
 bool is_of_stages(const Task& task);
 
-/// What a worker's tasks would take, were what they compute while they exchange slowed by nothing. `tasks` as StepDraw has them, of whom `overlaps` tells.
-void drop_beside(const std::vector<Overlap>& overlaps, const std::vector<double>& slowed, std::vector<double>& tasks);
+/// What a worker's tasks would take, had what they compute, and the collectives that went on meanwhile, not slowed each other. `tasks` as StepDraw has them, of whom `overlaps` tells; `slowed` by task.
+void drop_beside(const std::vector<Overlap>& overlaps, const std::vector<Slowed>& slowed, std::vector<double>& tasks);
 
 /// What a plan's tasks cost in one of the steps (or in their medians), were these causes away.
 StepCosts costs_without(const Plan& plan, const StepDraws& draws, const StepDraw& step, const KnownCosts& known, CauseSet away);

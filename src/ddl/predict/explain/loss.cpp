@@ -39,15 +39,15 @@ std::vector<std::vector<double>> latencies(const LossInput& input) {
   return out;
 }
 
-/// By worker and task; empty where nothing takes longer beside the other.
-std::vector<std::vector<double>> slowed_beside(const LossInput& input) {
-  std::vector<std::vector<double>> out;
-  if (!input.beside || !input.contention) return out;
+/// KnownCosts::beside.
+std::vector<std::vector<Slowed>> slowed_beside(const LossInput& input) {
+  std::vector<std::vector<Slowed>> out;
+  if (!input.beside) return out;
   bool any = false;
   for (int w = 0; w < input.plan.workers(); ++w) {
     auto& own = out.emplace_back();
-    for (const auto& task : input.plan.role_of(w).tasks) own.push_back(communicates(task) ? std::max(1.0, input.beside(w, task)) : 1);
-    for (const auto& overlap : input.draws.medians.overlaps[at(w)]) any |= overlap.seconds > 0 && own[at(overlap.communicate)] > 1;
+    for (const auto& task : input.plan.role_of(w).tasks) own.push_back(task.kind == TaskKind::collective ? input.beside(w, task) : Slowed{});
+    for (const auto& overlap : input.draws.medians.overlaps[at(w)]) any |= overlap.seconds > 0 && std::max(own[at(overlap.collective)].compute, own[at(overlap.collective)].collective) > 1;
   }
   if (!any) out.clear();
   return out;
@@ -58,13 +58,13 @@ std::vector<std::vector<double>> slowed_beside(const LossInput& input) {
 OneWorker one_from(const Plan& plan, const StepDraws& draws, const KnownCosts& known) {
   OneWorker one;
   auto alone = draws.medians.tasks;
-  for (std::size_t w = 0; w < alone.size() && !known.beside.empty(); ++w) drop_beside(draws.medians.overlaps[w], known.beside[w], alone[w]);
+  for (std::size_t w = 0; w < known.beside.size(); ++w) drop_beside(draws.medians.overlaps[w], known.beside[w], alone[w]);
   std::vector<double> compute;
   for (const auto& role : plan.roles) {
     double other = 0;
     for (int w = role.first; w < role.first + role.count; ++w) {
       compute.push_back(seconds_of(role, alone[at(w)], Work::compute) / known.contention);
-      other += seconds_of(role, draws.medians.tasks[at(w)], Work::other) / role.count;
+      other += seconds_of(role, alone[at(w)], Work::other) / role.count;
     }
     one.other += other * (plan.serving.servers > 0 ? role.count : plan.mesh.size("sharded") * plan.parts());
   }
@@ -162,6 +162,7 @@ LossReport attribute_loss(const LossInput& input) {
   known.contention = std::max(1.0, input.contention.value_or(1));
   known.beside = slowed_beside(input);
   known.one = input.one ? *input.one : one_from(input.plan, input.draws, known);
+  find_alone(input.plan, input.draws, known);
   const auto causes = causes_of(input, known);
   const auto players = static_cast<int>(causes.size());
 

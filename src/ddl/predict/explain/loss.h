@@ -16,8 +16,8 @@ struct LossInput {
   /// Of a message or collective between so many ranks, what it takes for want of bytes; absent, or nothing: not known.
   std::function<std::optional<double>(const Task& task, int ranks)> latency = {};
   std::optional<double> contention = {};  ///< how much longer computing takes beside the others; absent: not known
-  /// Of a worker's message or collective: how much longer it and what is computed meanwhile take beside each other; where `contention` is known.
-  std::function<double(int worker, const Task& task)> beside = {};
+  /// How a worker's collective and what it computes meanwhile slow each other; null: not known.
+  std::function<Slowed(int worker, const Task& task)> beside = {};
   std::optional<OneWorker> one = {};      ///< measured; absent: what one worker would take is told from the trace
 };
 

@@ -184,7 +184,7 @@ TEST(Loss, PartsAndContentionAreToldByOneWorkersRun) {
   EXPECT_NEAR(part_of(apart, LossCause::contention)->lost + part_of(apart, LossCause::compute)->lost, 0.5, 1e-3);
 }
 
-// A collective goes on beside the second half of backward, and each slows the other by a quarter: of what both took meanwhile a fifth is contention's, whoever waits for what.
+// A collective goes on beside the second half of backward, and each slows the other by a quarter: of what both took meanwhile a fifth is contention's. The first half was not slowed, so the collective begins when it did.
 TEST(Loss, WhatIsComputedBesideACollectiveIsContention) {
   const auto plan = plan_of("data[bucket=100MiB,first-bucket=100MiB]", 2);
   ASSERT_EQ(plan.roles[0].buckets.size(), 1U);
@@ -192,22 +192,32 @@ TEST(Loss, WhatIsComputedBesideACollectiveIsContention) {
   costs.ready = {{0.5}};
   const auto draws = step_draws(plan, {traced(plan, costs)}, true);
   ASSERT_EQ(draws.medians.overlaps[0].size(), 1U);
-  EXPECT_NEAR(draws.medians.overlaps[0][0].seconds, 1e-3, 1e-8);
+  const auto& overlap = draws.medians.overlaps[0][0];
+  EXPECT_NEAR(overlap.seconds, 1e-3, 1e-8);
+  EXPECT_NEAR(overlap.alone, 1e-3, 1e-8);
+  EXPECT_NEAR(overlap.from, 0.5, 1e-6);
+  EXPECT_NEAR(overlap.to, 1, 1e-6);
   LossInput input{plan, draws};
   input.contention = 1;
   EXPECT_EQ(part_of(attribute_loss(input), LossCause::contention), nullptr) << "nothing is slowed";
-  input.beside = [](int, const Task& task) { return task.cargo == Cargo::gradients ? 1.25 : 1.0; };
+  input.beside = [](int, const Task& task) { return task.cargo == Cargo::gradients ? Slowed{1.25, 1.25} : Slowed{}; };
   const auto loss = attribute_loss(input);
-  // Backward ends 0.2 ms earlier, the collective, which began in the middle of it, took 1.3 of its 1.5 ms alone: 1 + 0.9 + 1.3.
+  // 1 forward, 1 until the event, 1.3 of the collective, which took 1.5 so far.
   EXPECT_NEAR(loss.measured, 3.5e-3, 1e-7);
-  EXPECT_NEAR(gain(loss, LossCause::contention), 0.3e-3, 1e-6);
+  EXPECT_NEAR(gain(loss, LossCause::contention), 0.2e-3, 1e-6);
   // One worker alone computes 2 (3 - 0.2).
   EXPECT_NEAR(loss.one.compute, 5.6e-3, 1e-7);
   expect_sums(loss, "beside");
-  // Several at once slow no more of it than there is.
+  // Only what computes is slowed: backward ends earlier, but the collective is what the step waits for.
+  input.beside = [](int, const Task& task) { return task.cargo == Cargo::gradients ? Slowed{1.25, 1} : Slowed{}; };
+  EXPECT_NEAR(gain(attribute_loss(input), LossCause::contention), 0, 1e-6);
+}
+
+// Two collectives at once slow what is computed meanwhile no more than one; each of them is slowed by itself.
+TEST(Loss, CollectivesAtOnceAreBesideTheSameComputing) {
   std::vector<double> tasks{1e-3, 1e-3, 1e-3};
-  drop_beside({{0, 1, 1e-3}, {0, 2, 1e-3}}, {1, 2, 2}, tasks);
-  EXPECT_EQ(tasks, (std::vector{0.5e-3, 0.5e-3, 0.5e-3}));
+  drop_beside({{0, 1, 1e-3, 1e-3}, {0, 2, 1e-3, 0}}, {{}, {2, 2}, {2, 4}}, tasks);
+  EXPECT_EQ(tasks, (std::vector{0.5e-3, 0.5e-3, 0.25e-3}));
 }
 
 // Updates that each does all over: one worker does them once.

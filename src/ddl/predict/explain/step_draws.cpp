@@ -38,6 +38,42 @@ struct Done {
   Nanoseconds begin = 0, end = 0;
 };
 
+/// Which of a worker's collectives went on beside what it computed.
+class Beside {
+ public:
+  explicit Beside(std::vector<std::pair<int, Period>> collectives) : collectives_(std::move(collectives)) {
+    std::sort(collectives_.begin(), collectives_.end(), [](const auto& a, const auto& b) { return a.second.begin < b.second.begin; });
+  }
+
+  /// A piece of what is computed of a task; pieces come one after the other.
+  void add(const Done& task, const Period& piece) {
+    while (first_ < collectives_.size() && collectives_[first_].second.end <= piece.begin) ++first_;
+    auto covered = piece.begin;
+    for (auto i = first_; i < collectives_.size() && collectives_[i].second.begin < piece.end; ++i) {
+      const auto& [collective, on] = collectives_[i];
+      const auto begin = std::max(piece.begin, on.begin), end = std::min(piece.end, on.end);
+      if (end <= begin) continue;
+      const auto place = [&](Nanoseconds time) { return std::clamp(static_cast<double>(time - task.begin) / static_cast<double>(task.end - task.begin), 0.0, 1.0); };
+      const auto [found, fresh] = found_.try_emplace({task.task, collective}, Overlap{task.task, collective, 0, 0, place(begin), 1});
+      found->second.seconds += seconds(end - begin);
+      found->second.alone += seconds(std::max<Nanoseconds>(0, end - std::max(begin, covered)));
+      found->second.to = place(end);
+      covered = std::max(covered, end);
+    }
+  }
+
+  std::vector<Overlap> overlaps() const {
+    std::vector<Overlap> out;
+    for (const auto& [tasks, overlap] : found_) out.push_back(overlap);
+    return out;
+  }
+
+ private:
+  std::vector<std::pair<int, Period>> collectives_;  ///< by task
+  std::size_t first_ = 0;                            ///< of those that are not over
+  std::map<std::pair<int, int>, Overlap> found_;
+};
+
 /// When each worker was done with what it computed, over all steps: from then on what it made could be sent, however long it took until somebody did.
 class Made {
  public:
@@ -164,7 +200,7 @@ class Reader {
     auto& tasks = out.tasks.emplace_back(role.tasks.size(), kNotDone);
     auto& handing = out.handing.emplace_back(role.tasks.size(), 0.0);
     auto& overlaps = out.overlaps.emplace_back();
-    std::vector<std::pair<int, Period>> moved;  // messages and collectives, by task
+    std::vector<std::pair<int, Period>> moved;  // collectives, by task
     const auto add = [&](int task, double time) { tasks[at(task)] = (std::isnan(tasks[at(task)]) ? 0 : tasks[at(task)]) + time; };
     std::vector<Done> done;
     for (auto span : own_[at(worker)]) {
@@ -180,7 +216,7 @@ class Reader {
         // A message is over when it is received; of a collective a worker may be through before others, whose core something else has.
         const auto end = is_transfer(role.tasks[at(span.task)]) ? both.end : span.end;
         add(span.task, seconds(std::max<Nanoseconds>(0, end - both.begin)));
-        moved.push_back({span.task, {both.begin, end}});
+        if (role.tasks[at(span.task)].kind == TaskKind::collective && plan_.serving.servers == 0) moved.push_back({span.task, {both.begin, end}});
       } else if (!moves && span.stream == Stream::server) {
         add(span.task, seconds(span.end - span.begin));
       } else if (!moves && span.stream == Stream::compute) {
@@ -189,14 +225,12 @@ class Reader {
       }
     }
     std::sort(done.begin(), done.end(), [](const Done& a, const Done& b) { return a.begin < b.begin; });
-    std::map<std::pair<int, int>, double> beside;
+    Beside beside(std::move(moved));
     double stalls = 0;
     for (const auto& piece : flatten(own_[at(worker)], worker, period.begin, period.end, arrivals_)) {
       if (!stands_still(piece.cause)) {
         const auto next = std::upper_bound(done.begin(), done.end(), piece.begin, [](Nanoseconds begin, const Done& each) { return begin < each.begin; });
-        if (next == done.begin() || piece.end > std::prev(next)->end) continue;
-        for (const auto& [task, on] : moved)
-          if (const auto both = std::min(piece.end, on.end) - std::max(piece.begin, on.begin); both > 0) beside[{std::prev(next)->task, task}] += seconds(both);
+        if (next != done.begin() && piece.end <= std::prev(next)->end && work_of(role.tasks[at(std::prev(next)->task)]) != Work::load) beside.add(*std::prev(next), {piece.begin, piece.end});
         continue;
       }
       const double time = seconds(piece.end - piece.begin);
@@ -206,7 +240,7 @@ class Reader {
       if (piece.task >= 0) stalls += time;
       else if (next != done.begin()) handing[at(std::prev(next)->task)] += time;
     }
-    for (const auto& [tasks_of, time] : beside) overlaps.push_back({tasks_of.first, tasks_of.second, time});
+    overlaps = beside.overlaps();
     double rest = seconds(period.end - period.begin) - stalls;
     for (std::size_t t = 0; t < tasks.size(); ++t) {
       rest -= handing[t];
@@ -261,6 +295,26 @@ void drop_those_that_waited(std::vector<StepDraw>& steps) {
     }
 }
 
+/// Of the steps in which the tasks were done; in one without such an overlap it was 0.
+std::vector<Overlap> median_overlaps(const std::vector<StepDraw>& steps, std::size_t worker) {
+  std::map<std::pair<int, int>, std::vector<Overlap>> all;
+  for (const auto& step : steps)
+    for (const auto& overlap : step.overlaps[worker]) all[{overlap.compute, overlap.collective}].push_back(overlap);
+  std::vector<Overlap> out;
+  for (auto& [tasks, each] : all) {
+    const auto [compute, collective] = tasks;
+    const auto done = static_cast<std::size_t>(std::count_if(steps.begin(), steps.end(), [&, compute = compute](const StepDraw& step) { return !std::isnan(step.tasks[worker][at(compute)]); }));
+    const auto middle = [&](double Overlap::*of, std::size_t count) {
+      std::vector<double> values;
+      for (const auto& overlap : each) values.push_back(overlap.*of);
+      values.resize(std::max(values.size(), count), 0);
+      return median(values);
+    };
+    out.push_back({compute, collective, middle(&Overlap::seconds, done), middle(&Overlap::alone, done), middle(&Overlap::from, 0), middle(&Overlap::to, 0)});
+  }
+  return out;
+}
+
 StepDraw medians_of(const std::vector<StepDraw>& steps) {
   StepDraw out = steps.front();
   const auto each = [&](const auto& number) {
@@ -275,14 +329,7 @@ StepDraw medians_of(const std::vector<StepDraw>& steps) {
       out.handing[w][t] = each([&](const StepDraw& step) { return step.handing[w][t]; });
     }
     out.rest[w] = each([&](const StepDraw& step) { return step.rest[w]; });
-    std::map<std::pair<int, int>, std::vector<double>> beside;  // of steps that had it
-    for (const auto& step : steps)
-      for (const auto& overlap : step.overlaps[w]) beside[{overlap.compute, overlap.communicate}].push_back(overlap.seconds);
-    out.overlaps[w].clear();
-    for (auto& [tasks, seconds] : beside) {
-      seconds.resize(steps.size(), 0);
-      out.overlaps[w].push_back({tasks.first, tasks.second, median(seconds)});
-    }
+    out.overlaps[w] = median_overlaps(steps, w);
   }
   return out;
 }

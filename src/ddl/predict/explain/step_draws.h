@@ -16,10 +16,12 @@ struct TracedStep {
   Trace spans;                  ///< of all workers
 };
 
-/// What a worker computed of a task while a message or collective of its went on.
+/// What a worker computed of a task while a collective of its went on.
 struct Overlap {
-  int compute = kNone, communicate = kNone;  ///< its tasks
-  double seconds = 0;
+  int compute = kNone, collective = kNone;  ///< its tasks
+  double seconds = 0;                       ///< that both went on
+  double alone = 0;                         ///< of these, of what no collective that began earlier went on beside
+  double from = 0, to = 1;                  ///< where in the task that computes it lay, as shares of it
 };
 
 /// What one step's tasks took, by worker. Seconds.
@@ -31,7 +33,7 @@ struct StepDraw {
   std::vector<std::vector<double>> tasks;
   std::vector<std::vector<double>> handing;  ///< by worker and task: handing messages over once it was done, which computation stands still for
   std::vector<std::vector<bool>> waited = {};  ///< by worker and task: of a message that waited for its turn at a server, and took this or more by itself (served.h); empty: of none
-  std::vector<std::vector<Overlap>> overlaps = {};  ///< by worker: each pair of its tasks once
+  std::vector<std::vector<Overlap>> overlaps = {};  ///< by worker: each pair of its tasks once; none with servers, whose tasks are messages with several workers
   std::vector<double> rest;                  ///< by worker: neither a task nor a wait for one: bookkeeping, and what no span accounts for
 };
 
