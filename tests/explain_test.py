@@ -305,6 +305,10 @@ class Predicted(Case):
             return sum(cause["without"]["gain_ms"] for cause in document["loss"]["causes"] if cause["cause"] == "contention")
 
         self.assertEqual(gain(overlapped, 1), 0)
+        # Of another transport nothing is known, which is told.
+        made = self.folder / "made.json"
+        made.write_text(json.dumps(profile | {"contention": [entry for entry in profile["contention"] if entry["what"] != "collective"]}))
+        self.assertEqual(len([note for note in self.explained(overlapped, "--machine", made)["notes"] if note.startswith("contention: what computing and a collective over shm took from each other is counted as nothing: it was not measured")]), 1)
         self.assertGreater(gain(overlapped, 1.6), 0)
         self.assertGreater(gain(overlapped, 2), 1.2 * gain(overlapped, 1.3))
         self.assertEqual(gain(apart, 2), 0)

@@ -246,6 +246,11 @@ class Runs(Case):
         self.assertLess(apart["low"], 0.8 * waits["low"])
         threads = self.document("predict", *predict, "--loader", 4)["points"][0]
         self.assertIn("a loader of 4 threads was not measured", " ".join(threads["beyond"]))
+        # Of one thread it was measured; and of one reader of a storage.
+        relative = lambda point: point["step_ms"]["high"] / point["step_ms"]["value"]
+        step(12, 12)
+        one, four = (self.document("predict", *predict, "--loader", count)["points"][0] for count in (1, 4))
+        self.assertGreater(relative(four), 1.05 * relative(one))
         self.assertGreater(wide(step(3)), wide(waits), "of what was measured once nobody knows")
 
     def test_a_study_keeps_them_and_its_page_has_them(self):
@@ -336,6 +341,8 @@ class Datasheets(Case):
             found = self.point("predict", *words, "--machine", "v100-16gb")
             self.assertTrue(any(each.startswith(told) for each in found["beyond"]), (told, found["beyond"]))
             self.assertGreater(self.wide(found), self.wide(known), told)
+        long = self.point("predict", "--model", "gpt[hidden=512,layers=2,heads=8]", "--dataset", "language[length=8193]", "--synthetic", "--batch", 1, "--machine", "a100-80gb")
+        self.assertIn("8192 places of a sequence are more than any measured step had that this was held against, 4096", " ".join(long["beyond"]))
         split = self.point("predict", "--model", "gpt[hidden=512,layers=2,heads=8]", "--dataset", "language", "--synthetic", "--batch", 16, "--workers", 4, "--strategy", "tensor[split=sequence]", "--machine", "a100-80gb")
         self.assertFalse(any("another sequence" in each for each in split["beyond"]), split["beyond"])
         on_processor = self.point("predict", "--model", "mobilenetv2", "--dataset", "imagenet", "--synthetic", "--batch", 8, "--machine", "cpu-avx512")
@@ -449,6 +456,24 @@ class Storage(Case):
         self.assertAlmostEqual(slow[1]["step_ms"]["value"] / slow[0]["step_ms"]["value"], 1, delta=0.02)
         self.assertAlmostEqual(slow[0]["ledger_ms"]["load"], slow[0]["step_ms"]["value"] - free["step_ms"]["value"], delta=0.02 * slow[0]["step_ms"]["value"])
         self.assertIn("load", self.run_it(*self.ASKED, "--storage-rate", "50MB/s", "--sample-time", "1ms").stdout)
+
+    def test_more_threads_and_readers_than_were_measured_are_told(self):
+        """By a datasheet, and by a profile of which one reader had what storage gives: with a loader beside the steps, and in them."""
+        asked = (*self.ASKED, "--storage-rate", "50GB/s", "--sample-bytes", "1kB", "--sample-time", "20ms")
+        one, four = (self.document(*asked, "--loader", count)["points"][0] for count in (1, 4))
+        self.assertEqual(one["beyond"], [])
+        self.assertIn("a loader of 4 threads was not measured", " ".join(four["beyond"]))
+        relative = lambda point: point["step_ms"]["high"] / point["step_ms"]["value"]
+        self.assertGreater(relative(four), 1.02 * relative(one))
+        self.calibrate()
+        profile = json.loads(self.machine.read_text())
+        self.machine.write_text(json.dumps(profile | {"storage": [{"what": "read", "folder": "/data", "file_bytes": 1 << 24, "bytes_per_s": 1e6, "seconds": 0, "measured": "2026-01-01T00:00:00.000Z"}]}))
+        words = ("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--batch", 32, "--sample-bytes", 785, "--sample-time", "1us")
+        for loader in (0, 1):
+            given, found = (self.document(*words, "--workers", 2, "--loader", loader, "--storage-rate", rate)["points"][0] for rate in ("1MB/s", "measured"))
+            self.assertNotIn("readers of one storage", " ".join(given["beyond"]))
+            self.assertIn("2 readers of one storage were not measured", " ".join(found["beyond"]))
+            self.assertGreater(relative(found), 1.01 * relative(given), loader)
 
     def test_what_is_not_known_is_named_with_its_probe(self):
         self.assertIn("probe loader --dataset imagenet", self.run_it(*self.ASKED, "--storage-rate", "50MB/s", code=2).stderr)

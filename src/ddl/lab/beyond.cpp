@@ -115,7 +115,12 @@ void beyond_loading(const Job& job, const StoredSamples& stored, Beyond& out) {
 }  // namespace
 
 Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const StoredSamples& stored) {
-  if (costs.measured == nullptr) return is_datasheet(machine) ? beyond_datasheet(job, plan, part, machine) : Beyond{};
+  if (costs.measured == nullptr) {
+    auto out = is_datasheet(machine) ? beyond_datasheet(job, plan, part, machine) : Beyond{};
+    // Loaders of datasheets' devices cost nothing that nobody tells.
+    if (stored.asked || stored.making) beyond_loading(job, stored, out);
+    return out;
+  }
   Beyond out;
   const auto workers = real_workers(job, plan, *costs.measured);
   std::vector<std::pair<std::string, std::vector<int>>> said;  // by whom
@@ -132,7 +137,7 @@ Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, co
     const auto& spec = job.workers[static_cast<std::size_t>(by.front())];
     out.words.push_back(by.size() == workers.size() ? std::move(words) : fmt::format("workers like {} ({}, {} {}): {}", by.front(), spec.device, spec.threads, spec.threads == 1 ? "thread" : "threads", words));
   }
-  if (!workers.empty()) beyond_loading(job, stored, out);
+  beyond_loading(job, stored, out);
   beyond_cores(job, machine, out);
   beyond_exchanges(job, plan, part, costs, machine, out);
   return out;

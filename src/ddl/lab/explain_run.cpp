@@ -130,18 +130,31 @@ struct Contention {
   std::function<Slowed(int, const Task&)> beside = {};  ///< LossInput::beside
 };
 
-/// Of resources, by number, what all of their users want, of what there is; the scarcest slows them all alike (fair_share.h).
+/// Of resources, by number, what all of their users want, of what there is.
 using Wanted = std::map<int, double>;
 
-/// By how much the scarcest of those that one of them uses slows it.
-double slowed_by(const Wanted& wanted, const std::vector<Demand>& used) {
-  double out = 1;
-  for (const auto& demand : used) out = std::max(out, wanted.at(demand.resource));
+/// What computing and a collective make of each other where they share resources fairly (fair_share.h): `computing` by all workers, this one's `own` among it, and what the collective wants. Whatever a worker is held up by
+/// elsewhere leaves of a resource what it does not use meanwhile.
+Slowed slowed_beside(const Wanted& computing, const std::vector<Demand>& own, const Wanted& collective) {
+  double level = 1;
+  for (const auto& demand : own) level = std::max(level, computing.at(demand.resource));
+  Slowed out;
+  for (const auto& [resource, share] : collective) {
+    if (share <= 0) continue;
+    const auto found = computing.find(resource);
+    const double wanted = found == computing.end() ? 0 : found->second;
+    if (wanted + share <= level) {
+      out.collective = std::max(out.collective, share / (1 - wanted / level));
+      continue;
+    }
+    out.collective = std::max(out.collective, wanted + share);
+    if (std::any_of(own.begin(), own.end(), [&, resource = resource](const Demand& demand) { return demand.resource == resource; })) out.compute = std::max(out.compute, (wanted + share) / level);
+  }
   return out;
 }
 
 /// By worker and task, of collectives.
-std::vector<std::vector<Slowed>> slowed_beside(const Job& job, const Plan& plan, const ModelGraph& graph, const CostSource& source) {
+std::vector<std::vector<Slowed>> slowed_by_collectives(const Job& job, const Plan& plan, const ModelGraph& graph, const CostSource& source) {
   auto costs = step_costs(plan, plan.split.empty() ? graph : graph_of(plan, graph, 0), job.batch, workers_as_actors(plan), source, {}, compression_of(job.strategy));
   Wanted computing;
   std::vector<std::vector<Demand>> by_worker;
@@ -149,8 +162,6 @@ std::vector<std::vector<Slowed>> slowed_beside(const Job& job, const Plan& plan,
     for (const auto& demand : by_worker.emplace_back(source.computing(worker, costs))) computing[demand.resource] += demand.share;
   std::vector<std::vector<Slowed>> out;
   for (int worker = 0; worker < plan.workers(); ++worker) {
-    const auto& own = by_worker[static_cast<std::size_t>(worker)];
-    const double alone = slowed_by(computing, own);
     auto& slowed = out.emplace_back();
     const auto& tasks = plan.role_of(worker).tasks;
     for (std::size_t t = 0; t < tasks.size(); ++t) {
@@ -158,10 +169,10 @@ std::vector<std::vector<Slowed>> slowed_beside(const Job& job, const Plan& plan,
       if (tasks[t].kind != TaskKind::collective) continue;
       // All who take part say their share, and these add up to all there is at most.
       const auto ranks = static_cast<double>(members(plan.mesh, plan.groups[static_cast<std::size_t>(tasks[t].group)], worker).size());
-      const auto& demands = costs.tasks[static_cast<std::size_t>(worker)][t].demands;
-      auto both = computing;
-      for (const auto& demand : demands) both[demand.resource] += std::min(1.0, ranks * demand.share);
-      slowed.back() = {slowed_by(both, own) / alone, slowed_by(both, demands)};
+      Wanted collective;
+      for (const auto& demand : costs.tasks[static_cast<std::size_t>(worker)][t].demands) collective[demand.resource] += ranks * demand.share;
+      for (auto& [resource, share] : collective) share = std::min(1.0, share);
+      slowed.back() = slowed_beside(computing, by_worker[static_cast<std::size_t>(worker)], collective);
     }
   }
   return out;
@@ -179,8 +190,12 @@ bool knows_collectives(const Job& job, const Plan& plan, const MeasuredMachine& 
   return true;
 }
 
-Contention contention_of(const Job& job, const Plan& plan, const ModelGraph& graph, const Json& machine, std::vector<std::string>& notes) {
+/// `overlaps`: whether anything was computed beside a collective. What is not known of that is told in `notes`.
+Contention contention_of(const Job& job, const Plan& plan, const ModelGraph& graph, const Json& machine, bool overlaps, std::vector<std::string>& notes) {
   if (!is_measured(machine) || entries(machine, "contention").empty()) return {};
+  const auto untold = [&](const std::string& why) {
+    if (overlaps) notes.push_back(fmt::format("contention: what computing and a collective over {} took from each other is counted as nothing: {}", job.transport, why));
+  };
   Contention out;
   try {
     const auto costs = job_costs(job, machine);
@@ -190,12 +205,19 @@ Contention contention_of(const Job& job, const Plan& plan, const ModelGraph& gra
       for (const auto& demand : costs.source->computing(worker, resources)) wanted[demand.resource] += demand.share;
     out.workers = 1;
     for (const auto& [resource, share] : wanted) out.workers = std::max(*out.workers, share);
-    if (job.emulates() || costs.measured == nullptr || !knows_collectives(job, plan, *costs.measured, machine)) return out;
-    out.beside = [slowed = slowed_beside(job, plan, graph, *costs.source), &plan](int worker, const Task& task) {
+    if (job.emulates() || costs.measured == nullptr) {
+      untold("emulated workers sleep while they compute");
+      return out;
+    }
+    if (!knows_collectives(job, plan, *costs.measured, machine)) {
+      untold("it was not measured");
+      return out;
+    }
+    out.beside = [slowed = slowed_by_collectives(job, plan, graph, *costs.source), &plan](int worker, const Task& task) {
       return slowed[static_cast<std::size_t>(worker)][static_cast<std::size_t>(&task - plan.role_of(worker).tasks.data())];
     };
   } catch (const Error& error) {
-    notes.push_back(fmt::format("contention: {}", error.what()));
+    untold(error.what());
   }
   return out;
 }
@@ -245,7 +267,8 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
   LossInput input{plan, draws};
   input.latency = latency_of(job, machine);
   if (machine != nullptr && plan.workers() > 1) {
-    auto contention = contention_of(job, plan, graph, *machine, run.notes);
+    const bool overlaps = std::any_of(draws.steps.begin(), draws.steps.end(), [](const StepDraw& step) { return std::any_of(step.overlaps.begin(), step.overlaps.end(), [](const auto& own) { return !own.empty(); }); });
+    auto contention = contention_of(job, plan, graph, *machine, overlaps, run.notes);
     input.contention = contention.workers;
     input.beside = std::move(contention.beside);
   }

@@ -61,19 +61,30 @@ struct Loaders {
 };
 Loaders loaders(const JobCosts& costs, const Job& job, const Plan& plan, const Beyond& beyond, const StepPrediction& step) {
   Loaders out;
-  if (job.loader_threads == 0) return out;
   double takes = 0;
-  for (const auto& real : real_workers(job, plan, *costs.measured)) {
-    out.sigma = std::max(out.sigma, costs.measured->loader_uncertainty(real.number));
-    takes = std::max(takes, costs.measured->load(real.number, real.samples * plan.micro_batches));
-    if (out.sigma == 0) continue;
-    StepCosts resources;
-    out.seconds = std::max(out.seconds, costs.measured->loader(real.number, real.samples * plan.micro_batches, resources).seconds / job.loader_threads);
-  }
+  if (costs.measured != nullptr && job.loader_threads > 0)
+    for (const auto& real : real_workers(job, plan, *costs.measured)) {
+      out.sigma = std::max(out.sigma, costs.measured->loader_uncertainty(real.number));
+      takes = std::max(takes, costs.measured->load(real.number, real.samples * plan.micro_batches));
+      if (out.sigma == 0) continue;
+      StepCosts resources;
+      out.seconds = std::max(out.seconds, costs.measured->loader(real.number, real.samples * plan.micro_batches, resources).seconds / job.loader_threads);
+    }
   out.sigma = std::hypot(out.sigma, kReadersBeyond * beyond.readers);
+  // Without threads each batch is made in the step itself.
   out.waits = std::clamp((step.mean[Cause::load] - takes) / step.mean.wall, 0.0, 1.0);
   if (out.waits > kWaits) out.seconds = step.seconds;
   return out;
+}
+
+/// An interval that may be off by so much more for what makes batches.
+std::pair<double, double> widened(const StepPrediction& step, double rest, const Loaders& loader) {
+  const auto known = interval_of(step.seconds, rest);
+  if (loader.sigma == 0) return known;
+  // A slower loader may be what a step waits for; however fast it is, the rest of the step stays.
+  const auto slower = interval_of(loader.seconds, std::hypot(rest, loader.sigma)).second;
+  const auto faster = std::max(interval_of(step.seconds, std::hypot(rest, loader.sigma)).first, interval_of(step.seconds * (1 - loader.waits), rest).first);
+  return {std::min(known.first, faster), std::max(known.second, slower)};
 }
 
 }  // namespace
@@ -82,18 +93,14 @@ std::pair<double, double> job_interval(const Job& job, const Plan& plan, const M
   const double sigma = job_sigma(costs, job, plan, part);
   if (step.mean.wall <= 0) return interval_of(step.seconds, sigma);
   const double exposed = (step.mean[Cause::communication] + step.mean[Cause::wait]) / step.mean.wall;
+  const auto loader = loaders(costs, job, plan, beyond, step);
   if (costs.measured == nullptr)
-    return interval_of(step.seconds, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices, beyond.unheld), beyond.wires ? kDatasheetWires : 0, (kDatasheetExposed + (beyond.node ? kDatasheetNode : 0)) * exposed));
+    return widened(step, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices, beyond.unheld), beyond.wires ? kDatasheetWires : 0, (kDatasheetExposed + (beyond.node ? kDatasheetNode : 0)) * exposed), loader);
   // Wires were measured between ranks that had the cores for themselves.
   const double crowded = kCrowded * beyond.crowded;
   const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes + (beyond.memory ? kMemoryBeyond : 0) + (beyond.fabric ? kFabricBeyond : 0);
   const double rest = std::hypot(std::hypot(sigma, crowded, kWorkersBeyond * beyond.workers), std::hypot(own, beyond.contention ? kContentionBeyond : 0, kCarriedOn * beyond.carried), exchanges * exposed);
-  const auto loader = loaders(costs, job, plan, beyond, step);
-  const auto known = interval_of(step.seconds, rest);
-  // A slower loader may be what a step waits for; however fast it is, the rest of the step stays.
-  const auto slower = interval_of(loader.seconds, std::hypot(rest, loader.sigma)).second;
-  const auto faster = std::max(interval_of(step.seconds, std::hypot(rest, loader.sigma)).first, interval_of(step.seconds * (1 - loader.waits), rest).first);
-  return {std::min(known.first, faster), std::max(known.second, slower)};
+  return widened(step, rest, loader);
 }
 
 }  // namespace ddl

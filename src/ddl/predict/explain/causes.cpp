@@ -140,9 +140,12 @@ void find_alone(const Plan& plan, const StepDraws& draws, KnownCosts& known) {
   for (std::size_t r = 0; r < plan.roles.size(); ++r) {
     const auto& role = plan.roles[r];
     const BucketEvents events(plan, role);
+    std::vector<bool> found(role.buckets.size());
     for (const auto& task : role.tasks) {
       const int backward = task.waits_for == kNone ? kNone : events.raised_by(task);
-      if (backward == kNone) continue;
+      // Of a bucket that is complete after each pass the first tells, as in `ready`.
+      if (backward == kNone || found[at(task.waits_for)]) continue;
+      found[at(task.waits_for)] = true;
       // What was slowed before the event counts before it. Of a role's workers the mean.
       const double raised = draws.ready[r][at(task.waits_for)];
       double share = 0;

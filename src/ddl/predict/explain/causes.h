@@ -39,7 +39,7 @@ struct OneWorker {
   double seconds() const { return compute + load + other; }
 };
 
-/// How much longer than alone what a worker computes, and a collective that goes on meanwhile, take beside each other; 1: no longer.
+/// How much longer what a worker computes takes beside a collective than beside the other workers without, and how much longer the collective takes than with idle cores; 1: no longer.
 struct Slowed {
   double compute = 1, collective = 1;
 };

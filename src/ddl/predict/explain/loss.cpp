@@ -47,7 +47,8 @@ std::vector<std::vector<Slowed>> slowed_beside(const LossInput& input) {
   for (int w = 0; w < input.plan.workers(); ++w) {
     auto& own = out.emplace_back();
     for (const auto& task : input.plan.role_of(w).tasks) own.push_back(task.kind == TaskKind::collective ? input.beside(w, task) : Slowed{});
-    for (const auto& overlap : input.draws.medians.overlaps[at(w)]) any |= overlap.seconds > 0 && std::max(own[at(overlap.collective)].compute, own[at(overlap.collective)].collective) > 1;
+    for (const auto& step : input.draws.steps)
+      for (const auto& overlap : step.overlaps[at(w)]) any |= std::max(own[at(overlap.collective)].compute, own[at(overlap.collective)].collective) > 1;
   }
   if (!any) out.clear();
   return out;

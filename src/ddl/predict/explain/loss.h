@@ -16,7 +16,7 @@ struct LossInput {
   /// Of a message or collective between so many ranks, what it takes for want of bytes; absent, or nothing: not known.
   std::function<std::optional<double>(const Task& task, int ranks)> latency = {};
   std::optional<double> contention = {};  ///< how much longer computing takes beside the others; absent: not known
-  /// How a worker's collective and what it computes meanwhile slow each other; null: not known.
+  /// How a worker's collective and what it computes meanwhile slow each other, beyond `contention`; null: not known.
   std::function<Slowed(int worker, const Task& task)> beside = {};
   std::optional<OneWorker> one = {};      ///< measured; absent: what one worker would take is told from the trace
 };

@@ -54,11 +54,14 @@ class Beside {
       const auto begin = std::max(piece.begin, on.begin), end = std::min(piece.end, on.end);
       if (end <= begin) continue;
       const auto place = [&](Nanoseconds time) { return std::clamp(static_cast<double>(time - task.begin) / static_cast<double>(task.end - task.begin), 0.0, 1.0); };
-      const auto [found, fresh] = found_.try_emplace({task.task, collective}, Overlap{task.task, collective, 0, 0, place(begin), 1});
-      found->second.seconds += seconds(end - begin);
-      found->second.alone += seconds(std::max<Nanoseconds>(0, end - std::max(begin, covered)));
-      found->second.to = place(end);
-      covered = std::max(covered, end);
+      auto& overlap = found_.try_emplace({task.task, collective}, Overlap{task.task, collective}).first->second;
+      overlap.seconds += seconds(end - begin);
+      if (const auto from = std::max(begin, covered); from < end) {
+        if (overlap.alone == 0) overlap.from = place(from);
+        overlap.alone += seconds(end - from);
+        overlap.to = place(end);
+        covered = end;
+      }
     }
   }
 
@@ -295,22 +298,22 @@ void drop_those_that_waited(std::vector<StepDraw>& steps) {
     }
 }
 
-/// Of the steps in which the tasks were done; in one without such an overlap it was 0.
+/// Of the steps in which both were done: of the collective's part those that had it, which is what its own median is of; of the computing task's also those without.
 std::vector<Overlap> median_overlaps(const std::vector<StepDraw>& steps, std::size_t worker) {
   std::map<std::pair<int, int>, std::vector<Overlap>> all;
   for (const auto& step : steps)
     for (const auto& overlap : step.overlaps[worker]) all[{overlap.compute, overlap.collective}].push_back(overlap);
+  const auto done = [&](int task) { return static_cast<std::size_t>(std::count_if(steps.begin(), steps.end(), [&](const StepDraw& step) { return !std::isnan(step.tasks[worker][at(task)]); })); };
   std::vector<Overlap> out;
   for (auto& [tasks, each] : all) {
     const auto [compute, collective] = tasks;
-    const auto done = static_cast<std::size_t>(std::count_if(steps.begin(), steps.end(), [&, compute = compute](const StepDraw& step) { return !std::isnan(step.tasks[worker][at(compute)]); }));
     const auto middle = [&](double Overlap::*of, std::size_t count) {
       std::vector<double> values;
       for (const auto& overlap : each) values.push_back(overlap.*of);
       values.resize(std::max(values.size(), count), 0);
       return median(values);
     };
-    out.push_back({compute, collective, middle(&Overlap::seconds, done), middle(&Overlap::alone, done), middle(&Overlap::from, 0), middle(&Overlap::to, 0)});
+    out.push_back({compute, collective, middle(&Overlap::seconds, done(collective)), middle(&Overlap::alone, done(compute)), middle(&Overlap::from, 0), middle(&Overlap::to, 0)});
   }
   return out;
 }

@@ -21,7 +21,7 @@ struct Overlap {
   int compute = kNone, collective = kNone;  ///< its tasks
   double seconds = 0;                       ///< that both went on
   double alone = 0;                         ///< of these, of what no collective that began earlier went on beside
-  double from = 0, to = 1;                  ///< where in the task that computes it lay, as shares of it
+  double from = 0, to = 1;                  ///< where in the task that computes `alone` lay, as shares of it
 };
 
 /// What one step's tasks took, by worker. Seconds.
