@@ -468,7 +468,7 @@ class Storage(Case):
         self.calibrate()
         profile = json.loads(self.machine.read_text())
         self.machine.write_text(json.dumps(profile | {"storage": [{"what": "read", "folder": "/data", "file_bytes": 1 << 24, "bytes_per_s": 1e6, "seconds": 0, "measured": "2026-01-01T00:00:00.000Z"}]}))
-        words = ("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--batch", 32, "--sample-bytes", 785, "--sample-time", "1us")
+        words = ("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--batch", 32, "--sample-bytes", "785B", "--sample-time", "1us")
         for loader in (0, 1):
             given, found = (self.document(*words, "--workers", 2, "--loader", loader, "--storage-rate", rate)["points"][0] for rate in ("1MB/s", "measured"))
             self.assertNotIn("readers of one storage", " ".join(given["beyond"]))
