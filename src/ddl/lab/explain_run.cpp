@@ -133,6 +133,16 @@ struct Contention {
 /// Of resources, by number, what all of their users want, of what there is.
 using Wanted = std::map<int, double>;
 
+/// What workers that compute want, by worker and all together.
+struct Computing {
+  Computing(const Plan& plan, const CostSource& source, StepCosts& resources) {
+    for (int worker = 0; worker < plan.workers(); ++worker)
+      for (const auto& demand : by_worker.emplace_back(source.computing(worker, resources))) wanted[demand.resource] += demand.share;
+  }
+  std::vector<std::vector<Demand>> by_worker;
+  Wanted wanted;
+};
+
 /// What computing and a collective make of each other where they share resources fairly (fair_share.h): `computing` by all workers, this one's `own` among it, and what the collective wants. Whatever a worker is held up by
 /// elsewhere leaves of a resource what it does not use meanwhile.
 Slowed slowed_beside(const Wanted& computing, const std::vector<Demand>& own, const Wanted& collective) {
@@ -156,10 +166,7 @@ Slowed slowed_beside(const Wanted& computing, const std::vector<Demand>& own, co
 /// By worker and task, of collectives.
 std::vector<std::vector<Slowed>> slowed_by_collectives(const Job& job, const Plan& plan, const ModelGraph& graph, const CostSource& source) {
   auto costs = step_costs(plan, plan.split.empty() ? graph : graph_of(plan, graph, 0), job.batch, workers_as_actors(plan), source, {}, compression_of(job.strategy));
-  Wanted computing;
-  std::vector<std::vector<Demand>> by_worker;
-  for (int worker = 0; worker < plan.workers(); ++worker)
-    for (const auto& demand : by_worker.emplace_back(source.computing(worker, costs))) computing[demand.resource] += demand.share;
+  const Computing computing(plan, source, costs);
   std::vector<std::vector<Slowed>> out;
   for (int worker = 0; worker < plan.workers(); ++worker) {
     auto& slowed = out.emplace_back();
@@ -172,7 +179,7 @@ std::vector<std::vector<Slowed>> slowed_by_collectives(const Job& job, const Pla
       Wanted collective;
       for (const auto& demand : costs.tasks[static_cast<std::size_t>(worker)][t].demands) collective[demand.resource] += ranks * demand.share;
       for (auto& [resource, share] : collective) share = std::min(1.0, share);
-      slowed.back() = slowed_beside(computing, by_worker[static_cast<std::size_t>(worker)], collective);
+      slowed.back() = slowed_beside(computing.wanted, computing.by_worker[static_cast<std::size_t>(worker)], collective);
     }
   }
   return out;
@@ -200,11 +207,8 @@ Contention contention_of(const Job& job, const Plan& plan, const ModelGraph& gra
   try {
     const auto costs = job_costs(job, machine);
     StepCosts resources;
-    Wanted wanted;
-    for (int worker = 0; worker < plan.workers(); ++worker)
-      for (const auto& demand : costs.source->computing(worker, resources)) wanted[demand.resource] += demand.share;
     out.workers = 1;
-    for (const auto& [resource, share] : wanted) out.workers = std::max(*out.workers, share);
+    for (const auto& [resource, share] : Computing(plan, *costs.source, resources).wanted) out.workers = std::max(*out.workers, share);
     if (job.emulates() || costs.measured == nullptr) {
       untold("emulated workers sleep while they compute");
       return out;

@@ -231,14 +231,13 @@ class Reader {
     Beside beside(std::move(moved));
     double stalls = 0;
     for (const auto& piece : flatten(own_[at(worker)], worker, period.begin, period.end, arrivals_)) {
+      const auto next = std::upper_bound(done.begin(), done.end(), piece.begin, [](Nanoseconds begin, const Done& each) { return begin < each.begin; });
+      const bool within = next != done.begin() && piece.end <= std::prev(next)->end;
       if (!stands_still(piece.cause)) {
-        const auto next = std::upper_bound(done.begin(), done.end(), piece.begin, [](Nanoseconds begin, const Done& each) { return begin < each.begin; });
-        if (next != done.begin() && piece.end <= std::prev(next)->end && work_of(role.tasks[at(std::prev(next)->task)]) != Work::load) beside.add(*std::prev(next), {piece.begin, piece.end});
+        if (within && work_of(role.tasks[at(std::prev(next)->task)]) != Work::load) beside.add(*std::prev(next), {piece.begin, piece.end});
         continue;
       }
       const double time = seconds(piece.end - piece.begin);
-      const auto next = std::upper_bound(done.begin(), done.end(), piece.begin, [](Nanoseconds begin, const Done& each) { return begin < each.begin; });
-      const bool within = next != done.begin() && piece.end <= std::prev(next)->end;
       if (within) tasks[at(std::prev(next)->task)] -= time;
       if (piece.task >= 0) stalls += time;
       else if (next != done.begin()) handing[at(std::prev(next)->task)] += time;
