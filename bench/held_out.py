@@ -69,25 +69,24 @@ def folds_of_shapes(rows):
     return [fold_of[shape] for shape in shapes]
 
 
-#: what is fitted, over which tables, and which groups of which table are left out in turn
+#: what is fitted, over which tables, which stacks say what they were fitted to, and which groups of which table are left out in turn
 STUDIES = {
     "gpt": {"constants": GPT, "tables": ["vtrain-single", "megatron-sc21", "megatron-2020"],
             "left_out": {"vtrain-single": {"a fifth at random": folds, "a fifth of all shapes": folds_of_shapes, "a number of layers": by("layers"), "a `pp`": by("pp")},
                          "megatron-sc21": {"a row": by("id"), "the table": by("table")}, "megatron-2020": {"a row": by("id"), "the table": by("table")}}},
-    "horovod": {"constants": HOROVOD, "search": {"way": 1.3}, "tables": ["azure-horovod"], "left_out": {"azure-horovod": {"a network": by("model"), "a number of devices": by("devices"), "a device": by("device")}}},
-    "tensorflow": {"constants": TENSORFLOW, "tables": ["tensorflow-cnn"], "left_out": {"tensorflow-cnn": {"a network": by("model"), "a device": by("device"), "a number of devices": by("devices")}}},
-    "torchgpipe": {"constants": TORCHGPIPE, "tables": ["torchgpipe"], "left_out": {"torchgpipe": {"a row": by("id"), "a network": lambda rows: [row["model"].split("(")[0] for row in rows]}}},
-    "apex": {"constants": APEX, "tables": ["nvidia-resnet50"], "left_out": {"nvidia-resnet50": {"a device": by("device"), "a precision": by("precision")}}},
+    "horovod": {"constants": HOROVOD, "search": {"way": 1.3}, "tables": ["azure-horovod"], "stacks": ("horovod-intelmpi", "horovod-openmpi+nccl"), "left_out": {"azure-horovod": {"a network": by("model"), "a number of devices": by("devices"), "a device": by("device")}}},
+    "tensorflow": {"constants": TENSORFLOW, "tables": ["tensorflow-cnn"], "stacks": ("tensorflow",), "left_out": {"tensorflow-cnn": {"a network": by("model"), "a device": by("device"), "a number of devices": by("devices")}}},
+    "torchgpipe": {"constants": TORCHGPIPE, "tables": ["torchgpipe"], "stacks": ("torchgpipe",), "left_out": {"torchgpipe": {"a row": by("id"), "a network": lambda rows: [row["model"].split("(")[0] for row in rows]}}},
+    "apex": {"constants": APEX, "tables": ["nvidia-resnet50"], "stacks": ("apex",), "left_out": {"nvidia-resnet50": {"a device": by("device"), "a precision": by("precision")}}},
 }
 SHAPES = ("stacks/megatron-deepspeed", "gpt.shapes")
 #: what a stack says it was fitted to, of the ways that leave a thing of it out, and the column that has it
 FORGOTTEN = {"a network": ("networks", "model"), "a device": ("devices", "device"), "a precision": ("precisions", "precision")}
-STACKS = {"azure-horovod": ("horovod-intelmpi", "horovod-openmpi+nccl"), "tensorflow-cnn": ("tensorflow",), "torchgpipe": ("torchgpipe",), "nvidia-resnet50": ("apex",)}
 
 
 class Study:
     def __init__(self, what, rows):
-        self.rows, self.places = rows, [places for places, _ in what["constants"]]
+        self.rows, self.stacks, self.places = rows, what.get("stacks", ()), [places for places, _ in what["constants"]]
         self.shipped = numpy.array([at(document(places[0][0]), places[0][1]) for places in self.places], float)
         measured = [float(row.get("measured_ms") or row["measured_samples_per_s"]) for row in rows]
         self.model = Model(lambda values: self.predictions(values), measured, [most for _, most in what["constants"]], **what.get("search", {}))
@@ -115,13 +114,13 @@ class Study:
 
     def widths_of_strangers(self, table, left_out):
         """The same of a table's rows, each by stacks that do not say that they were fitted to what is left out with it: as wide as of what nobody has seen. None where stacks name no such thing."""
-        if table not in STACKS or left_out not in FORGOTTEN:
+        if not self.stacks or left_out not in FORGOTTEN:
             return None
         term, column = FORGOTTEN[left_out]
         out = numpy.zeros(len(self.rows))
         thing = lambda row: row[column].split("(")[0]
         for each in {thing(row) for row in self.rows if row["table"] == table}:
-            places = [(f"stacks/{stack}", f"images.fitted.{term}") for stack in STACKS[table]]
+            places = [(f"stacks/{stack}", f"images.fitted.{term}") for stack in self.stacks]
             found = validate(self.rows, {place: [known for known in at(document(place[0]), place[1]) if known != each] for place in places}, ("--formulae-alone",))["rows"]
             for number, row in enumerate(self.rows):
                 if row["table"] == table and thing(row) == each:

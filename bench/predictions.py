@@ -356,8 +356,7 @@ def repeated(rows):
 def by_themselves(rows):
     """Of single runs, which is what a user has who predicts once and runs once: MAPE, %, and how many lie inside."""
     runs = [each for row in rows for each in row["rounds"]]
-    inside = lambda each: each["prediction"]["step_ms"]["low"] <= each["run"]["measured_ms"] <= each["prediction"]["step_ms"]["high"]
-    return len(runs), statistics.mean(abs(each["error_pct"]) for each in runs), statistics.mean(map(inside, runs))
+    return len(runs), statistics.mean(abs(each["error_pct"]) for each in runs), statistics.mean(each["inside"] for each in runs)
 
 
 def off(row):
@@ -389,7 +388,8 @@ def show(rows, failed):
 def row_of(name, one, rounds):
     """All that was found of an experiment; each figure is the median of the rounds."""
     for each in rounds:
-        each["error_pct"] = 100 * (each["prediction"]["step_ms"]["value"] / each["run"]["measured_ms"] - 1)
+        step, measured = each["prediction"]["step_ms"], each["run"]["measured_ms"]
+        each.update(error_pct=100 * (step["value"] / measured - 1), inside=step["low"] <= measured <= step["high"])
     middle = lambda of: statistics.median(map(of, rounds))
     before_pct, before_inside = before(rounds)
     made = {**one, "name": name, "measured_ms": middle(lambda each: each["run"]["measured_ms"]), **{f"{key}": middle(lambda each, key=key: each["prediction"]["step_ms"][key]) for key in ("low", "high")},
