@@ -20,6 +20,9 @@ namespace {
 /// Shares of less are told by nobody.
 constexpr double kWorthTelling = 0.01;
 
+/// Doublings from the nearest batch that was measured beyond which that is told.
+constexpr double kFarBetween = 0.5;
+
 /// What those that compute on a host take from each other was measured of a few; or of none, and then is taken to be nothing.
 void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, const RealWorker& real, Beyond& out) {
   const auto beside = static_cast<int>(costs.measured->computing_beside(real.number));
@@ -83,6 +86,9 @@ void beyond_computing(const Job& job, const Plan& plan, const ModelGraph& part, 
   const auto share = costs.measured->beyond(real.number, part, real.samples);
   if (share.samples > kWorthTelling)
     out.words.push_back(fmt::format("{:.0f} % of computing is of layers that were measured with other numbers of samples alone, fewer or more than {}: carried on from there, and the interval is wider for it", 100 * share.samples, real.samples));
+  if (share.between > kFarBetween)
+    out.words.push_back(fmt::format("passes of {} samples were not measured: taken from between smaller and larger batches that were, the nearest of which has {:.2g} times as many or as few, and the interval is wider for it (ddlbench probe compute --model {}{} --precision {} --batch {})", real.samples,
+                                    std::exp2(share.between), to_string(job.model), MeasuredMachine::probe_flags(costs.measured->worker(real.number)), job.precision, real.samples));
   if (share.sorts > kWorthTelling)
     out.words.push_back(fmt::format("{:.0f} % of computing is of layers whose like was not measured: taken from others of their family, and the interval is wider for it (ddlbench probe compute --model {}{}{})", 100 * share.sorts, to_string(job.model),
                                     MeasuredMachine::probe_flags(costs.measured->worker(real.number)), plan.split.empty() ? "" : fmt::format(" --parts {}:{}", to_string(job.strategy), job.workers.size())));

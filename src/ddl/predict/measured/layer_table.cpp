@@ -75,6 +75,10 @@ std::optional<LayerEstimate> LayerTable::of_sort(const std::string& sort, double
   estimate.cost = {first.value, along(input, samples).value, along(weight, samples).value};
   const double nearest = std::clamp(samples, spread.front().size, spread.back().size);
   estimate.extrapolated = first.beyond > 0;
+  if (!estimate.extrapolated) {
+    estimate.between = std::numeric_limits<double>::infinity();
+    for (const auto& point : spread) estimate.between = std::min(estimate.between, std::abs(std::log2(samples / point.size)));
+  }
   estimate.uncertainty = along(spread, nearest).value + kForADoubling * first.beyond;
   return estimate;
 }
@@ -166,7 +170,7 @@ std::optional<LayerEstimate> LayerTable::of_family(const std::string& family, co
   const auto judged = held_out(family);
   // The nearer, the less it is off; no further than the furthest that was tried, and never as well as what was measured.
   const double share = judged.distance > 0 ? found.nearest / judged.distance : 1;
-  return LayerEstimate{found.cost, judged.off * std::clamp(share, kLeastShare, 1.0), false, true};
+  return LayerEstimate{.cost = found.cost, .uncertainty = judged.off * std::clamp(share, kLeastShare, 1.0), .fitted = true};
 }
 
 }  // namespace ddl

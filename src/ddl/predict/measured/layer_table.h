@@ -18,6 +18,7 @@ struct LayerEstimate {
   LayerCost cost;
   double uncertainty = 0;     ///< relative: by so much it is off on the mean
   bool extrapolated = false;  ///< for fewer or more samples than were measured
+  double between = 0;         ///< how far from the nearest number of samples that was measured, doublings, where it lies between two
   bool fitted = false;        ///< its sort was not measured: from others of its family
 };
 

@@ -45,6 +45,13 @@ constexpr double kHostBound = 0.7, kDeviceBound = 0.9;
 /// A step waited for its loader where more than this share of it passed before it had a batch, beyond taking one that is there, and making one takes so much of a step by itself. It took as long as the loader does beside steps, then, and taking and copying.
 constexpr double kWaited = 0.1, kNearlyWaited = 0.4;
 
+/// Kernels of a graph take no less than a least time of their own, and no less than their samples do: the sum of many lies below the line between two batches, and above the longer of what few take and the samples' part of what many do. It is taken to
+/// go along as t^p = a + b n^p; p = 1 would be the line. Set by five passes of an H100 between 4 or 8 and 64 samples, which the line had 3 to 44 % too long (docs/performance.md, "On a GPU").
+constexpr double kKernels = 1.5;
+
+/// How far off a GPU's passes may be for each doubling from the nearest batch that was measured, between two: one of these five is 36 % too long still, whose tensors fit the GPU's cache where those of 64 samples do not. Judgement.
+constexpr double kBetween = 0.06;
+
 /// How far off the pace may be at which a host starts operations on a GPU, of the share of the time that the GPU waits for it, as a standard deviation of logarithms: in six visits to an H100 steps took .67 to 1.79 of what launches
 /// measured minutes before came to, now less, now more (docs/performance.md, "On a GPU"). Judgement.
 constexpr double kLaunching = 0.4;
@@ -152,6 +159,7 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
         (same ? made.launches : other_launches)[batch].push_back(std::clamp(1 - shorter, 0.0, 1.0));
         if (same && pass > 0) made.started[batch] = {pass * 1e-3, shorter};
       }
+      if (const double pass = entry.value("forward_ms", 0.0) + entry.value("backward_ms", 0.0); same && graphs_told && pass > 0) made.replayed[entry.at("batch").get<std::int64_t>()] = pass * times * 1e-3;
       if (same && same_data && !worker.is_host()) made.copies[entry.at("batch").get<std::int64_t>()].push_back(step.at("copy_ms").get<double>() * 1e-3);
       taken.push_back(step.at("load_ms").get<double>() * 1e-3);
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
@@ -192,6 +200,17 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
 }
 
 double MeasuredMachine::Compute::bent(std::int64_t samples) const {
+  if (const auto above = replayed.upper_bound(samples); above != replayed.begin() && above != replayed.end()) {
+    const auto& [few, shorter] = *std::prev(above);
+    const auto& [many, longer] = *above;
+    if (shorter >= longer) return 1;
+    const auto between = [&](double power) {
+      const auto to = [&](double value) { return std::pow(value, power); };
+      const double up = (to(static_cast<double>(samples)) - to(static_cast<double>(few))) / (to(static_cast<double>(many)) - to(static_cast<double>(few)));
+      return std::pow(to(shorter) + up * (to(longer) - to(shorter)), 1 / power);
+    };
+    return std::min(1.0, between(kKernels) / between(1));
+  }
   const auto above = started.upper_bound(samples);
   if (above == started.begin() || above == started.end()) return 1;
   const auto below = std::prev(above);
@@ -229,7 +248,8 @@ LayerEstimate MeasuredMachine::estimate(int worker, const Word& word, const std:
   found->cost.forward *= times;
   found->cost.backward_input *= times;
   found->cost.backward_weight *= times;
-  found->uncertainty = std::hypot(found->uncertainty, known.spread, known.disturbed);
+  if (this->worker(worker).is_host()) found->between = 0;
+  found->uncertainty = std::hypot(std::hypot(found->uncertainty, known.spread, known.disturbed), kBetween * found->between);
   return *found;
 }
 
@@ -282,10 +302,11 @@ MeasuredMachine::Beyond MeasuredMachine::beyond(int worker, const ModelGraph& gr
     seconds += time;
     if (each.extrapolated) out.samples += time;
     if (each.fitted) out.sorts += time;
+    out.between += time * each.between;
   };
   for (std::size_t number = 0; number < graph.layers.size(); ++number) add(estimate(worker, graph, number, samples));
   add(estimate_loss(worker, graph, samples));
-  if (seconds > 0) out = {out.samples / seconds, out.sorts / seconds};
+  if (seconds > 0) out = {out.samples / seconds, out.sorts / seconds, out.between / seconds};
   return out;
 }
 

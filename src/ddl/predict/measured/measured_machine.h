@@ -92,6 +92,7 @@ class MeasuredMachine final : public CostSource {
   /// The shares of what layers and the loss take that were measured for other numbers of samples alone, or for none of their sort.
   struct Beyond {
     double samples = 0, sorts = 0;
+    double between = 0;  ///< of those between two such numbers, on the mean over what takes time: how far the nearest is away, doublings; on a processor 0, where time goes along with samples
   };
   Beyond beyond(int worker, const ModelGraph& graph, std::int64_t samples) const;
   /// Whether exchanges of such memory ("outside", "evicted"; WireSetup::memory) between so many ranks were measured; else it counts as the transport's own.
@@ -127,7 +128,9 @@ class MeasuredMachine final : public CostSource {
       double seconds = 0, graphs = 1;  ///< and so many times as long as a graph
     };
     std::map<std::int64_t, Pass> started;  ///< of the same, by batch: forward and backward, each operation started by itself
-    /// What goes along a line between two batches, times this: a pass takes the longer of what the host takes to start it, whatever the samples, and of what the device takes to do it.
+    std::map<std::int64_t, double> replayed;  ///< s, by batch: forward and backward of the network itself, by graphs
+    /// What goes along a line between two batches, times this. Operations that the host starts take the longer of what it takes to start them, whatever the samples, and of what the device takes to do them; those of a graph are many kernels,
+    /// of which each has a least time and a pace of its own.
     double bent(std::int64_t samples) const;
     std::map<double, std::vector<double>> updates;  ///< s, by bytes of parameters: of networks of its name, by the optimizer that is asked for
     std::map<std::int64_t, std::vector<double>> loaders;  ///< s, by batch

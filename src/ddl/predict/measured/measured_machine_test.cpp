@@ -715,7 +715,18 @@ TEST(MeasuredMachine, PassesOfAGpuAreGraphsWhereThoseWereMeasured) {
   const auto bent = machine(paced, false);
   for (const auto& [samples, times] : {std::pair{8, 1.0}, {4096, 1.0}, {8 + 4088 / 8, 10 / 13.75}, {2052, (2.5 + 40) / (10 + 40)}})
     EXPECT_NEAR(bent.layer(0, graph, 1, samples).forward, times * without.layer(0, graph, 1, samples).forward, 1e-12) << samples;
-  EXPECT_EQ(machine(paced, true).layer(0, graph, 1, 2052).forward, with.layer(0, graph, 1, 2052).forward);
+  // By graphs it lies below the line: t^1.5 goes along with samples^1.5 from 2.5 to 40 ms.
+  const double up = (std::pow(2052, 1.5) - std::pow(8, 1.5)) / (std::pow(4096, 1.5) - std::pow(8, 1.5)), taken = std::pow(std::pow(2.5, 1.5) + up * (std::pow(40, 1.5) - std::pow(2.5, 1.5)), 1 / 1.5);
+  EXPECT_LT(taken, 0.97 * (2.5 + 40) / 2);
+  EXPECT_GT(taken, 20);
+  EXPECT_NEAR(machine(paced, true).layer(0, graph, 1, 2052).forward, taken / ((2.5 + 40) / 2) * with.layer(0, graph, 1, 2052).forward, 1e-12);
+  for (const int samples : {8, 4096, 8192}) EXPECT_NEAR(machine(paced, true).layer(0, graph, 1, samples).forward, with.layer(0, graph, 1, samples).forward, 1e-12) << samples;
+  // The further from both, in doublings, the less is known; on a processor time goes along with samples.
+  EXPECT_NEAR(std::pow(with.uncertainty(0, graph, 32), 2) - std::pow(with.uncertainty(0, graph, 8), 2), std::pow(0.06 * 2, 2), 1e-9);
+  EXPECT_NEAR(with.beyond(0, graph, 32).between, 2, 1e-9);
+  EXPECT_EQ(with.beyond(0, graph, 8).between, 0);
+  EXPECT_EQ(with.beyond(0, graph, 8192).between, 0);
+  EXPECT_EQ(machine(profile, true, "cpu").beyond(0, graph, 32).between, 0);
   EXPECT_EQ(machine(paced, false, "cpu").layer(0, graph, 1, 2052).forward, machine(profile, false, "cpu").layer(0, graph, 1, 2052).forward);
   // The more of a pass waits for the host to start operations, the less is known of one without graphs.
   auto bound = profile;
