@@ -193,6 +193,42 @@ def predicted(programs):
     return problems, found
 
 
+#: what is measured (networks, data set, precision, batches), and the batches between those that are predicted
+BETWEEN = ((("vgg11", "smallcnn", "mobilenetv2"), "cifar10", "fp32", (4, 64), (("vgg11", 16), ("smallcnn", 16), ("mobilenetv2", 16), ("vgg11", 32), ("mobilenetv2", 8))),
+           (("vgg11", "mobilenetv2"), "cifar10", "bf16", (4, 64), (("vgg11", 16), ("mobilenetv2", 16))),
+           (("transformer",), "translation", "bf16", (4, 64), (("transformer", 16), ("transformer", 32), ("transformer", 8))),
+           (("gpt",), "language", "bf16", (8, 32), (("gpt", 16),)),
+           (("resnet50",), "imagenet", "fp32", (8, 32), (("resnet50", 16),)))
+
+
+def between(programs):
+    """How far off predictions by graphs are of batches that were not measured, between two that were, of networks that what goes on between them was not set by."""
+    problems, found = [], {}
+    for networks, data, precision, batches, cases in BETWEEN:
+        with tempfile.TemporaryDirectory() as folder:
+            machine = str(pathlib.Path(folder) / "machine.json")
+            done = programs.run("ddlbench", "probe", "compute", "--device", "cuda", "--model", ",".join(networks), "--dataset", data, "--batch", ",".join(map(str, batches)), "--precision", precision, "--budget", "0.5s", "--machine", machine)
+            if done.returncode != 0:
+                problems.append(f"probe compute of {', '.join(networks)} ended with {done.returncode}: {done.stderr[-800:]}")
+                continue
+            for model, batch in cases:
+                job = ["--model", model, "--dataset", data, "--batch", batch, "--precision", precision, "--synthetic", "--workers", "cuda:1", "--loader", 4]
+                told = programs.run("ddlbench", "predict", *job, "--machine", machine, "--json")
+                if told.returncode != 0:
+                    problems.append(f"predict of {model} ended with {told.returncode}: {told.stderr[-800:]}")
+                    continue
+                step = json.loads(told.stdout)["points"][0]["step_ms"]
+                took = programs.record(*job, "--train-samples", max(512, 40 * batch), "--test-samples", 16, "--steps", 40, "--no-evaluate", "--trace", "off")["step_ms"]["median"]
+                inside = step["low"] <= took <= step["high"]
+                found[f"{model} {batch} {precision}"] = {"predicted": step, "measured_ms": took, "between": batches}
+                say(f"{model}, {batch} samples, {precision}, between {batches[0]} and {batches[1]}: predicted {step['value']:.3f} ms ({step['low']:.3f} to {step['high']:.3f}), measured {took:.3f}: {100 * (step['value'] / took - 1):+.1f} %{'' if inside else ', outside'}")
+                if not inside:
+                    problems.append(f"{model} of {batch} samples in {precision} lies outside of its interval: {step}, measured {took}")
+    if found:
+        say(f"MAPE {100 * statistics.mean(abs(each['predicted']['value'] / each['measured_ms'] - 1) for each in found.values()):.1f} %")
+    return problems, found
+
+
 def job_of(case):
     """Arguments of a run, and its name."""
     model, data, batch, *more = case
@@ -338,6 +374,10 @@ def behave(programs):
     return problems
 
 
+#: that tell figures and take nothing but the programs
+PARTS = {"graphs": graphs, "measure": measure, "predicted": predicted, "between": between}
+
+
 def main():
     if sys.argv[1:2] == ["pack"]:
         return pack(pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]))
@@ -349,7 +389,7 @@ def main():
     parser.add_argument("--suites-only", action="store_true", help="no figures")
     parser.add_argument("--networks", default="", help="of the part speed, with commas between; all by default")
     parser.add_argument("--once", action="store_true", help="one run each in the part speed")
-    parser.add_argument("--only", default="suites,graphs,speed,measure,behave,predicted", help="parts, with commas between; each is kept when it is through, so that a run that is cut off leaves what it had")
+    parser.add_argument("--only", default="suites,graphs,speed,measure,behave,predicted,between", help="parts, with commas between; each is kept when it is through, so that a run that is cut off leaves what it had")
     options = parser.parse_args()
     gpus = subprocess.run(["nvidia-smi", "--query-gpu=name,memory.total,driver_version,compute_cap", "--format=csv,noheader"], capture_output=True, text=True) \
         if shutil.which("nvidia-smi") else None
@@ -378,11 +418,11 @@ def main():
         elif part == "speed":
             wrong, results[part] = speed(programs, options.python, options.networks.split(",") if options.networks else [], options.once)
             problems += wrong
-        elif part in ("graphs", "measure", "predicted"):
-            wrong, results[part] = {"graphs": graphs, "measure": measure, "predicted": predicted}[part](programs)
+        elif part in PARTS:
+            wrong, results[part] = PARTS[part](programs)
             problems += wrong
         else:
-            parser.error(f"--only: got {part}, expected suites, graphs, speed, measure, behave or predicted")
+            parser.error(f"--only: got {part}, expected suites, behave, speed, {', '.join(PARTS)}")
         (FOLDER / "gpu.json").write_text(json.dumps({"gpu": gpus.stdout.strip(), "torch": version, "parts": parts, "failed": failed, "problems": problems, "results": results}, indent=1))
     for problem in problems:
         say("PROBLEM", problem)
