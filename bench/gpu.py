@@ -123,7 +123,8 @@ def test(programs):
 def line(name, record):
     rank = record["ranks"][0]
     ledger = {key: value for key, value in rank["ledger_ms"].items() if value and value >= 0.005}
-    say(f"{name:46} {record['throughput']['median']:10.0f} samples/s {record['step_ms']['median']:9.3f} ms  peak {rank['peak_memory_bytes'] / 2**20:8.0f} MiB  "
+    planned = sum(rank["memory_bytes"][held] for held in ("parameters", "gradients", "optimizer", "buckets", "activations"))
+    say(f"{name:46} {record['throughput']['median']:10.0f} samples/s {record['step_ms']['median']:9.3f} ms  peak {rank['peak_memory_bytes'] / 2**20:8.0f} MiB, planned {planned / 2**20:.0f} ({100 * (planned / rank['peak_memory_bytes'] - 1):+.1f} %)  "
         f"loss {record['loss']['first']:.4f} to {record['loss']['final']:.4f}")
     say(f"{'':46} " + ", ".join(f"{key} {value:.2f}" for key, value in ledger.items()))
 

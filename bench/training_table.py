@@ -188,6 +188,13 @@ def goals_of_two(rows, precision):
               f"{disturbed(rows, network, precision, 2)} |")
 
 
+def processor(machine):
+    """"AMD EPYC, 2,596 MHz, avx512_bf16": its model, and the widest of what tells what it multiplies by."""
+    cpu = (machine.get("environment") or {}).get("cpu") or {}
+    widest = next((each for each in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if each in cpu.get("isa", ())), None)
+    return ", ".join(filter(None, (cpu.get("model") or "a processor that does not say", f"{cpu['mhz']:,.0f} MHz" if cpu.get("mhz") else None, widest)))
+
+
 def about(results):
     """When, on which processor, what."""
     dates = sorted({each["date"] for each in results})
@@ -196,7 +203,7 @@ def about(results):
         for arm, runs in each["runs"].items():
             package = "ddlbench" if arm.startswith("ddlbench") else "PyTorch" if arm.startswith(("PyTorch", "DDP")) else "TensorFlow"
             versions.setdefault(package, set()).update(run["version"] for run in runs)
-    processors = {(each["machine"].get("cpu") or {}).get("model", "a processor that does not say") for each in results}
+    processors = {processor(each["machine"]) for each in results}
     return f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {', '.join(sorted(processors))}; " + "; ".join(f"{package} {', '.join(sorted(each))}" for package, each in versions.items())
 
 

@@ -20,7 +20,7 @@ def run(number, ms, memory=100, **more):
 
 
 def row(network, workers, arms, precision="fp32", failed=None, missing=None):
-    return {"network": network, "precision": precision, "workers": workers, "runs": arms, "failed": failed or {}, "missing": missing or {}, "forms": {}, "date": "2026-01-01", "machine": {"cpu": {"model": "x"}}}
+    return {"network": network, "precision": precision, "workers": workers, "runs": arms, "failed": failed or {}, "missing": missing or {}, "forms": {}, "date": "2026-01-01", "machine": {"environment": {"cpu": {"model": "x", "isa": ["avx2", "avx512f"], "mhz": 2596.4}}}}
 
 
 def rounds(*times, **more):
@@ -41,6 +41,10 @@ class Verdicts(unittest.TestCase):
     def test_a_goal_within_the_interval_is_told_to_be_so(self):
         rows = table.Rows([row("gpt", 1, {"ddlbench": rounds(100, 100, 100), "TensorFlow": rounds(90, 99, 110)})])
         self.assertIn("**missed**, not told apart from it", table.against(rows, "gpt", "fp32", 1, "TensorFlow", 1.0))
+
+    def test_the_processor_is_told_by_what_it_multiplies_with(self):
+        self.assertIn("; x, 2,596 MHz, avx512f; ", table.about([row("gpt", 1, {"ddlbench": rounds(100)})]))
+        self.assertEqual(table.processor({}), "a processor that does not say")
 
     def test_why_an_arm_is_not_there(self):
         rows = table.Rows([row("gpt", 2, {"ddlbench": rounds(1)}, failed={"DDP": "killed"}, missing={"MirroredStrategy": "no TensorFlow"})])

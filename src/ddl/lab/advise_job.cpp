@@ -353,7 +353,7 @@ class Adviser {
     const auto priced = [&](Engine engine) { return predict_step({plan, part, job.strategy, job.batch, *costs.source, 0, engine, costs.by_worker, loading_of(job, input_.machine), costs.unlike}); };
     point.step = priced(simulate || !has_closed_form(plan, costs.unlike) ? Engine::automatic : small ? Engine::simulated : Engine::closed);
     point.step.trace.clear();
-    auto beyond = beyond_known(job, plan, part, costs, input_.machine);
+    auto beyond = beyond_known(job, plan, part, costs, input_.machine, {}, point.step);
     std::tie(point.step.low, point.step.high) = job_interval(job, plan, part, costs, input_.machine, beyond, point.step);
     point.beyond = std::move(beyond.words);
     point.waited = waited(job, plan, costs);

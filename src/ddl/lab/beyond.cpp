@@ -69,7 +69,10 @@ void beyond_curves(const Job& job, const Plan& plan, const ModelGraph& part, con
   const auto& role = plan.role_of(real.number);
   const auto updated = role.keeps_parts() ? 0 : part.parameters() * element_bytes(job.precision);
   const auto samples = real.samples * plan.micro_batches;
-  const auto carried = costs.measured->carried(real.number, updated, samples);
+  // Gradients go into buckets and back, and on a device of its own memory to the host's; what went into them at once is at most one.
+  std::int64_t copied = 0;
+  for (const auto& bucket : role.buckets) copied = std::max(copied, plan.workers() > 1 ? bucket.bytes : 0);
+  const auto carried = costs.measured->carried(real.number, updated, samples, copied);
   const auto& own = costs.measured->worker(real.number);
   const auto told = [&](double doublings, const std::string& what) {
     if (doublings <= kAboutAsLarge) return;
@@ -79,6 +82,7 @@ void beyond_curves(const Job& job, const Plan& plan, const ModelGraph& part, con
   };
   told(carried.update, fmt::format("an update of {}", to_string(Bytes{updated})));
   told(carried.loader, fmt::format("making a batch of {} samples", samples));
+  told(carried.copy, fmt::format("copying a bucket of {}", to_string(Bytes{copied})));
 }
 
 /// Of what a worker computes.
@@ -118,13 +122,20 @@ void beyond_loading(const Job& job, const StoredSamples& stored, Beyond& out) {
   if (stored.asked && stored.bytes_per_s <= 0) told(readers, fmt::format("{} readers of one storage were not measured: taken to have together what one had", readers));
 }
 
+/// The closed form knows no resource that several want.
+void beyond_alone(const StepPrediction& step, Beyond& out) {
+  out.alone = step.alone;
+  if (step.alone) out.words.push_back("by its closed form what goes on at once has cores, memory and wires each for itself, which the simulator shares: the interval is wider for it (--engine simulated)");
+}
+
 }  // namespace
 
-Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const StoredSamples& stored) {
+Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const StoredSamples& stored, const StepPrediction& step) {
   if (costs.measured == nullptr) {
-    auto out = is_datasheet(machine) ? beyond_datasheet(job, plan, part, machine) : Beyond{};
+    auto out = is_datasheet(machine) ? beyond_datasheet(job, plan, part, machine, step) : Beyond{};
     // Loaders of datasheets' devices cost nothing that nobody tells.
     if (stored.asked || stored.making) beyond_loading(job, stored, out);
+    beyond_alone(step, out);
     return out;
   }
   Beyond out;
@@ -146,6 +157,7 @@ Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, co
   beyond_loading(job, stored, out);
   beyond_cores(job, machine, out);
   beyond_exchanges(job, plan, part, costs, machine, out);
+  beyond_alone(step, out);
   return out;
 }
 

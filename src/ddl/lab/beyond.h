@@ -18,9 +18,11 @@ struct Beyond {
   double carried = 0;              ///< doublings of an update, or of making a batch, over the most that was measured
   double readers = 0;              ///< doublings of what makes a worker's batches, or reads a storage, at once over the one that was measured
   double crowded = 0;              ///< doublings of workers, emulated ones among them, over the host's cores
+  bool untimed = false;            ///< collectives of a sort that was never timed are priced by the rounds of others
   bool memory = false;             ///< of exchanges: whose memory lies elsewhere than what was measured
   bool fabric = false;             ///< exchanges go over a test network, which was not measured
   bool contention = false;         ///< what a collective and computing take from each other was not measured over its transport
+  bool alone = false;              ///< tasks are priced as if each had cores, memory and wires for itself
   double devices = 0;              ///< of datasheets: doublings of devices over the most whose measured steps this was held against
   bool node = false;               ///< of datasheets: what goes on at once on the wires of a node shares nothing there
   double unheld = 0;               ///< of datasheets: how much further off what no measured step had may be, of the logarithm
@@ -30,7 +32,7 @@ struct Beyond {
 /// The most devices whose measured steps predictions by datasheets were held against (docs/validation.md, "What predict says of these rows"): of convolutional networks, and of others.
 inline constexpr int kDatasheetDevices = 3072, kDatasheetDevicesOfConvolutions = 64;
 
-/// `part`: what worker 0 has of the network; `machine` as `costs` were made of it.
-Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const StoredSamples& stored = {});
+/// `part`: what worker 0 has of the network; `machine` as `costs` were made of it; `step`: what was predicted.
+Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const StoredSamples& stored, const StepPrediction& step);
 
 }  // namespace ddl

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -11,7 +12,7 @@
 #include "ddl/predict/datasheet/machine_source.h"
 #include "ddl/predict/step/compressed.h"
 #include "ddl/train/emulation/machine_costs.h"
-#include "ddl/train/job_network.h"
+#include "ddl/train/job_passes.h"
 
 namespace ddl {
 namespace {
@@ -19,11 +20,22 @@ namespace {
 /// Of the logarithm, of what no measured step had: a device, a precision, each doubling of samples of a worker or of a sample's size, layers of a sort, layers split over nodes, compressed gradients. Judgement, beside the .35 of all.
 constexpr double kOtherDevice = 0.10, kOtherPrecision = 0.10, kSamplesDoubling = 0.04, kOtherLayers = 0.20, kTensorOverNodes = 0.10, kOtherCompression = 0.10;
 
-/// What those steps had. Samples of a worker's pass: of convolutional networks, and of others.
-const std::set<std::string> kDevices{"a100-40gb", "a100-80gb", "gh200", "h100-80gb", "k80", "p100", "p40", "v100", "v100-16gb", "v100-32gb"};
-const std::set<std::string> kPrecisions{"bf16", "fp16", "fp32", "tf32"};
+/// What those steps had: devices, and in which precisions on each of them convolutional networks ran, and others; both sorts of 16 bits count as one. A V100 is a V100, however much memory it has.
+struct Held {
+  std::set<std::string> convolutions, others;
+};
+const std::map<std::string, Held> kHeld{{"a100", {{}, {"16 bits", "fp32"}}}, {"gh200", {{}, {"tf32"}}}, {"h100", {{"16 bits", "fp32"}, {"16 bits", "fp32"}}}, {"k80", {{"fp32"}, {}}},
+                                        {"p100", {{"fp32"}, {}}},            {"p40", {{"fp32"}, {}}},   {"v100", {{"fp32"}, {"16 bits", "fp32"}}}};
+/// Samples of a worker's pass: of convolutional networks, and of others.
 constexpr std::pair<double, double> kSamplesOfConvolutions{14, 512}, kSamples{1, 64};
 constexpr double kPlaces = 4096, kPixels = 299;  // of the longest sequences, and on a side of the largest images
+constexpr std::pair<double, double> kWidths{768, 25600};  // of what attention sees of a place
+constexpr double kWords = 256000;  // of the largest vocabulary
+
+/// What a step of a GPU takes besides computing and exchanging, which datasheets know nothing of: an upload, an end that the host waits for. An H100's LeNet took .15 ms for these and its update (docs/validation.md, "One H100").
+constexpr double kBesides = 0.15e-3;
+/// The share of a step above which that is told.
+constexpr double kBesidesTold = 0.05;
 
 void unheld(Beyond& out, double widens, const std::string& words) {
   out.unheld = std::hypot(out.unheld, widens);
@@ -47,6 +59,22 @@ std::string unheld_sort(const ModelGraph& part, const Layer& layer, bool process
   if (layer.kind == LayerKind::conv2d && layer.attributes.groups > 1 && !processor) return "convolutions in groups";
   if (layer.kind == LayerKind::attention && whole_of(part, layer.inputs.at(0)) != whole_of(part, layer.inputs.at(1))) return "attention to another sequence";
   return "";
+}
+
+/// What attention sees of a place, at most and at least, and the vectors of the largest table of them; 0 where there is none.
+struct Widths {
+  double most = 0, least = 0, words = 0;
+};
+Widths widths(const ModelGraph& part) {
+  Widths out;
+  for (const auto& layer : part.layers) {
+    if (layer.kind == LayerKind::embedding && !layer.parameters.empty() && !layer.parameters.front().shape.empty()) out.words = std::max(out.words, static_cast<double>(layer.parameters.front().shape.front()));
+    if (layer.kind != LayerKind::attention) continue;
+    const auto width = static_cast<double>(part.layers[static_cast<std::size_t>(layer.inputs.at(0))].shape.back());
+    out.most = std::max(out.most, width);
+    out.least = out.least == 0 ? width : std::min(out.least, width);
+  }
+  return out;
 }
 
 /// The places of the longest sequence that attention sees, or an LSTM goes through; and pixels on the longer side of the largest image.
@@ -73,15 +101,27 @@ void beyond_network(const ModelGraph& part, bool processor, Beyond& out) {
   };
   larger(places, kPlaces, "places of a sequence");
   larger(pixels, kPixels, "pixels on a side of an image");
+  const auto wide = widths(part);
+  larger(wide.most, kWidths.second, "values of a place");
+  larger(wide.words, kWords, "words of a vocabulary");
+  if (wide.least > 0 && wide.least < kWidths.first)
+    unheld(out, kSamplesDoubling * std::log2(kWidths.first / wide.least), fmt::format("{} values of a place are fewer than any measured step had that this was held against, {}", wide.least, kWidths.first));
+  if (std::none_of(part.layers.begin(), part.layers.end(), [](const Layer& layer) { return layer.kind == LayerKind::conv2d || layer.kind == LayerKind::attention || layer.kind == LayerKind::lstm; }))
+    unheld(out, kOtherLayers, "no measured step that this was held against was of a network without convolutions and attention");
 }
 
-void beyond_held(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, Beyond& out) {
+void beyond_held(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, const StepPrediction& step, Beyond& out) {
   const auto told = machine.value("name", std::string("this device"));
   const auto name = told.substr(0, told.find('['));  // joined otherwise it is the same device
   const bool processor = machine.value("device", Json::object()).value("kind", "gpu") == "cpu";
   if (processor) unheld(out, kOtherDevice, name == kProcessor && job.precision == "fp32" ? fmt::format("steps of one core alone, not of a whole {}, were held against its profile", name) : fmt::format("no measured step of {} in {} was held against its profile", name, job.precision));
-  else if (!kDevices.contains(name)) unheld(out, kOtherDevice, fmt::format("no measured step of {} was held against its profile", name));
-  if (!kPrecisions.contains(job.precision)) unheld(out, kOtherPrecision, fmt::format("no measured step was in {}", job.precision));
+  const auto held = kHeld.find(name.substr(0, name.find('-')));
+  const auto precision = job.precision == "bf16" || job.precision == "fp16" ? std::string("16 bits") : job.precision;
+  if (!processor && held == kHeld.end()) unheld(out, kOtherDevice, fmt::format("no measured step of {} was held against its profile", name));
+  else if (!processor && !(convolves(part) ? held->second.convolutions : held->second.others).contains(precision))
+    unheld(out, kOtherPrecision, fmt::format("no measured step of {} in {} was held against its profile that was of a network {} convolutions", name, job.precision, convolves(part) ? "with" : "without"));
+  if (const double besides = kBesides / std::max(step.seconds, 1e-9); !processor && besides > kBesidesTold)
+    unheld(out, std::log1p(besides), fmt::format("a step of {:.2g} ms has no upload of a batch in it, and nobody who waits for its end, which took about {} ms on an H100", step.seconds * 1e3, kBesides * 1e3));
   const auto samples = static_cast<double>(largest_pass(job, plan));
   const auto [least, most] = processor ? kSamplesOnProcessors : convolves(part) ? kSamplesOfConvolutions : kSamples;
   if (const double doublings = std::abs(std::log2(samples / std::clamp(samples, least, most))); doublings > 0)
@@ -103,7 +143,7 @@ bool shares_node(const Plan& plan, const Json& machine) {
 
 }  // namespace
 
-Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine) {
+Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, const StepPrediction& step) {
   Beyond out;
   const auto workers = static_cast<std::size_t>(plan.workers());
   // Which kind of device, and how many threads, is of workers here; a datasheet is of whole devices. Of a GPU that is plain.
@@ -113,7 +153,7 @@ Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part
   const int most = convolves(part) ? kDatasheetDevicesOfConvolutions : kDatasheetDevices;
   out.devices = doublings_over(workers, most);
   if (out.devices > 0) out.words.push_back(fmt::format("{} devices are more than any whose measured steps this was held against, {}: the interval is wider for it", workers, most));
-  beyond_held(job, plan, part, machine, out);
+  beyond_held(job, plan, part, machine, step, out);
   beyond_network(part, device.value("kind", "gpu") == "cpu", out);
   if (workers < 2) return out;
   for (const auto& words : machine.value("node", Json::object()).value("replaced", Json::array())) out.words.push_back(words.get<std::string>() + ": the interval is wider for it"), out.wires = true;

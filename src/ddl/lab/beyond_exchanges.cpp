@@ -1,6 +1,7 @@
 #include "ddl/lab/beyond_exchanges.h"
 
 #include <map>
+#include <set>
 
 #include "ddl/core/units.h"
 #include "ddl/predict/machine.h"
@@ -16,6 +17,7 @@ namespace {
 struct Exchanged {
   std::map<int, double> largest;  ///< bytes of the largest message or collective
   std::map<int, double> of_layers;  ///< the same of those that move what layers make, which lies where layers make it
+  std::map<int, std::set<Goal>> goals;  ///< what they do
   double bucket = 0;              ///< bytes of the largest bucket
   int widest = 1;
 };
@@ -33,6 +35,7 @@ Exchanged exchanged(const Plan& plan) {
       if (!message && task.kind != TaskKind::collective) continue;
       const int among = message ? 2 : ranks.at(static_cast<std::size_t>(task.group));
       if (among < 2) continue;
+      out.goals[among].insert(message ? Goal::point_to_point : task.goal);
       auto& most = out.largest[among];
       most = std::max(most, static_cast<double>(task.bytes));
       if (message ? task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients : task.layer != kNone) {
@@ -98,6 +101,24 @@ void beyond_ranks(const Job& job, const Exchanged& of, const Json& machine, Beyo
   }
 }
 
+/// Any is priced by the rounds that all which were timed are made of.
+void beyond_goals(const Job& job, const Exchanged& of, const Json& machine, Beyond& out) {
+  std::map<int, std::set<Goal>> asked;  // by the ranks that price
+  for (const auto& [ranks, goals] : of.goals)
+    if (const int pricing = pricing_ranks(machine, job.transport, ranks); pricing > 0) asked[pricing].insert(goals.begin(), goals.end());
+  for (const auto& [ranks, goals] : asked) {
+    const auto* const part = measured_part(machine, job.transport, ranks, "own");
+    const auto timed = part == nullptr ? Json::array() : part->value("best", Json::array());
+    if (timed.empty()) continue;  // nobody said
+    for (const auto goal : goals) {
+      if (std::any_of(timed.begin(), timed.end(), [&](const Json& each) { return each.value("collective", "") == name(goal); })) continue;
+      out.untimed = true;
+      out.words.push_back(fmt::format("{} between {} ranks over {} was not timed: priced by the rounds that others are made of, and the interval is wider for it (ddlbench probe comm --transport {} --ranks {} --collective {})", name(goal), ranks, job.transport, job.transport,
+                                      ranks, name(goal)));
+    }
+  }
+}
+
 /// Where buffers lie counts between ranks that read each other's memory.
 void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, const Exchanged& of, const MeasuredMachine& measured, const Json& machine, Beyond& out) {
   const auto told = [&](const char* memory, int ranks, double bytes, const std::string& what, const std::string& messages) {
@@ -124,6 +145,7 @@ void beyond_exchanges(const Job& job, const Plan& plan, const ModelGraph& part, 
   if (plan.workers() < 2) return;
   const auto of = exchanged(plan);
   const auto compression = compression_of(job.strategy);
+  beyond_goals(job, of, machine, out);
   if (compression.empty()) beyond_sizes(job, of, machine, out);
   else beyond_compression(compression, of, machine, out);
   beyond_ranks(job, of, machine, out);

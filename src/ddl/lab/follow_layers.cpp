@@ -15,7 +15,7 @@
 #include "ddl/train/check_job.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/failure.h"
-#include "ddl/train/job_network.h"
+#include "ddl/train/job_passes.h"
 #include "ddl/train/measure_layers.h"
 #include "ddl/train/plan_job.h"
 

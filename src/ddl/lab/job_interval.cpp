@@ -25,8 +25,8 @@ constexpr double kRanksBeyond = 0.1;
 /// The same for each doubling of bytes over the largest message that was measured; and, of the whole step, of workers on a host over the most that were measured at once. Judgement.
 constexpr double kBytesBeyond = 0.05, kWorkersBeyond = 0.05;
 
-/// The same where exchanges read memory of another place than what was measured. Judgement.
-constexpr double kMemoryBeyond = 0.1;
+/// The same where exchanges read memory of another place than what was measured; and of collectives that were never timed, which the rounds of others price. Judgement.
+constexpr double kMemoryBeyond = 0.1, kUntimed = 0.1;
 
 /// The same of a datasheet's, whose exchanges are by its library's published constants; for each doubling of devices over those that it was held against; over wires that are not its own; and of what several exchange at once within a node. Judgement.
 constexpr double kDatasheetExposed = 0.15, kDatasheetDoubling = 0.04, kDatasheetWires = 0.1, kDatasheetNode = 0.15;
@@ -36,6 +36,9 @@ constexpr double kFabricBeyond = 0.05;
 
 /// Where nobody measured what computing and collectives take from each other, of the whole step. Judgement.
 constexpr double kContentionBeyond = 0.05;
+
+/// Where a closed form takes what goes on at once as if each had cores, memory and wires for itself, of the whole step. Judgement.
+constexpr double kAlone = 0.05;
 
 /// For each doubling of an update, or of making a batch, over the most that was measured; of the whole step. Judgement.
 constexpr double kCarriedOn = 0.02;
@@ -90,7 +93,7 @@ std::pair<double, double> widened(const StepPrediction& step, double rest, const
 }  // namespace
 
 std::pair<double, double> job_interval(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const Beyond& beyond, const StepPrediction& step) {
-  const double sigma = job_sigma(costs, job, plan, part);
+  const double sigma = std::hypot(job_sigma(costs, job, plan, part), beyond.alone ? kAlone : 0);
   if (step.mean.wall <= 0) return interval_of(step.seconds, sigma);
   const double exposed = (step.mean[Cause::communication] + step.mean[Cause::wait]) / step.mean.wall;
   const auto loader = loaders(costs, job, plan, beyond, step);
@@ -98,7 +101,7 @@ std::pair<double, double> job_interval(const Job& job, const Plan& plan, const M
     return widened(step, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices, beyond.unheld), beyond.wires ? kDatasheetWires : 0, (kDatasheetExposed + (beyond.node ? kDatasheetNode : 0)) * exposed), loader);
   // Wires were measured between ranks that had the cores for themselves.
   const double crowded = kCrowded * beyond.crowded;
-  const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes + (beyond.memory ? kMemoryBeyond : 0) + (beyond.fabric ? kFabricBeyond : 0);
+  const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes + (beyond.memory ? kMemoryBeyond : 0) + (beyond.untimed ? kUntimed : 0) + (beyond.fabric ? kFabricBeyond : 0);
   const double rest = std::hypot(std::hypot(sigma, crowded, kWorkersBeyond * beyond.workers), std::hypot(own, beyond.contention ? kContentionBeyond : 0, kCarriedOn * beyond.carried), exchanges * exposed);
   return widened(step, rest, loader);
 }

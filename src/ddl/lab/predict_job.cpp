@@ -27,7 +27,7 @@
 #include "ddl/train/device_list.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/graphable.h"
-#include "ddl/train/job_network.h"
+#include "ddl/train/job_passes.h"
 #include "ddl/train/measure_layers.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
@@ -153,7 +153,7 @@ JobPrediction predict_as_said(const Job& asked, const ModelGraph& graph, const J
   out.plan = planned_job(job, graph, *costs.source);
   const auto part = graph_of(out.plan, graph, 0);
   out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, 0, engine, costs.by_worker, loading_of(job, machine, stored, per_node), costs.unlike});
-  const auto beyond = beyond_known(job, out.plan, part, costs, machine, stored);
+  const auto beyond = beyond_known(job, out.plan, part, costs, machine, stored, out.step);
   out.beyond = beyond.words;
   if (const auto words = memory_words(machine); !words.empty()) out.beyond.push_back(words);
   for (int w = 0; w < static_cast<int>(job.workers.size()) && costs.measured != nullptr; ++w) {

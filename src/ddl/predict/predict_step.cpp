@@ -39,6 +39,11 @@ StepCosts costs_of(const PredictionInput& input, const std::vector<Actor>& actor
   return step_costs(input.plan, input.graph, input.batch, actors, input.source, input.loading, compression_of(input.strategy), shares_of(input));
 }
 
+/// Whether tasks want what others may want at the same time.
+bool shares_resources(const StepCosts& costs) {
+  return std::any_of(costs.tasks.begin(), costs.tasks.end(), [](const auto& own) { return std::any_of(own.begin(), own.end(), [](const auto& task) { return !task.demands.empty(); }); });
+}
+
 /// Steps that go on into each other. Of workers that step apart each has its turns at the servers, so that one cannot stand for the others.
 void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
   const auto costs = costs_of(input, by_worker(input) ? workers_as_actors(input.plan) : roles_as_actors(input.plan));
@@ -93,7 +98,9 @@ StepPrediction predict_step(const PredictionInput& input) {
   if (out.engine == Engine::closed) {
     if (unequal(input) && !has_closed_form(input.plan, true) && has_closed_form(input.plan))
       throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of unlike workers that do not wait for each other; got {}, expected --engine simulated, or auto", to_string(input.strategy)));
-    const auto priced = price_plan(input.plan, input.strategy, unequal(input) ? of_slowest(input.plan, costs_of(input, workers_as_actors(input.plan))) : costs_of(input, roles_as_actors(input.plan)));
+    const auto costs = unequal(input) ? of_slowest(input.plan, costs_of(input, workers_as_actors(input.plan))) : costs_of(input, roles_as_actors(input.plan));
+    const auto priced = price_plan(input.plan, input.strategy, costs);
+    out.alone = input.plan.workers() > 1 && shares_resources(costs);
     out.seconds = priced.seconds;
     out.roles = priced.workers;
   } else if (input.plan.asynchronous() || steps_apart(input.plan)) {

@@ -36,6 +36,7 @@ struct StepPrediction {
   Engine engine = Engine::simulated;      ///< that was taken
   std::vector<Ledger> roles;              ///< of a worker of each role
   Ledger mean;                            ///< over workers
+  bool alone = false;                     ///< by the closed form, of tasks that share cores, memory or wires with others: as if each had them for itself
   Holdings most;                          ///< of the worker that holds most, as planned
   Trace trace;                            ///< of a step, or of those that run into each other, one worker by role unless asked for by_worker; of the simulator alone
 };

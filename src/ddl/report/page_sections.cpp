@@ -174,7 +174,10 @@ std::string prediction_html(const PageContent& content, Specifications& plots) {
   if (plotted.empty()) return "";
   std::string sentences;
   for (const auto& view : content.views)
-    if (const auto prediction = prediction_of(view)) sentences += "<li>" + html(prediction_sentence(view, *prediction)) + "</li>\n";
+    if (const auto prediction = prediction_of(view)) {
+      sentences += "<li>" + html(prediction_sentence(view, *prediction)) + "</li>\n";
+      for (const auto& sentence : beyond_sentences(view, *prediction)) sentences += "<li>" + html(sentence) + "</li>\n";
+    }
   return section_html("prediction", "Prediction",
                       "What each run was expected to take, told before its first step from what <code>probe</code> had measured of the machine. Above 0 %: it was faster than predicted.",
                       plotted + "<ul class=\"sentences\">\n" + sentences + "</ul>\n");

@@ -39,6 +39,16 @@ TEST(Predictions, SayThatTheProfileWasMeasuredBesideOtherWork) {
   EXPECT_NE(render_predictions({record}).find("others had the cores 12 % of the time"), std::string::npos);
 }
 
+TEST(Predictions, SayWhatLiesOutsideOfWhatWasMeasured) {
+  auto record = predicted_record();
+  record["prediction"]["beyond"] = {"messages of 3 ranks over <tcp> were not measured", "a larger update"};
+  const auto said = render_predictions({record});
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 3);
+  EXPECT_NE(said.find(": messages of 3 ranks over <tcp> were not measured\n"), std::string::npos) << said;
+  EXPECT_NE(said.find(": a larger update\n"), std::string::npos) << said;
+  EXPECT_NE(render_report({record}).find("messages of 3 ranks over &lt;tcp&gt; were not measured</li>"), std::string::npos);
+}
+
 TEST(Predictions, HaveAPlotAndASectionWhereThereIsOne) {
   const std::vector<Json> records{predicted_record(), refused_record()};
   const auto views = view_runs(records);

@@ -153,7 +153,7 @@ std::vector<StrategyFamily> of_data(const ChoiceInput& input) {
 
 std::vector<StrategyFamily> of_model(const ChoiceInput& input) {
   if (input.workers == 1 || layers_of(input.graph) < input.workers) return {};
-  return {{{"model", {}}, input.workers, {balance(false), accumulate(input, 1)}}};
+  return {{{"model", {}}, input.workers, {balance(false), accumulate(input, 1), option_axis("recompute", {"", "always"})}}};
 }
 
 std::vector<StrategyFamily> of_pipeline(const ChoiceInput& input) {
@@ -215,7 +215,7 @@ std::vector<StrategyFamily> of_servers(const ChoiceInput& input) {
     rule.values.push_back({{{"async", "on"}}});
     rule.values.push_back({{{"stale", "4"}}});
   }
-  return {{{"parameter-server", {}}, input.workers, {option_axis("servers", servers, true), rule, accumulate(input, input.workers)}}};
+  return {{{"parameter-server", {}}, input.workers, {option_axis("servers", servers, true), rule, accumulate(input, input.workers), recompute()}}};
 }
 
 }  // namespace

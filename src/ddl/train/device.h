@@ -13,6 +13,7 @@
 #include "ddl/core/registry.h"
 #include "ddl/measure/clock.h"
 #include "ddl/train/device_graph.h"
+#include "ddl/train/device_memory.h"
 
 namespace ddl {
 
@@ -43,13 +44,6 @@ class Moment {
  private:
   std::shared_ptr<const State> state_;
   Nanoseconds time_ = 0;
-};
-
-/// What tensors hold of a device's memory. Bytes.
-struct DeviceMemory {
-  std::int64_t current = 0;
-  std::int64_t peak = 0;     ///< since the last reset_peak()
-  std::int64_t refused = 0;  ///< the last request that there was no memory for, where the device tells
 };
 
 /// Where a worker computes, and how data gets there and back.

@@ -7,7 +7,7 @@
 #include "ddl/core/json.h"
 #include "ddl/plan/holdings.h"
 #include "ddl/train/control.h"
-#include "ddl/train/device.h"
+#include "ddl/train/device_memory.h"
 
 namespace ddl {
 

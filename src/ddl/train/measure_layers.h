@@ -7,11 +7,13 @@
 
 #include "ddl/core/units.h"
 #include "ddl/data/dataset.h"
-#include "ddl/nn/network.h"
-#include "ddl/train/device.h"
+#include "ddl/nn/graph.h"
 #include "ddl/train/job.h"
 
 namespace ddl {
+
+class Device;
+struct NetworkOptions;
 
 /// Errors: unsupported, told as of `who`, where a network is one file, of which nobody knows what its layers are.
 void require_known_layers(const ModelGraph& graph, std::string_view who);

@@ -9,10 +9,11 @@
 #include "ddl/core/units.h"
 #include "ddl/data/dataset.h"
 #include "ddl/train/board.h"
-#include "ddl/train/device.h"
 #include "ddl/train/job.h"
 
 namespace ddl {
+
+class Device;
 
 // What a machine takes for what is no layer of a network, and what workers lose to each other. Each for a process of its own: they take threads and allocator.
 // Of a device with a queue of its own seconds are from before the first call until nothing is queued.

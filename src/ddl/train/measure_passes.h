@@ -8,10 +8,11 @@
 #include "ddl/core/units.h"
 #include "ddl/data/dataset.h"
 #include "ddl/nn/graph.h"
-#include "ddl/train/device.h"
 #include "ddl/train/job.h"
 
 namespace ddl {
+
+class Device;
 
 /// Seconds of one training step of one worker, part by part.
 struct PassTimes {

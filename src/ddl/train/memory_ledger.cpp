@@ -4,6 +4,7 @@
 
 #include "ddl/measure/memory.h"
 #include "ddl/train/allocator.h"
+#include "ddl/train/device.h"
 
 namespace ddl {
 
@@ -20,6 +21,8 @@ void MemoryLedger::note(Peaks& into) {
   if (counts_ && !device_.is_host()) into.device = std::max(into.device, device_.memory().peak);
   reset_peaks();
 }
+
+std::int64_t MemoryLedger::tensors(const Peaks& peaks) const { return device_.is_host() ? peaks.host : peaks.device; }
 
 Json MemoryLedger::json(const Holdings& holds, std::int64_t held) const {
   const auto kernel = kernel_memory();

@@ -4,9 +4,10 @@
 
 #include "ddl/core/json.h"
 #include "ddl/plan/holdings.h"
-#include "ddl/train/device.h"
 
 namespace ddl {
+
+class Device;
 
 /// The most memory that one worker held, by the stretches of its life: LibTorch's allocator on the host, the device where that is
 /// another, and the kernel's count. Bytes.
@@ -33,7 +34,7 @@ class MemoryLedger {
     std::int64_t device = 0;  // 0 where that is the host
   };
   void note(Peaks& into);
-  std::int64_t tensors(const Peaks& peaks) const { return device_.is_host() ? peaks.host : peaks.device; }
+  std::int64_t tensors(const Peaks& peaks) const;
 
   Device& device_;
   bool counts_;

@@ -34,13 +34,24 @@ std::string path_of(const std::string& under, const std::string& name, const cha
   return "";
 }
 
-Json find_named(const std::string& folder, const char* what, const std::string& name) {
+/// Kinds of documents that are what a stack is asked for by name.
+const std::vector<std::string> kStacks{"ddlbench.stack/1", "ddlbench.kernels/1", "ddlbench.wires/1"}, kLibraries{"ddlbench.library/1"};
+
+Json read_named(const std::string& path, const std::vector<std::string>& schemas) {
+  auto found = parse_json(read_file(path), path);
+  const auto schema = found.is_object() ? found.value("schema", Json()) : Json();
+  if (!schema.is_string() || std::find(schemas.begin(), schemas.end(), schema.get<std::string>()) == schemas.end())
+    throw Error(Code::unsupported, fmt::format("[machine] {}: unsupported: got schema {}, expected one of: {}", path, schema.dump(), join(schemas, " ")));
+  return found;
+}
+
+Json find_named(const std::string& folder, const char* what, const std::string& name, const std::vector<std::string>& schemas) {
   const auto path = path_of(folder, name);
   if (path.empty()) {
     const auto known = names_in(folder);
     throw Error(Code::not_found, fmt::format("[machine] no {} of that name; got '{}'{}, expected one of: {}", what, name, did_you_mean(name, known), join(known, " ")));
   }
-  return parse_json(read_file(path), path);
+  return read_named(path, schemas);
 }
 
 const Json* find(const Json& document, const std::string& path) {
@@ -94,14 +105,14 @@ Json find_machine(const std::string& name) {
 std::optional<Json> stack_with(const std::string& name, const char* part) {
   const auto path = name.empty() ? std::string() : path_of("stacks", name);
   if (path.empty()) return std::nullopt;
-  auto stack = parse_json(read_file(path), path);
+  auto stack = read_named(path, kStacks);
   return stack.contains(part) ? std::optional(std::move(stack)) : std::nullopt;
 }
 
-Json find_stack(const std::string& name) { return find_named("stacks", "stack", name); }
+Json find_stack(const std::string& name) { return find_named("stacks", "stack", name, kStacks); }
 
 std::vector<std::string> shipped_libraries() { return names_in("libraries"); }
-Json find_library(const std::string& name) { return find_named("libraries", "library of collectives", name); }
+Json find_library(const std::string& name) { return find_named("libraries", "library of collectives", name, kLibraries); }
 
 std::vector<std::string> shipped_tables() { return names_in("tables", ".csv"); }
 

@@ -17,12 +17,12 @@ std::vector<std::string> machine_folders();
 std::vector<std::string> shipped_machines();
 /// By name, or by path where there is a file; capitals do not matter, and a beginning that one name alone has (`h100`) stands for it, of several the one with the most memory. Errors: not_found, with the nearest name; those of read_machine().
 Json find_machine(const std::string& name);
-/// A file of stacks/. Errors: not_found with the names that there are; corrupt.
+/// A file of stacks/. Errors: not_found with the names that there are; corrupt; unsupported for another schema than those above.
 Json find_stack(const std::string& name);
 std::vector<std::string> shipped_stacks();
-/// The one of that name, where there is one that says anything of `part` ("gpt", "images").
+/// The one of that name, where there is one that says anything of `part` ("gpt", "images"). Errors: as of find_stack(), but for not_found.
 std::optional<Json> stack_with(const std::string& name, const char* part);
-/// A file of libraries/. Errors: not_found with the names that there are; corrupt.
+/// A file of libraries/. Errors: as of find_stack().
 Json find_library(const std::string& name);
 std::vector<std::string> shipped_libraries();
 /// Tables of measured runs, in tables/.

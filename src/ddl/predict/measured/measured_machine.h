@@ -100,11 +100,12 @@ class MeasuredMachine final : public CostSource {
   /// How much of a buffer has left the caches before it is exchanged, 0 to 1, after the workers of a worker's host each made so many bytes: of these and as many of parameters over what its largest cache holds; 0 where a profile
   /// does not say what that is.
   double left_caches(std::int64_t touched, int worker) const;
-  /// How much more than the most that was measured, in doublings, an update of so many bytes of parameters and making a batch of so many samples are: carried on from there. 0 where as many were, or what was measured is a rate.
+  /// How much more than the most that was measured, in doublings, an update of so many bytes of parameters, making a batch of so many samples and a copy of so many bytes within its memory, or to the host's and back, are: carried on
+  /// from there. 0 where as many were, or what was measured is a rate.
   struct Carried {
-    double update = 0, loader = 0;
+    double update = 0, loader = 0, copy = 0;
   };
-  Carried carried(int worker, std::int64_t update_bytes, std::int64_t samples) const;
+  Carried carried(int worker, std::int64_t update_bytes, std::int64_t samples, std::int64_t copied_bytes) const;
   /// Relative, of what all layers and the loss take: as if all were off the same way; and as far as the machine was found to drift.
   double uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const;
   /// Of logarithms, what making the same batch is apart from one measurement to another, or may be where none was made twice; 0 where a rate was measured.

@@ -319,10 +319,16 @@ TEST(MeasuredMachine, TheNetworksOwnUpdateComesBeforeOthers) {
 TEST(MeasuredMachine, HowFarUpdatesAndLoadersAreCarriedOn) {
   auto profile = profile_of({entry_of("mlp", 8)});  // updates of 1 and 4 MiB
   const MeasuredMachine machine(profile, {.network = "mlp", .dataset = "mnist"});
-  EXPECT_EQ(machine.carried(0, 3 << 20, 8).update, 0);
-  EXPECT_NEAR(machine.carried(0, 16 << 20, 8).update, 2, 1e-12);
-  EXPECT_EQ(machine.carried(0, 16 << 20, 8).loader, 0);
-  EXPECT_NEAR(machine.carried(0, 0, 32).loader, 2, 1e-12);
+  EXPECT_EQ(machine.carried(0, 3 << 20, 8, 0).update, 0);
+  EXPECT_NEAR(machine.carried(0, 16 << 20, 8, 0).update, 2, 1e-12);
+  EXPECT_EQ(machine.carried(0, 16 << 20, 8, 0).loader, 0);
+  EXPECT_NEAR(machine.carried(0, 0, 32, 0).loader, 2, 1e-12);
+  // Copies within memory, and of a GPU to the host's, from the largest of each.
+  auto copies = profile;
+  copies["memory"] = Json::array({{{"what", "copy"}, {"bytes", 1 << 20}, {"bytes_per_s", 1e9}}, {{"what", "copy"}, {"bytes", 25 << 20}, {"bytes_per_s", 1e9}}, {{"what", "triad"}, {"bytes", 1 << 20}, {"bytes_per_s", 1e9}, {"threads", 1}}});
+  const MeasuredMachine copying(copies, {.network = "mlp", .dataset = "mnist"});
+  EXPECT_EQ(copying.carried(0, 0, 8, 25 << 20).copy, 0);
+  EXPECT_NEAR(copying.carried(0, 0, 8, 100 << 20).copy, 2, 1e-12);
   auto entry = entry_of("mlp", 8);
   entry["optimizer"] = "sgd";
   entry["parameter_bytes"] = 16 << 20;
@@ -330,8 +336,8 @@ TEST(MeasuredMachine, HowFarUpdatesAndLoadersAreCarriedOn) {
   auto own = profile_of({entry});
   add_entry(own, "loader", {"dataset"}, {{"dataset", "mnist"}, {"synthetic", true}, {"sample_us", 1}});
   const MeasuredMachine known(own, {.network = "mlp", .dataset = "mnist"});
-  EXPECT_EQ(known.carried(0, 16 << 20, 512).update, 0);
-  EXPECT_EQ(known.carried(0, 16 << 20, 512).loader, 0);
+  EXPECT_EQ(known.carried(0, 16 << 20, 512, 0).update, 0);
+  EXPECT_EQ(known.carried(0, 16 << 20, 512, 0).loader, 0);
 }
 
 TEST(MeasuredMachine, WhatLayersMakeTravelsAsMemoryOfTheHeapDoesAndIsCopied) {
