@@ -351,7 +351,7 @@ class Datasheets(Case):
         self.assertLess(short["step_ms"]["low"], 0.40)
         self.assertGreater(short["step_ms"]["high"], 0.40)
         text = lambda model, dataset="language": self.point("predict", "--model", model, "--dataset", dataset, "--synthetic", "--batch", 8, "--machine", "a100-80gb", "--precision", "bf16")
-        usual, narrow, wide, many = (text(*each) for each in (["gpt[hidden=1024,layers=2,heads=8]"], ["gpt[hidden=256,layers=2,heads=8]"], ["gpt[hidden=32768,layers=1,heads=8]"], ["gpt[hidden=1024,layers=2,heads=8]", "language[vocabulary=512000]"]))
+        usual, narrow, wide, many = (text(*each) for each in (["gpt[hidden=1024,layers=12,heads=8]"], ["gpt[hidden=256,layers=12,heads=8]"], ["gpt[hidden=32768,layers=1,heads=8]"], ["gpt[hidden=1024,layers=12,heads=8]", "language[vocabulary=512000]"]))
         self.assertEqual(usual["beyond"], [])
         for found, told in ((narrow, "256 values of a place are fewer than any measured step had that this was held against, 768"), (wide, "32768 values of a place are more than any measured step had"), (many, "512000 words of a vocabulary are more than any measured step had that this was held against, 256000")):
             self.assertIn(told, " ".join(found["beyond"]))
@@ -765,6 +765,29 @@ class Beyond(Case):
         words, known = self.two_workers(*stages)
         self.assertNotIn("are larger than any", words)
         self.assertGreater(wide["high"] / wide["low"], known["high"] / known["low"])
+
+    def test_collectives_copies_and_closed_forms_that_were_never_measured(self):
+        self.calibrate()
+        wide = lambda step: step["high"] / step["low"]
+        words, known = self.two_workers("--strategy", "sharded[level=3]")
+        self.assertEqual(words, "")
+        # All rounds are alike: what other collectives are made of prices these, too.
+        profile = json.loads(self.machine.read_text())
+        timed = profile | {"communication": [entry | {"best": [piece for piece in entry["best"] if piece["collective"] == "all-reduce"]} for entry in profile["communication"]]}
+        self.machine.write_text(json.dumps(timed))
+        words, untimed = self.two_workers("--strategy", "sharded[level=3]")
+        for collective in ("reduce-scatter", "all-gather"):
+            self.assertIn(f"{collective} between 2 ranks over shm was not timed: priced by the rounds that others are made of, and the interval is wider for it (ddlbench probe comm --transport shm --ranks 2 --collective {collective})", words)
+        self.assertGreater(wide(untimed), wide(known))
+        self.assertEqual(self.two_workers()[0], "", "all that it does was timed")
+        self.machine.write_text(json.dumps(profile | {"memory": [entry | {"bytes": entry["bytes"] // 1024} if entry["what"] == "copy" else entry for entry in profile["memory"]]}))
+        words, copying = self.two_workers("--strategy", "data[bucket=1MiB,first-bucket=1MiB]")
+        self.assertRegex(words, r"^copying a bucket of \S+ [KM]iB was measured of less alone, .* times less at most: carried on from there, and the interval is wider for it")
+        self.machine.write_text(json.dumps(profile))
+        self.assertGreater(wide(copying), wide(self.two_workers("--strategy", "data[bucket=1MiB,first-bucket=1MiB]")[1]))
+        words, closed = self.two_workers("--engine", "closed")
+        self.assertIn("by its closed form what goes on at once has cores, memory and wires each for itself, which the simulator shares: the interval is wider for it (--engine simulated)", words)
+        self.assertGreater(wide(closed), wide(self.two_workers("--engine", "simulated")[1]))
 
     def test_a_test_network_was_not_measured(self):
         self.calibrate()

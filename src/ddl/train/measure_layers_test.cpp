@@ -8,6 +8,8 @@
 #include "ddl/core/text.h"
 #include "ddl/nn/builtin.h"
 #include "ddl/nn/model.h"
+#include "ddl/nn/network.h"
+#include "ddl/train/device.h"
 #include "ddl/train/device_testing.h"
 #include "ddl/train/plan_job.h"
 
