@@ -33,7 +33,8 @@ std::vector<std::int64_t> parameter_bytes(const StrategyInput& input) {
 }
 
 std::int64_t logits_bytes(const StrategyInput& input, std::int64_t samples) {
-  return elements_of(input.graph.layers.back().shape) * samples * input.element_bytes;
+  // Probabilities are wide; our own loss keeps logits as they are.
+  return elements_of(input.graph.layers.back().shape) * samples * (input.mixed && keeps_logits_alone(input) ? ValueWidths(input).bytes.back() : input.element_bytes);
 }
 
 bool keeps_logits_alone(const StrategyInput& input) { return input.own_kernels && input.element_bytes == 4; }

@@ -32,9 +32,12 @@ class Walk {
     for (const auto& segment : segments_)
       for (int i = segment.first; i < segment.last; ++i) memory.made += extra(i);
     memory.made += kept_by_loss();
-    memory.later_peak = go_back(memory.given + memory.made, false);
+    const auto forward = memory.given + go_forward();
+    memory.later_peak = std::max(forward, go_back(memory.given + memory.made, false));
     memory.first_peak = go_back(memory.given + memory.made, true);
     memory.gradients = gradients_;
+    // The gradients of the step before are there.
+    memory.first_peak = std::max(memory.first_peak, forward + memory.gradients);
     for (const auto& segment : segments_) {
       const std::set<int> own(segment.parameters.begin(), segment.parameters.end());
       for (int i = segment.first; i < segment.last; ++i)
@@ -52,7 +55,12 @@ class Walk {
     return std::any_of(segments_.begin(), segments_.end(), [&](const Stage& segment) { return layer >= segment.first && layer < segment.last; });
   }
   std::int64_t bytes(int layer) const { return network_.bytes(layer, samples_); }
-  std::int64_t extra(int layer) const { return network_.learns_[at(layer)] ? network_.keeps_[at(layer)].own() * samples_ * input_.element_bytes : 0; }
+  std::int64_t extra(int layer) const {
+    if (!network_.learns_[at(layer)]) return 0;
+    const auto& widths = network_.widths_;
+    const auto own = network_.keeps_[at(layer)].own() == layers_[at(layer)].keeps.own() ? widths.extra_bytes[at(layer)] : network_.keeps_[at(layer)].own() * input_.element_bytes;
+    return (own + widths.copied_bytes[at(layer)]) * samples_ + widths.weights(layer, samples_);
+  }
   std::int64_t logits() const { return logits_bytes(input_, samples_); }
   /// By that layer.
   std::int64_t making(int parameter, int layer, bool first) const {
@@ -82,7 +90,9 @@ class Walk {
       for (const int read : layer.inputs) {
         const int value = network_.memory_[at(read)];
         if (!leads && value < segment.first && layers_[at(value)].kind != LayerKind::input) keep(value, segment.first);
-        if (network_.learns_[at(i)] && network_.keeps_[at(i)].inputs) keep(value, i);
+        // Of a wide value a narrow product keeps a copy of its own; the batch itself is there as long as the step.
+        const bool copied = network_.widths_.copied_bytes[at(i)] > 0 && network_.widths_.bytes[at(read)] == input_.element_bytes && layers_[at(value)].kind != LayerKind::input;
+        if (network_.learns_[at(i)] && network_.keeps_[at(i)].inputs && !copied) keep(value, i);
       }
       if (network_.learns_[at(i)] && network_.keeps_[at(i)].output) keep(network_.memory_[at(i)], i);
     }
@@ -140,6 +150,42 @@ class Walk {
     return peak;
   }
 
+  /// The most of what layers that do not learn make on their way: each value is there until its last reader is through, and convolutions by tiles have what they work in. Of others backward works in as much, beside more that is kept.
+  std::int64_t go_forward() const {
+    std::map<int, std::int64_t> live;
+    std::int64_t now = 0, peak = 0;
+    for (const auto& segment : segments_)
+      for (int i = segment.first; i < segment.last; ++i) {
+        const auto& layer = layers_[at(i)];
+        if (!network_.learns_[at(i)] && layer.kind != LayerKind::input && network_.memory_[at(i)] == i) {
+          const auto own = bytes(i);
+          const auto over = layer.in_place ? live.find(network_.memory_[at(layer.inputs[0])]) : live.end();
+          if (over != live.end()) {
+            now -= over->second;
+            live.erase(over);
+          }
+          live.emplace(i, own);
+          now += own;
+        }
+        peak = std::max(peak, now + (network_.learns_[at(i)] ? 0 : working(i)));
+        for (auto value = live.begin(); value != live.end();) {
+          if (network_.last_reader_[at(value->first)] > i) {
+            ++value;
+            continue;
+          }
+          now -= value->second;
+          value = live.erase(value);
+        }
+      }
+    return peak;
+  }
+
+  /// What a convolution works in by our own kernels.
+  std::int64_t working(int i) const {
+    if (!input_.own_kernels || way_of(input_.graph, i, samples_) != ConvolutionWay::tiles) return 0;
+    return beside_gradient(input_.graph, i, 0, samples_, input_.threads).value_or(0) * input_.element_bytes;
+  }
+
   static void end_flow(std::map<int, std::int64_t>& flowing, std::int64_t& flows, int value) {
     const auto found = flowing.find(value);
     if (found == flowing.end()) return;
@@ -160,7 +206,7 @@ class Walk {
 };
 
 NetworkMemory::NetworkMemory(const StrategyInput& input)
-    : input_(input), learns_(learning_layers(input.graph)), sharing_(sharing_of_layers(input.graph)), summed_(summed_by_autograd(input.graph)), parameter_bytes_(parameter_bytes(input)), owners_(owners_of_parameters(input.graph)), first_parameter_(first_parameters(input.graph)) {
+    : input_(input), learns_(learning_layers(input.graph)), sharing_(sharing_of_layers(input.graph)), summed_(summed_by_autograd(input.graph)), widths_(input), parameter_bytes_(parameter_bytes(input)), owners_(owners_of_parameters(input.graph)), first_parameter_(first_parameters(input.graph)) {
   const auto& layers = input.graph.layers;
   const int count = static_cast<int>(layers.size());
   last_reader_.assign(layers.size(), kNone);
@@ -180,7 +226,7 @@ bool NetworkMemory::hands_on_rows(int layer) const { return input_.own_kernels &
 
 std::int64_t NetworkMemory::bytes(int layer, std::int64_t samples) const {
   const auto& of = input_.graph.layers[at(layer)];
-  return elements_of(of.shape) * (is_per_batch(of) ? 1 : samples) * input_.element_bytes;
+  return elements_of(of.shape) * (is_per_batch(of) ? 1 : samples) * widths_.bytes[at(layer)];
 }
 
 bool NetworkMemory::has_place(int parameter, bool in_bucket, bool first) const {
@@ -191,7 +237,11 @@ std::int64_t NetworkMemory::making(int parameter, std::int64_t samples, bool has
   const auto& [number, of_layer] = owners_[at(parameter)];
   const auto& layer = input_.graph.layers[at(number)];
   const auto own = parameter_bytes_[at(parameter)];
-  if (const auto beside = input_.own_kernels ? beside_gradient(input_.graph, number, of_layer, samples, input_.threads) : std::nullopt; beside) return *beside * input_.element_bytes + (has_place ? 0 : own);
+  if (const auto beside = input_.own_kernels ? beside_gradient(input_.graph, number, of_layer, samples, input_.threads) : std::nullopt; beside) {
+    // Products of narrow factors are narrow, and are widened into their place.
+    const auto narrow = input_.mixed && layer.kind != LayerKind::embedding ? own / 2 : 0;
+    return *beside * input_.element_bytes + narrow + (has_place ? 0 : own);
+  }
   const bool reordered = input_.channels_last && layer.kind == LayerKind::conv2d && layer.parameters[at(of_layer)].shape.size() > 1;
   return own * (reordered ? 3 : 1);
 }

@@ -8,6 +8,7 @@
 #include "ddl/nn/sharing.h"
 #include "ddl/plan/plan.h"
 #include "ddl/strategy/builtin.h"
+#include "ddl/strategy/value_widths.h"
 
 namespace ddl {
 
@@ -56,6 +57,7 @@ class NetworkMemory {
   std::vector<Sharing> sharing_;      ///< by layer
   std::vector<bool> summed_;
   std::vector<Keeps> keeps_;          ///< by layer, as who computes it keeps it
+  ValueWidths widths_;
   std::vector<std::int64_t> parameter_bytes_;
   std::vector<ParameterOwner> owners_;
   std::vector<int> first_parameter_;  ///< by layer

@@ -52,7 +52,8 @@ Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient
   input.optimizer_tensors = optimizer->state_tensors();
   input.parameter_norms = dynamic_cast<const NormsOfParts*>(optimizer.get()) != nullptr;
   input.channels_last = job.kernels == "fast" && channels_lie_last(graph, dense_planes(job));
-  input.own_kernels = job.kernels == "fast" && job.precision == "fp32" &&
+  input.mixed = job.precision == "bf16" || job.precision == "fp16";
+  input.own_kernels = job.kernels == "fast" && (job.precision == "fp32" || job.precision == "bf16") &&
                       std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.device == "cpu"; });
   for (const auto& worker : job.workers) input.threads = std::max(input.threads, worker.threads);
   input.forward_seconds = job.forward_seconds;

@@ -1,0 +1,56 @@
+#include "ddl/strategy/value_widths.h"
+
+#include <algorithm>
+
+#include "ddl/nn/matrix_products.h"
+
+namespace ddl {
+namespace {
+
+constexpr std::int64_t kNarrow = 2;
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+bool multiplies(const Layer& layer) { return layer.kind == LayerKind::conv2d || layer.kind == LayerKind::linear || layer.kind == LayerKind::attention; }
+
+}  // namespace
+
+ValueWidths::ValueWidths(const StrategyInput& input) : input_(input) {
+  const auto& layers = input.graph.layers;
+  const auto wide = input.element_bytes;
+  for (const auto& layer : layers) {
+    std::int64_t own = wide, extra = layer.keeps.own() * wide, copied = 0;
+    if (input.mixed && multiplies(layer)) {
+      own = kNarrow;
+      extra = layer.keeps.padded * kNarrow + layer.keeps.extra * wide;
+      if (layer.kind == LayerKind::attention) {
+        // Of all but each row's sum of exponentials.
+        const auto sums = layer.attributes.heads * layer.shape.front();
+        extra = (layer.keeps.extra - sums) * kNarrow + sums * wide;
+      }
+      for (std::size_t i = 0; i < layer.inputs.size(); ++i)
+        if (const auto read = at(layer.inputs[i]); bytes[read] > kNarrow && std::find(layer.inputs.begin(), layer.inputs.begin() + static_cast<std::ptrdiff_t>(i), layer.inputs[i]) == layer.inputs.begin() + static_cast<std::ptrdiff_t>(i))
+          copied += elements_of(layers[read].shape) * kNarrow;
+    } else if (input.mixed && !layer.inputs.empty() && layer.kind != LayerKind::embedding && layer.kind != LayerKind::lstm && layer.kind != LayerKind::positions && layer.kind != LayerKind::script) {
+      own = 0;
+      for (const int read : layer.inputs) own = std::max(own, bytes[at(read)]);
+      if (layer.kind == LayerKind::layer_norm && !input.own_kernels) own = wide;
+    }
+    bytes.push_back(own);
+    extra_bytes.push_back(extra);
+    copied_bytes.push_back(copied);
+  }
+}
+
+std::int64_t ValueWidths::weights(int layer, std::int64_t samples) const {
+  const auto& of = input_.graph.layers[at(layer)];
+  if (!input_.mixed || !multiplies(of)) return 0;
+  // Tiles are made of the weights as they are.
+  if (input_.own_kernels && way_of(input_.graph, layer, samples) == ConvolutionWay::tiles) return 0;
+  std::int64_t elements = 0;
+  for (const auto& parameter : of.parameters)
+    if (parameter.shape.size() > 1) elements += parameter.elements();
+  return elements * kNarrow;
+}
+
+}  // namespace ddl
