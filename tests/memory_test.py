@@ -17,6 +17,13 @@ JOBS = {
     "gpt": ["--model", "gpt[hidden=96,layers=6,heads=4,dropout=0]", "--dataset", "language[vocabulary=1000,length=65]", "--batch", 24],
     "alexnet": ["--model", "alexnet[dropout=0]", "--dataset", "cifar10", "--batch", 24],
 }
+OTHERS = {
+    "mobilenetv2": ["--model", "mobilenetv2", "--dataset", "cifar10", "--batch", 24],
+    "vgg11": ["--model", "vgg11", "--dataset", "cifar10", "--batch", 24],
+    "smallcnn": ["--model", "smallcnn", "--dataset", "cifar10", "--batch", 64],
+    "transformer": ["--model", "transformer[hidden=96,layers=3,heads=4,dropout=0]", "--dataset", "translation[vocabulary=1000,length=32]", "--batch", 24],
+    "captioner": ["--model", "captioner[depth=50]", "--dataset", "captions", "--batch", 8],
+}
 COMMON = ["--synthetic", "--train-samples", 96, "--test-samples", 16, "--no-evaluate", "--steps", 3, "--optimizer", "adam", "--trace", "recent"]
 WITHIN, ON_THE_MEAN, OTHERS_LESS, OTHERS_MORE = 6, 2, 15, 30  # %; 62 plans on 2026-11-25: 0.8 on the mean, and but for one 4.6 at most
 FURTHER = {"gpt hybrid[tensor=2x2,split=hidden+vocabulary/features]": 9}  # 6.9, why is not known
@@ -79,6 +86,28 @@ class Memory(Case):
             for more in ([], ["--recompute"]) if form in ("single", "data") else ([],):
                 with self.subTest(strategy=form, more=more):
                     self.expect_near(self.measure(form, [*job, *more], workers), f"gpt of many words {form} {' '.join(more)}")
+
+    def test_in_16_bits_is_what_was_planned(self):
+        """What layers compute in 16 bits is narrow, and so are copies of weights that they keep; parameters, gradients and the optimizer's are not."""
+        for name, job in {**JOBS, **OTHERS}.items():
+            for form, workers in (("single", 1), ("data", 2)):
+                with self.subTest(network=name, strategy=form):
+                    self.expect_near(self.measure(form, [*job, "--precision", "bf16"], workers), f"{name} {form}, bf16")
+        # Every way to cut a network, of those that can be had.
+        for form, workers in (("sharded[level=1]", 2), ("sharded[level=3]", 2), ("local[every=3]", 2), ("parameter-server", 2), ("pipeline[schedule=1f1b,micro=4]", 2), ("model", 2), ("tensor", 2), ("data[in-process=mirrored]", 2)):
+            for name in ("resnet18", "gpt"):
+                with self.subTest(network=name, strategy=form):
+                    self.expect_near(self.measure(form, [*JOBS[name], "--precision", "bf16"], workers), f"{name} {form}, bf16")
+        for name in ("resnet18", "gpt"):
+            for more in (["--recompute"], ["--kernels", "torch"]):
+                with self.subTest(network=name, more=more):
+                    self.expect_near(self.measure("data", [*JOBS[name], "--precision", "bf16", *more], 2), f"{name} data, bf16 {' '.join(more)}")
+
+    def test_of_other_networks_is_what_was_planned(self):
+        for name, job in OTHERS.items():
+            for form, workers in (("single", 1), ("data", 2)):
+                with self.subTest(network=name, strategy=form):
+                    self.expect_near(self.measure(form, job, workers), f"{name} {form}")
 
     def test_of_what_is_run_again_is_what_was_planned(self):
         for form, workers in [("single", 1), ("data", 2), ("parameter-server", 2), ("sharded[level=1]", 2), ("sharded[level=2]", 2), ("sharded[level=3]", 2), ("local[every=3]", 2),

@@ -242,6 +242,12 @@ std::int64_t NetworkMemory::making(int parameter, std::int64_t samples, bool has
     const auto narrow = input_.mixed && layer.kind != LayerKind::embedding ? own / 2 : 0;
     return *beside * input_.element_bytes + narrow + (has_place ? 0 : own);
   }
+  if (layer.kind == LayerKind::lstm) {
+    // All of its gradients are made at once, and weights and gradients lie in orders of oneDNN's besides (found: three times all of them, of 256 to 512 units).
+    std::int64_t all = 0;
+    for (const auto& each : layer.parameters) all += each.elements() * input_.element_bytes;
+    return all * (has_place ? 3 : 4);
+  }
   const bool reordered = input_.channels_last && layer.kind == LayerKind::conv2d && layer.parameters[at(of_layer)].shape.size() > 1;
   return own * (reordered ? 3 : 1);
 }
