@@ -9,6 +9,7 @@
 
 #include "ddl/nn/narrow_networks_testing.h"
 #include "ddl/nn/network_testing.h"
+#include "ddl/strategy/value_widths.h"
 #include "ddl/train/autocast.h"
 #include "ddl/train/trial_testing.h"
 
@@ -39,6 +40,25 @@ std::vector<std::string> networks_of_new_kinds() {
     if (seen.size() > before) names.push_back(name);
   }
   return names;
+}
+
+// Plans are made without LibTorch, by rules; values of words have no width there.
+TEST(ValueTypes, AreAsWideAsPlansSay) {
+  for (const auto& name : builtin_models().names())
+    for (const std::string precision : {"fp32", "bf16"}) {
+      const auto trial = tiny_trial(name);
+      const auto spec = parse_spec(trial.spec);
+      const Network network(builtin_models().at(spec.name).make(spec, trial.shape), {.kernels = Kernels::fast});
+      StrategyInput input{network.graph(), 1, 2};
+      input.mixed = precision == "bf16";
+      input.own_kernels = true;
+      const ValueWidths planned(input);
+      const auto types = value_types(network.graph(), network.tensor_options(), precision);
+      for (std::size_t layer = 0; layer < types.size(); ++layer)
+        if (types[layer] != at::kLong) {
+          EXPECT_EQ(planned.bytes[layer], static_cast<std::int64_t>(c10::elementSize(types[layer]))) << name << " " << precision << " " << network.graph().layers[layer].name;
+        }
+    }
 }
 
 TEST(ValueTypes, AreThoseOfARealForward) {
