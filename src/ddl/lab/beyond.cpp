@@ -69,11 +69,14 @@ void beyond_curves(const Job& job, const Plan& plan, const ModelGraph& part, con
   const auto& role = plan.role_of(real.number);
   const auto updated = role.keeps_parts() ? 0 : part.parameters() * element_bytes(job.precision);
   const auto samples = real.samples * plan.micro_batches;
-  // Gradients go into buckets and back, and on a device of its own memory to the host's; what went into them at once is at most one.
-  std::int64_t copied = 0;
-  for (const auto& bucket : role.buckets) copied = std::max(copied, plan.workers() > 1 ? bucket.bytes : 0);
-  const auto carried = costs.measured->carried(real.number, updated, samples, copied);
   const auto& own = costs.measured->worker(real.number);
+  // Gradients go to buckets one by one, but for those of products that are made there; of a device with memory of its own buckets go to the host's.
+  std::int64_t copied = 0;
+  if (plan.workers() > 1 && !own.is_host())
+    for (const auto& bucket : role.buckets) copied = std::max(copied, bucket.bytes);
+  else if (plan.workers() > 1 && !costs.measured->writes_in_place(real.number))
+    for (const auto& spec : part.parameter_specs()) copied = std::max(copied, spec.elements() * element_bytes(job.precision));
+  const auto carried = costs.measured->carried(real.number, updated, samples, copied);
   const auto told = [&](double doublings, const std::string& what) {
     if (doublings <= kAboutAsLarge) return;
     out.carried = std::max(out.carried, doublings);
@@ -82,7 +85,7 @@ void beyond_curves(const Job& job, const Plan& plan, const ModelGraph& part, con
   };
   told(carried.update, fmt::format("an update of {}", to_string(Bytes{updated})));
   told(carried.loader, fmt::format("making a batch of {} samples", samples));
-  told(carried.copy, fmt::format("copying a bucket of {}", to_string(Bytes{copied})));
+  told(carried.copy, fmt::format("copying {} of gradients", to_string(Bytes{copied})));
 }
 
 /// Of what a worker computes.

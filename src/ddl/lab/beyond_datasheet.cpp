@@ -118,7 +118,9 @@ void beyond_held(const Job& job, const Plan& plan, const ModelGraph& part, const
   const auto held = kHeld.find(name.substr(0, name.find('-')));
   const auto precision = job.precision == "bf16" || job.precision == "fp16" ? std::string("16 bits") : job.precision;
   if (!processor && held == kHeld.end()) unheld(out, kOtherDevice, fmt::format("no measured step of {} was held against its profile", name));
-  else if (!processor && !(convolves(part) ? held->second.convolutions : held->second.others).contains(precision))
+  const bool known = std::any_of(kHeld.begin(), kHeld.end(), [&](const auto& each) { return each.second.convolutions.contains(precision) || each.second.others.contains(precision); });
+  if (!processor && !known) unheld(out, kOtherPrecision, fmt::format("no measured step was in {}", job.precision));
+  else if (!processor && held != kHeld.end() && !(convolves(part) ? held->second.convolutions : held->second.others).contains(precision))
     unheld(out, kOtherPrecision, fmt::format("no measured step of {} in {} was held against its profile that was of a network {} convolutions", name, job.precision, convolves(part) ? "with" : "without"));
   if (const double besides = kBesides / std::max(step.seconds, 1e-9); !processor && besides > kBesidesTold)
     unheld(out, std::log1p(besides), fmt::format("a step of {:.2g} ms has no upload of a batch in it, and nobody who waits for its end, which took about {} ms on an H100", step.seconds * 1e3, kBesides * 1e3));

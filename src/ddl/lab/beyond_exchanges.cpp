@@ -145,7 +145,7 @@ void beyond_exchanges(const Job& job, const Plan& plan, const ModelGraph& part, 
   if (plan.workers() < 2) return;
   const auto of = exchanged(plan);
   const auto compression = compression_of(job.strategy);
-  beyond_goals(job, of, machine, out);
+  beyond_goals(job, compression.empty() ? of : exchanged(compressed_moves(plan, compression, part.parameter_specs())), machine, out);
   if (compression.empty()) beyond_sizes(job, of, machine, out);
   else beyond_compression(compression, of, machine, out);
   beyond_ranks(job, of, machine, out);

@@ -1,9 +1,11 @@
 #include "ddl/predict/predict_step.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "ddl/core/error.h"
+#include "ddl/plan/meetings.h"
 #include "ddl/predict/closed/price_plan.h"
 #include "ddl/predict/interval.h"
 #include "ddl/predict/step/compressed.h"
@@ -39,9 +41,21 @@ StepCosts costs_of(const PredictionInput& input, const std::vector<Actor>& actor
   return step_costs(input.plan, input.graph, input.batch, actors, input.source, input.loading, compression_of(input.strategy), shares_of(input));
 }
 
-/// Whether tasks want what others may want at the same time.
-bool shares_resources(const StepCosts& costs) {
-  return std::any_of(costs.tasks.begin(), costs.tasks.end(), [](const auto& own) { return std::any_of(own.begin(), own.end(), [](const auto& task) { return !task.demands.empty(); }); });
+/// Whether what is computed at once, and one exchange beside it, want more of something than there is.
+bool shares_resources(const Plan& plan, const StepCosts& costs) {
+  std::map<int, double> computing, exchanging;  // by resource: of all workers; the most of any
+  for (std::size_t a = 0; a < costs.tasks.size(); ++a) {
+    const auto& actor = costs.actors[a];
+    const auto& tasks = plan.role_of(actor.worker).tasks;
+    std::map<int, double> most;
+    for (std::size_t t = 0; t < costs.tasks[a].size(); ++t)
+      for (const auto& demand : costs.tasks[a][t].demands) {
+        auto& place = communicates(tasks[t]) ? exchanging[demand.resource] : most[demand.resource];
+        place = std::max(place, demand.share);
+      }
+    for (const auto& [resource, share] : most) computing[resource] += share * std::max(1, actor.count);
+  }
+  return std::any_of(computing.begin(), computing.end(), [&](const auto& each) { return each.second + exchanging[each.first] > 1.001; });
 }
 
 /// Steps that go on into each other. Of workers that step apart each has its turns at the servers, so that one cannot stand for the others.
@@ -100,7 +114,7 @@ StepPrediction predict_step(const PredictionInput& input) {
       throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of unlike workers that do not wait for each other; got {}, expected --engine simulated, or auto", to_string(input.strategy)));
     const auto costs = unequal(input) ? of_slowest(input.plan, costs_of(input, workers_as_actors(input.plan))) : costs_of(input, roles_as_actors(input.plan));
     const auto priced = price_plan(input.plan, input.strategy, costs);
-    out.alone = input.plan.workers() > 1 && shares_resources(costs);
+    out.alone = input.plan.workers() > 1 && shares_resources(input.plan, costs);
     out.seconds = priced.seconds;
     out.roles = priced.workers;
   } else if (input.plan.asynchronous() || steps_apart(input.plan)) {

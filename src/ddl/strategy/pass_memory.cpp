@@ -66,7 +66,7 @@ class Walk {
   std::int64_t making(int parameter, int layer, bool first) const {
     // Rows go as they are to the gradient that the product made of the table, in a later segment.
     if (run_again_ && network_.hands_on_rows(layer)) return 0;
-    return network_.making(parameter, samples_, !run_again_ && network_.has_place(parameter, in_bucket_.contains(parameter), first));
+    return network_.making(parameter, layer, samples_, !run_again_ && network_.has_place(parameter, in_bucket_.contains(parameter), first));
   }
   /// Logarithms of probabilities; or the logits, where they are not there already as what a loss by itself was given.
   std::int64_t kept_by_loss() const {
@@ -233,15 +233,14 @@ bool NetworkMemory::has_place(int parameter, bool in_bucket, bool first) const {
   return in_bucket ? !summed_[at(owners_[at(parameter)].layer)] : !first;
 }
 
-std::int64_t NetworkMemory::making(int parameter, std::int64_t samples, bool has_place) const {
+std::int64_t NetworkMemory::making(int parameter, int by, std::int64_t samples, bool has_place) const {
   const auto& [number, of_layer] = owners_[at(parameter)];
   const auto& layer = input_.graph.layers[at(number)];
   const auto own = parameter_bytes_[at(parameter)];
-  if (const auto beside = input_.own_kernels ? beside_gradient(input_.graph, number, of_layer, samples, input_.threads) : std::nullopt; beside) {
-    // Products of narrow factors are narrow, and are widened into their place.
-    const auto narrow = input_.mixed && layer.kind != LayerKind::embedding ? own / 2 : 0;
+  // Products of narrow factors are narrow, and are widened into their place.
+  const auto narrow = input_.mixed && multiplies(input_.graph.layers[at(by)]) ? own / 2 : 0;
+  if (const auto beside = input_.own_kernels ? beside_gradient(input_.graph, number, of_layer, samples, input_.threads) : std::nullopt; beside)
     return *beside * input_.element_bytes + narrow + (has_place ? 0 : own);
-  }
   if (layer.kind == LayerKind::lstm) {
     // All of its gradients are made at once, and weights and gradients lie in orders of oneDNN's besides (found: three times all of them, of 256 to 512 units).
     std::int64_t all = 0;
@@ -249,7 +248,7 @@ std::int64_t NetworkMemory::making(int parameter, std::int64_t samples, bool has
     return all * (has_place ? 3 : 4);
   }
   const bool reordered = input_.channels_last && layer.kind == LayerKind::conv2d && layer.parameters[at(of_layer)].shape.size() > 1;
-  return own * (reordered ? 3 : 1);
+  return own * (reordered ? 3 : 1) + narrow;
 }
 
 PassMemory NetworkMemory::passes(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket, bool loss) const {

@@ -45,8 +45,8 @@ class NetworkMemory {
  private:
   friend class Walk;
   std::int64_t bytes(int layer, std::int64_t samples) const;
-  /// Of one parameter's gradient. `has_place`: where it belongs there is memory already, and whoever computes it knows.
-  std::int64_t making(int parameter, std::int64_t samples, bool has_place) const;
+  /// Of one parameter's gradient, by a layer that uses it. `has_place`: where it belongs there is memory already, and whoever computes it knows.
+  std::int64_t making(int parameter, int by, std::int64_t samples, bool has_place) const;
   /// Whether gradients of a layer that come go to memory that is there: a bucket's, or that of the first backward's.
   bool has_place(int parameter, bool in_bucket, bool first) const;
   /// Whether a layer reads a table that a product uses, too, and leaves rows to autograd.

@@ -11,9 +11,9 @@ constexpr std::int64_t kNarrow = 2;
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-bool multiplies(const Layer& layer) { return layer.kind == LayerKind::conv2d || layer.kind == LayerKind::linear || layer.kind == LayerKind::attention; }
-
 }  // namespace
+
+bool multiplies(const Layer& layer) { return layer.kind == LayerKind::conv2d || layer.kind == LayerKind::linear || layer.kind == LayerKind::attention; }
 
 ValueWidths::ValueWidths(const StrategyInput& input) : input_(input) {
   const auto& layers = input.graph.layers;
@@ -50,6 +50,7 @@ std::int64_t ValueWidths::weights(int layer, std::int64_t samples) const {
   std::int64_t elements = 0;
   for (const auto& parameter : of.parameters)
     if (parameter.shape.size() > 1) elements += parameter.elements();
+  for (const auto& tied : of.borrowed) elements += input_.graph.layers[at(tied.layer)].parameters[at(tied.parameter)].elements();
   return elements * kNarrow;
 }
 

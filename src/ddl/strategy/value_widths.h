@@ -7,8 +7,11 @@
 
 namespace ddl {
 
+/// Whether a layer is a product with weights, which autocast computes in 16 bits.
+bool multiplies(const Layer& layer);
+
 /// What layers compute in 16 bits under torch.autocast, and what that leaves in memory; of full precision all is `element_bytes` wide and nothing is kept besides. Told without LibTorch, whose own answer is train/value_types.h: plans are made by processes that may still fork.
-/// Products (convolutions, linear layers, attention) read and make narrow values, and keep narrow copies of wide ones that they read, and of their weights; norms of images, activations and pools make what they are given; norms of words are wide on GPUs; sums are as wide as the wider summand; tables' rows are wide.
+/// Products (convolutions, linear layers, attention) read and make narrow values, and keep narrow copies of wide ones that they read, and of their weights; norms of images, activations and pools make what they are given; norms of words are wide but by the fast kernels of a processor; sums are as wide as the wider summand; tables' rows are wide.
 struct ValueWidths {
   explicit ValueWidths(const StrategyInput& input);
 

@@ -154,13 +154,15 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
       if (same) own_beside.push_back(all_beside.back());
       const auto& step = graphs_told ? graphs : entry.at("step");
       const bool same_data = setup_.dataset.empty() || says(entry, "dataset", setup_.dataset);
+      // Another of its name, or of other samples, is on no line with it.
+      const bool itself = same && same_data && parse_spec(entry.at("network").get<std::string>()) == parse_spec(setup_.network);
       if (const auto beside = worker.is_host() || by_graphs ? Json() : graphs_of(entry); beside.contains("correction")) {
         const double shorter = beside["correction"].get<double>(), pass = entry.value("forward_ms", 0.0) + entry.value("backward_ms", 0.0);
         const auto batch = entry.at("batch").get<std::int64_t>();
         (same ? made.launches : other_launches)[batch].push_back(std::clamp(1 - shorter, 0.0, 1.0));
-        if (same && pass > 0) made.started[batch] = {pass * 1e-3, shorter};
+        if (itself && pass > 0) made.started[batch] = {pass * 1e-3, shorter};
       }
-      if (const double pass = entry.value("forward_ms", 0.0) + entry.value("backward_ms", 0.0); same && graphs_told && pass > 0) made.replayed[entry.at("batch").get<std::int64_t>()] = pass * times * 1e-3;
+      if (const double pass = entry.value("forward_ms", 0.0) + entry.value("backward_ms", 0.0); itself && graphs_told && pass > 0) made.replayed[entry.at("batch").get<std::int64_t>()] = pass * times * 1e-3;
       if (same && same_data && !worker.is_host()) made.copies[entry.at("batch").get<std::int64_t>()].push_back(step.at("copy_ms").get<double>() * 1e-3);
       taken.push_back(step.at("load_ms").get<double>() * 1e-3);
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
