@@ -203,7 +203,7 @@ BETWEEN = ((("vgg11", "smallcnn", "mobilenetv2"), "cifar10", "fp32", (4, 64), ((
 
 
 def between(programs):
-    """How far off predictions by graphs are of batches that were not measured, between two that were, of networks that what goes on between them was not set by."""
+    """How far off predictions by graphs are of batches that were not measured, between two that were. What goes on between them was set by others: of the networks of images by none of them, of the Transformer in another precision, of GPT between other batches."""
     problems, found = [], {}
     for networks, data, precision, batches, cases in BETWEEN:
         with tempfile.TemporaryDirectory() as folder:
