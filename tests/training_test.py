@@ -20,6 +20,8 @@ import time
 import unittest
 
 BINARY = pathlib.Path(sys.argv[1]).resolve()
+# Itself, and not in fp32 with numbers made wider.
+MULTIPLIES_BF16 = any(flag in pathlib.Path("/proc/cpuinfo").read_text() for flag in ("avx512_bf16", "amx_bf16"))
 QUICK = ["--synthetic", "--train-samples", "640", "--test-samples", "200", "--model", "lenet", "--batch", "64"]
 
 

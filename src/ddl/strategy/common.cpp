@@ -32,11 +32,6 @@ std::vector<std::int64_t> parameter_bytes(const StrategyInput& input) {
   return bytes;
 }
 
-std::int64_t logits_bytes(const StrategyInput& input, std::int64_t samples) {
-  // Probabilities are wide; our own loss keeps logits as they are.
-  return elements_of(input.graph.layers.back().shape) * samples * (input.mixed && keeps_logits_alone(input) ? ValueWidths(input).bytes.back() : input.element_bytes);
-}
-
 bool keeps_logits_alone(const StrategyInput& input) { return input.own_kernels && input.element_bytes == 4; }
 
 std::int64_t longest_part(const StrategyInput& input, std::int64_t bytes, int parts) {

@@ -25,9 +25,7 @@ inline constexpr std::int64_t kBucketCap = std::int64_t{25} << 20;
 
 /// Bytes of each parameter that trains.
 std::vector<std::int64_t> parameter_bytes(const StrategyInput& input);
-/// Of the network's logits, of so many samples. The loss keeps as much until its backward.
-std::int64_t logits_bytes(const StrategyInput& input, std::int64_t samples);
-/// Whether it keeps the logits themselves, and makes their gradient alone (nn/operators/cross_entropy.h); else it keeps logarithms of probabilities, and makes its own gradient besides.
+/// Whether the loss keeps the logits themselves, and makes their gradient alone (nn/operators/cross_entropy.h); else it keeps logarithms of probabilities, and makes its own gradient besides.
 bool keeps_logits_alone(const StrategyInput& input);
 /// StrategyInput::gradient_order, or what is assumed where it is not known.
 std::vector<int> gradient_order(const StrategyInput& input);

@@ -58,10 +58,10 @@ class Walk {
   std::int64_t extra(int layer) const {
     if (!network_.learns_[at(layer)]) return 0;
     const auto& widths = network_.widths_;
-    const auto own = network_.keeps_[at(layer)].own() == layers_[at(layer)].keeps.own() ? widths.extra_bytes[at(layer)] : network_.keeps_[at(layer)].own() * input_.element_bytes;
-    return (own + widths.copied_bytes[at(layer)]) * samples_ + widths.weights(layer, samples_);
+    return (widths.extra(layer, network_.keeps_[at(layer)]) + widths.copied_bytes[at(layer)]) * samples_ + widths.weights(layer, samples_);
   }
-  std::int64_t logits() const { return logits_bytes(input_, samples_); }
+  /// Which the loss keeps until its backward. Probabilities are wide; our own loss keeps logits as they are.
+  std::int64_t logits() const { return elements_of(layers_.back().shape) * samples_ * (plain_loss_ ? input_.element_bytes : network_.widths_.bytes.back()); }
   /// By that layer.
   std::int64_t making(int parameter, int layer, bool first) const {
     // Rows go as they are to the gradient that the product made of the table, in a later segment.

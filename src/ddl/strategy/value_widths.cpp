@@ -19,15 +19,9 @@ ValueWidths::ValueWidths(const StrategyInput& input) : input_(input) {
   const auto& layers = input.graph.layers;
   const auto wide = input.element_bytes;
   for (const auto& layer : layers) {
-    std::int64_t own = wide, extra = layer.keeps.own() * wide, copied = 0;
+    std::int64_t own = wide, copied = 0;
     if (input.mixed && multiplies(layer)) {
       own = kNarrow;
-      extra = layer.keeps.padded * kNarrow + layer.keeps.extra * wide;
-      if (layer.kind == LayerKind::attention) {
-        // Of all but each row's sum of exponentials.
-        const auto sums = layer.attributes.heads * layer.shape.front();
-        extra = (layer.keeps.extra - sums) * kNarrow + sums * wide;
-      }
       for (std::size_t i = 0; i < layer.inputs.size(); ++i)
         if (const auto read = at(layer.inputs[i]); bytes[read] > kNarrow && std::find(layer.inputs.begin(), layer.inputs.begin() + static_cast<std::ptrdiff_t>(i), layer.inputs[i]) == layer.inputs.begin() + static_cast<std::ptrdiff_t>(i))
           copied += elements_of(layers[read].shape) * kNarrow;
@@ -37,9 +31,18 @@ ValueWidths::ValueWidths(const StrategyInput& input) : input_(input) {
       if (layer.kind == LayerKind::layer_norm && !input.own_kernels) own = wide;
     }
     bytes.push_back(own);
-    extra_bytes.push_back(extra);
     copied_bytes.push_back(copied);
   }
+}
+
+std::int64_t ValueWidths::extra(int layer, const Keeps& keeps) const {
+  const auto& of = input_.graph.layers[at(layer)];
+  const auto wide = input_.element_bytes;
+  if (!input_.mixed || !multiplies(of)) return keeps.own() * wide;
+  if (of.kind != LayerKind::attention) return keeps.padded * kNarrow + keeps.extra * wide;
+  // All but each row's sum of exponentials is narrow.
+  const auto sums = of.attributes.heads * of.shape.front();
+  return (keeps.extra - sums) * kNarrow + sums * wide;
 }
 
 std::int64_t ValueWidths::weights(int layer, std::int64_t samples) const {

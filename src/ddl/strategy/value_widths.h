@@ -16,8 +16,9 @@ struct ValueWidths {
   explicit ValueWidths(const StrategyInput& input);
 
   std::vector<std::int64_t> bytes;        ///< by layer, of an element of what it makes
-  std::vector<std::int64_t> extra_bytes;  ///< by layer, of a sample: what it keeps besides inputs and output (Keeps::own())
   std::vector<std::int64_t> copied_bytes; ///< by layer, of a sample: copies that it keeps in the place of wide inputs; 0: it keeps those
+  /// Of a sample: what a layer keeps besides inputs and output (Keeps::own()), as who computes it keeps it.
+  std::int64_t extra(int layer, const Keeps& keeps) const;
   /// By layer: the narrow copy of its weights, from its forward to its backward, for that many samples.
   std::int64_t weights(int layer, std::int64_t samples) const;
 

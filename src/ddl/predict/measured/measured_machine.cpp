@@ -128,11 +128,12 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
   std::map<std::int64_t, std::vector<double>> other_launches;
   const bool by_graphs = setup_.graphs && !worker.is_host();
   bool own_as_asked = true, all_as_asked = true;
-  const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
+  const auto asked = setup_.network.empty() ? Spec{} : parse_spec(setup_.network);
   try {
     for (const auto& entry : entries(profile_, "compute")) {
       if (!is_of(entry, worker) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
-      const bool same = !named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named;
+      const auto network = parse_spec(entry.at("network").get<std::string>());
+      const bool same = !setup_.network.empty() && network.name == asked.name;
       const double corrected = entry.at("correction").get<double>();
       // As usual rather than as last.
       const double passes = entry.value("pass_ms", 0.0), factor = passes > 0 ? usual(entry, "pass_ms") / passes : 1;
@@ -155,7 +156,7 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
       const auto& step = graphs_told ? graphs : entry.at("step");
       const bool same_data = setup_.dataset.empty() || says(entry, "dataset", setup_.dataset);
       // Another of its name, or of other samples, is on no line with it.
-      const bool itself = same && same_data && parse_spec(entry.at("network").get<std::string>()) == parse_spec(setup_.network);
+      const bool itself = same && same_data && network == asked;
       if (const auto beside = worker.is_host() || by_graphs ? Json() : graphs_of(entry); beside.contains("correction")) {
         const double shorter = beside["correction"].get<double>(), pass = entry.value("forward_ms", 0.0) + entry.value("backward_ms", 0.0);
         const auto batch = entry.at("batch").get<std::int64_t>();
