@@ -177,10 +177,13 @@ class Runs(Case):
 
     @unittest.skipUnless(TWO_CORES, "two workers need two cores")
     def test_bytes_of_links_are_those_that_a_run_counts(self):
-        self.calibrate()
+        self.calibrate("--precision", "fp32,bf16")
+        self.run_it("probe", "comm", "--transport", "inproc", "--ranks", 2, "--sizes", "64B,4KiB,256KiB", "--budget", "2ms")
+        narrow = ("--precision", "bf16")
         for strategy, workers, *more in (("data", 2), ("data[bucket=100KiB,first-bucket=10KiB]", 3, "--collective", "ring"), ("sharded[level=2]", 2), ("local[every=4]", 2), ("sharded[level=3]", 2), ("sharded[level=3]", 3), ("tensor", 2),
                                          ("hybrid[data=2,tensor=2]", 4), ("hybrid[data=2,pipeline=2,micro=2]", 4), ("data[compress=fp16]", 2), ("data[compress=int8]", 3), ("data[compress=top-k]", 2), ("data[compress=power-sgd]", 2),
-                                         ("parameter-server[servers=1]", 2)):
+                                         ("parameter-server[servers=1]", 2), ("data", 2, *narrow), ("tensor", 2, *narrow), ("pipeline[micro=2,stages=2/4]", 2, *narrow), ("hybrid[data=2,tensor=2]", 4, *narrow),
+                                         ("hybrid[data=2,pipeline=2,micro=2]", 4, *narrow), ("data[in-process=parallel]", 2, *narrow), ("data[in-process=parallel]", 2)):
             words = ["--workers", workers, "--strategy", strategy, *more]
             counted = []
             # Both end one epoch of 16 steps and then the run: what is gathered there, for the digest of parameters that lie in parts, is no step's.

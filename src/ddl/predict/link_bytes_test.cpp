@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "ddl/core/error.h"
@@ -11,10 +12,11 @@
 namespace ddl {
 namespace {
 
-Plan plan_of(const std::string& strategy, int workers) {
+Plan plan_of(const std::string& strategy, int workers, bool mixed = false) {
   const auto model = parse_spec("mlp[layers=8]");
   const auto graph = builtin_models().at(model.name).make(model, {1, 28, 28, 10});
   StrategyInput input{graph, workers, 64, 4, parse_spec(strategy)};
+  input.mixed = mixed;
   return builtin_strategies().at(input.spec.name).make(input);
 }
 
@@ -83,6 +85,25 @@ TEST(LinkBytes, StagesSendToTheNextAndBack) {
   for (const auto& [between, bytes] : told) {
     EXPECT_GE(counted[between], bytes);
     EXPECT_LE(counted[between], bytes + 100) << "no more than that and what tells whether to stop";
+  }
+}
+
+double bytes_of(const Plan& plan, std::initializer_list<Cargo> cargo) {
+  double sum = 0;
+  for (const auto& role : plan.roles)
+    for (const auto& task : role.tasks)
+      if (std::find(cargo.begin(), cargo.end(), task.cargo) != cargo.end()) sum += static_cast<double>(task.bytes);
+  return sum;
+}
+
+// Of 16 bits what layers make is half as wide, and so is its gradient; gradients of parameters are not.
+TEST(LinkBytes, ValuesOf16BitsAreSentAsTheyAre) {
+  for (const auto* strategy : {"model", "pipeline[schedule=gpipe,micro=4]", "pipeline[schedule=zb-h1,micro=4]", "tensor", "hybrid[data=2,tensor=2]", "hybrid[data=2,pipeline=2]", "data[in-process=parallel]"}) {
+    const auto wide = plan_of(strategy, 4), narrow = plan_of(strategy, 4, true);
+    const auto values = {Cargo::activations, Cargo::activation_gradients};
+    ASSERT_GT(bytes_of(wide, values), 0) << strategy;
+    EXPECT_DOUBLE_EQ(bytes_of(narrow, values), bytes_of(wide, values) / 2) << strategy;
+    EXPECT_DOUBLE_EQ(bytes_of(narrow, {Cargo::gradients, Cargo::parameters, Cargo::inputs}), bytes_of(wide, {Cargo::gradients, Cargo::parameters, Cargo::inputs})) << strategy;
   }
 }
 

@@ -9,6 +9,7 @@
 #include "ddl/strategy/pass_memory.h"
 #include "ddl/strategy/stages.h"
 #include "ddl/strategy/tasks.h"
+#include "ddl/strategy/value_widths.h"
 
 namespace ddl {
 namespace {
@@ -48,7 +49,8 @@ class Writer {
     const auto all = first_numbers(static_cast<int>(input.graph.parameter_specs().size()));
     // What is run again is the whole network at once: at its peak as much is there as without.
     passes_ = NetworkMemory(input).passes({plan_.stages[0]}, samples_, {all.begin(), all.end()}, false);
-    for (const auto& crossing : crossings(input.graph, plan_.stages)) output_bytes_ += bytes_of(input.graph, crossing, samples_, input.element_bytes);
+    const auto widths = ValueWidths(input).bytes;
+    for (const auto& crossing : crossings(input.graph, plan_.stages)) output_bytes_ += bytes_of(input.graph, crossing, samples_, widths);
   }
 
   Plan write() {

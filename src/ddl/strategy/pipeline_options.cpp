@@ -10,6 +10,7 @@
 #include "ddl/core/text.h"
 #include "ddl/core/units.h"
 #include "ddl/strategy/common.h"
+#include "ddl/strategy/value_widths.h"
 
 namespace ddl {
 namespace {
@@ -90,6 +91,7 @@ LayerCosts costs_of(const StrategyInput& input, int stages, std::int64_t samples
   CostOptions options;
   options.samples = samples;
   options.element_bytes = input.element_bytes;
+  options.value_bytes = ValueWidths(input).bytes;
   options.optimizer_tensors = input.optimizer_tensors;
   options.forward = input.forward_seconds;
   options.backward = input.backward_seconds;

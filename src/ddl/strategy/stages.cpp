@@ -98,10 +98,10 @@ std::vector<Crossing> crossings(const ModelGraph& graph, const std::vector<Stage
   return found;
 }
 
-std::int64_t bytes_of(const ModelGraph& graph, const Crossing& crossing, std::int64_t samples, std::int64_t element_bytes) {
-  std::int64_t elements = 0;
-  for (const int layer : crossing.layers) elements += elements_of(graph.layers[at(layer)].shape) * (is_per_batch(graph.layers[at(layer)]) ? 1 : samples);
-  return elements * element_bytes;
+std::int64_t bytes_of(const ModelGraph& graph, const Crossing& crossing, std::int64_t samples, const std::vector<std::int64_t>& element_bytes) {
+  std::int64_t bytes = 0;
+  for (const int layer : crossing.layers) bytes += elements_of(graph.layers[at(layer)].shape) * (is_per_batch(graph.layers[at(layer)]) ? 1 : samples) * element_bytes[at(layer)];
+  return bytes;
 }
 
 std::vector<int> inputs_of(const ModelGraph& graph, const Stage& stage) {

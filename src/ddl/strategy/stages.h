@@ -26,8 +26,8 @@ std::map<int, std::vector<int>> shared_parameters(const std::vector<Stage>& stag
 /// Of every pair of stages that has any, by `from`, then `to`.
 std::vector<Crossing> crossings(const ModelGraph& graph, const std::vector<Stage>& stages);
 
-/// Bytes of a crossing for so many samples.
-std::int64_t bytes_of(const ModelGraph& graph, const Crossing& crossing, std::int64_t samples, std::int64_t element_bytes);
+/// Bytes of a crossing for so many samples. `element_bytes`: by layer, of what it makes (ValueWidths).
+std::int64_t bytes_of(const ModelGraph& graph, const Crossing& crossing, std::int64_t samples, const std::vector<std::int64_t>& element_bytes);
 
 /// Input layers that a stage reads, be they in it or not.
 std::vector<int> inputs_of(const ModelGraph& graph, const Stage& stage);

@@ -49,7 +49,7 @@ std::vector<bool> learning_layers(const ModelGraph& graph) {
   return learns;
 }
 
-std::vector<Cut> find_cuts(const ModelGraph& graph, std::int64_t element_bytes) {
+std::vector<Cut> find_cuts(const ModelGraph& graph, const std::vector<std::int64_t>& element_bytes) {
   const auto last = last_reads(graph);
   const auto over = overwriters(graph);
   const auto learns = learning_layers(graph);
@@ -62,7 +62,7 @@ std::vector<Cut> find_cuts(const ModelGraph& graph, std::int64_t element_bytes) 
     for (const int layer : alive) {
       const auto& shape = graph.layers[at(layer)].shape;
       const auto& writer = over[at(layer)];
-      const auto bytes = elements_of(shape) * element_bytes;
+      const auto bytes = elements_of(shape) * element_bytes[at(layer)];
       here.values.push_back({layer, shape, bytes, learns[at(layer)], cut <= writer.reach ? writer.layer : -1});
       here.bytes += bytes;
       if (learns[at(layer)]) here.gradient_bytes += bytes;

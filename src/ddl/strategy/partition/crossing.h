@@ -28,8 +28,8 @@ struct Cut {
 
 /// One Cut before each layer; the first is empty. Each value counts once however many layers read it. What input layers give does not
 /// cross, since every stage can load it for itself. The auxiliary output is read after the last layer, by the loss, and so crosses
-/// every cut after the layer that makes it; it and what leads to it alone cross in training only (Layer::auxiliary).
-std::vector<Cut> find_cuts(const ModelGraph& graph, std::int64_t element_bytes);
+/// every cut after the layer that makes it; it and what leads to it alone cross in training only (Layer::auxiliary). `element_bytes`: by layer, of what it makes.
+std::vector<Cut> find_cuts(const ModelGraph& graph, const std::vector<std::int64_t>& element_bytes);
 
 /// Of each layer, whether its output depends on a parameter that trains, its own ones and borrowed ones included: elsewhere autograd
 /// does nothing.

@@ -29,6 +29,8 @@ void require(const CostOptions& options, const ModelGraph& graph) {
   };
   if (options.samples < 1) fail("samples of a micro-batch", static_cast<double>(options.samples), "1 or more");
   if (options.element_bytes < 1) fail("bytes of an element", static_cast<double>(options.element_bytes), "1 or more");
+  if (!options.value_bytes.empty() && options.value_bytes.size() != graph.layers.size())
+    fail("widths of values", static_cast<double>(options.value_bytes.size()), "one of each layer, or none");
   if (!(options.gradients >= 0)) fail("tensors of gradients", options.gradients, "0 or more");
   if (!(options.optimizer_tensors >= 0)) fail("tensors of the optimizer", options.optimizer_tensors, "0 or more");
   if (!(options.flops_per_second > 0)) fail("FLOPs per second", options.flops_per_second, "more than 0");
@@ -55,7 +57,8 @@ std::vector<ParameterUse> tied_uses(const ModelGraph& graph, std::int64_t elemen
 
 LayerCosts layer_costs(const ModelGraph& graph, const CostOptions& options) {
   require(options, graph);
-  LayerCosts costs{graph.name, options.samples, 1 + options.gradients + options.optimizer_tensors, {}, find_cuts(graph, options.element_bytes),
+  const auto value_bytes = options.value_bytes.empty() ? std::vector<std::int64_t>(graph.layers.size(), options.element_bytes) : options.value_bytes;
+  LayerCosts costs{graph.name, options.samples, 1 + options.gradients + options.optimizer_tensors, {}, find_cuts(graph, value_bytes),
                    tied_uses(graph, options.element_bytes)};
   const auto learns = learning_layers(graph);
   const auto rate = static_cast<double>(options.samples) / options.flops_per_second;
@@ -70,7 +73,7 @@ LayerCosts layer_costs(const ModelGraph& graph, const CostOptions& options) {
       cost.backward = options.backward[number];
     }
     for (const auto& spec : layer.parameters) (spec.trainable ? cost.parameter_bytes : cost.frozen_bytes) += spec.elements() * options.element_bytes;
-    cost.activation_bytes = layer.kept_elements * options.element_bytes;
+    cost.activation_bytes = layer.kept_elements * value_bytes[number];
     cost.input = layer.kind == LayerKind::input;
     costs.layers.push_back(cost);
   }

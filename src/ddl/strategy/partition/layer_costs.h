@@ -12,7 +12,8 @@ namespace ddl {
 /// What layers are counted with.
 struct CostOptions {
   std::int64_t samples = 1;        ///< of one micro-batch
-  std::int64_t element_bytes = 4;  ///< of parameters and of activations
+  std::int64_t element_bytes = 4;  ///< of parameters
+  std::vector<std::int64_t> value_bytes = {};  ///< by layer, of an element of what it makes (ValueWidths); empty: element_bytes
   double gradients = 1;            ///< tensors of gradients kept for each parameter that trains
   double optimizer_tensors = 1;    ///< kept by the optimizer for each parameter that trains
   /// Measured seconds of each layer for one micro-batch; empty: estimated.

@@ -24,7 +24,9 @@ int number(const ModelGraph& graph, const std::string& name) {
   return 0;
 }
 
-Cut cut_before(const ModelGraph& graph, const std::string& name) { return find_cuts(graph, 4).at(static_cast<std::size_t>(number(graph, name))); }
+std::vector<std::int64_t> all_wide(const ModelGraph& graph) { return std::vector<std::int64_t>(graph.layers.size(), 4); }
+
+Cut cut_before(const ModelGraph& graph, const std::string& name) { return find_cuts(graph, all_wide(graph)).at(static_cast<std::size_t>(number(graph, name))); }
 
 Names names(const ModelGraph& graph, const Cut& cut) {
   Names all;
@@ -61,7 +63,7 @@ TEST(Crossing, SeesThroughViewsWhoIsOverwritten) {
   net.linear("fc", net.relu("relu", x), 3);
   const auto graph = std::move(net).finish();
   ASSERT_TRUE(graph.layers[3].in_place);
-  const auto cuts = find_cuts(graph, 4);
+  const auto cuts = find_cuts(graph, all_wide(graph));
   EXPECT_EQ(names(graph, cuts[2]), (Names{"bn"}));
   EXPECT_EQ(cuts[2].values[0].overwritten_by, 3);
   EXPECT_EQ(names(graph, cuts[3]), (Names{"flatten"}));
@@ -130,6 +132,19 @@ TEST(LayerCosts, SumToThoseOfTheNetwork) {
     EXPECT_EQ(kept, 2 * graph.kept_elements()) << entry.name;
     EXPECT_NEAR(forward, static_cast<double>(graph.flops()) / 5, 1e-6 * forward) << entry.name;
   }
+}
+
+TEST(LayerCosts, CutsAreAsWideAsWhatIsMadeBeforeThem) {
+  const auto graph = model("resnet18");
+  CostOptions options;
+  options.value_bytes = all_wide(graph);
+  options.value_bytes[static_cast<std::size_t>(number(graph, "layer1.1.conv1"))] = 2;
+  const auto costs = layer_costs(graph, options);
+  const auto& cut = costs.cuts[static_cast<std::size_t>(number(graph, "layer1.1.bn1"))];
+  EXPECT_EQ(cut.bytes, 6 * 64 * 56 * 56) << "of the short cut, and of the narrow map";
+  EXPECT_EQ(cut.gradient_bytes, cut.bytes);
+  options.value_bytes.pop_back();
+  EXPECT_THROW(layer_costs(graph, options), Error);
 }
 
 TEST(LayerCosts, NothingGoesBackwardThroughWhatIsFrozen) {

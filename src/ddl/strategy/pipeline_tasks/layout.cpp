@@ -6,6 +6,7 @@
 #include "ddl/nn/split/split.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/stages.h"
+#include "ddl/strategy/value_widths.h"
 
 namespace ddl {
 namespace {
@@ -37,6 +38,7 @@ PipelineLayout::PipelineLayout(const StrategyInput& of, const Pipeline& form)
       memory(of),
       samples((local_batch(of, form.replicas * form.shards) + form.micro_batches - 1) / form.micro_batches),
       parameter_bytes(ddl::parameter_bytes(of)),
+      value_bytes(ValueWidths(of).bytes),
       segments(make_stages(of.graph, cuts_of_segments(of.graph, form.cuts))),
       segments_of_stage(form.cuts.size()),
       stages_of_place(at(form.order.workers())),
@@ -55,7 +57,7 @@ PipelineLayout::PipelineLayout(const StrategyInput& of, const Pipeline& form)
     into[at(crossing.to)].push_back(number);
     out_of[at(crossing.from)].push_back(number);
     crossings.push_back({crossing.from, crossing.to, place_of(crossing.from, 0) != place_of(crossing.to, 0), !learning.layers.empty(),
-                         bytes_of(of.graph, crossing, samples, of.element_bytes), bytes_of(of.graph, learning, samples, of.element_bytes)});
+                         bytes_of(of.graph, crossing, samples, value_bytes), bytes_of(of.graph, learning, samples, value_bytes)});
   }
 }
 

@@ -30,6 +30,7 @@ struct PipelineLayout {
   NetworkMemory memory;
   std::int64_t samples;                             ///< of a micro-batch, at most
   std::vector<std::int64_t> parameter_bytes;        ///< by parameter
+  std::vector<std::int64_t> value_bytes;            ///< by layer, of an element of what it makes, and of its gradient
   std::vector<Stage> segments;
   std::vector<int> stage_of_segment;
   std::vector<std::vector<int>> segments_of_stage;

@@ -93,7 +93,7 @@ int PassWriter::exchange(const Action& pass, std::vector<int> after) {
   task.stage = pass.stage;
   task.layer = first;
   task.micro_batch = pass.micro_batch;
-  task.bytes = move_buffer(how, forward).elements() * (how.per_batch ? 1 : layout_.samples) * layout_.input.element_bytes;
+  task.bytes = move_buffer(how, forward).elements() * (how.per_batch ? 1 : layout_.samples) * layout_.value_bytes[at(first)];
   task.after = std::move(after);
   return add(role_, std::move(task));
 }
