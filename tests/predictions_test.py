@@ -302,6 +302,16 @@ class Datasheets(Case):
         self.assertIn("got 16 workers, expected at most 8 (1 nodes of 8)", refused.stderr)
         self.assertIn("expected one of: nodes devices_per_node link_intra link_inter", self.run_it(*self.RESNET, "--batch", 64, "--machine", "v100-32gb[wires=2]", code=2).stderr)
 
+    def test_workers_of_a_gpu_s_datasheet_are_such_gpus_whatever_computes_here(self):
+        words = [*self.RESNET[:-1], "bf16", "--batch", 64, "--machine", "h100-80gb", "--workers"]
+        here, there = self.point(*words, 2), self.point(*words, "cuda:2")
+        self.assertEqual(here, there)
+        # Their kernels keep more than ours of a processor, which put batch norm and what follows into one.
+        on_processor = self.point(*words[:-3], "--machine", "cpu-amx", "--workers", 2)
+        self.assertGreater(here["memory"]["activations"], 1.04 * on_processor["memory"]["activations"])
+        advised = self.document("advise", *words[1:], 2, "--strategy", "data", "--budget", "2s")["points"]
+        self.assertIn(here["memory_bytes"], [point["memory_bytes"] for point in advised])
+
     def test_a_layout_is_of_advice_and_of_tables_too(self):
         best = lambda machine: self.document("advise", "--model", "vgg11", "--dataset", "cifar10", "--synthetic", "--batch", 512, "--workers", 8, "--precision", "fp16", "--machine", machine, "--budget", "2s")["points"][0]
         self.assertLess(best("v100-32gb")["step_ms"]["value"], best("v100-32gb[devices_per_node=1,link_inter=1Gbps]")["step_ms"]["value"])

@@ -130,14 +130,14 @@ class Adviser {
     const auto& workers = job_.workers;
     out_.fastest.resize(workers.size());
     std::iota(out_.fastest.begin(), out_.fastest.end(), std::size_t{0});
-    if (std::all_of(workers.begin(), workers.end(), [&](const WorkerSpec& worker) { return worker == workers.front(); })) return;
+    if (std::all_of(workers.begin(), workers.end(), [&](const WorkerSpec& worker) { return worker.like(workers.front()); })) return;
     const auto samples = std::max<std::int64_t>(1, job_.batch / static_cast<std::int64_t>(workers.size()));
     std::vector<double> seconds;
     try {
       const auto costs = job_costs(job_, input_.machine, input_.per_node);
       std::vector<std::size_t> known;  // of each sort of worker its first
       for (std::size_t i = 0; i < workers.size(); ++i) {
-        const auto like = std::find_if(known.begin(), known.end(), [&](std::size_t other) { return workers[other] == workers[i]; });
+        const auto like = std::find_if(known.begin(), known.end(), [&](std::size_t other) { return workers[other].like(workers[i]); });
         if (like != known.end()) {
           seconds.push_back(seconds[*like]);
           continue;
@@ -328,7 +328,7 @@ class Adviser {
     auto base = job_;
     // Options that a strategy has of its own say it instead.
     if (!point.keys.contains("accumulate") && !point.asked) base.accumulate = 1;
-    return without_vain_graphs(job_of(base, out_.fastest, point.workers, point.strategy, point.keys), input_.graph, input_.machine);
+    return job_on(job_of(base, out_.fastest, point.workers, point.strategy, point.keys), input_.graph, input_.machine);
   }
 
   /// Errors: of the source.

@@ -286,7 +286,7 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
   for (const auto& part : run.loss->parts) {
     // Of workers that are alike, none of which is slower than the others, the waiting is chance.
     if (part.cause == LossCause::unequal && plan.stages.size() <= 1 && run.straggler && run.straggler->worker == kNone &&
-        std::all_of(job.workers.begin(), job.workers.end(), [&](const WorkerSpec& worker) { return worker == job.workers.front(); }))
+        std::all_of(job.workers.begin(), job.workers.end(), [&](const WorkerSpec& worker) { return worker.like(job.workers.front()); }))
       continue;
     const auto advice = advice_against(part.cause, job, plan);
     if (advice.empty() || part.speedup_without - run.loss->speedup <= most) continue;

@@ -67,7 +67,7 @@ Json measure_apart(const Job& job, const SampleShape& shape) {
 /// By the machine's own profile, as predictions have it: where layers of these sorts were measured here, with so many samples or fewer and more.
 std::optional<Json> layers_of_profile(const Job& job, const ModelGraph& graph, const Json& environment) {
   const auto machine = measured_here(environment);
-  const auto costs = job_costs(without_vain_graphs(job, graph, machine), machine);
+  const auto costs = job_costs(job_on(job, graph, machine), machine);
   const auto samples = largest_pass(job, plan_job(job, graph));
   // Layers that others of their family stand for are better measured.
   if (costs.measured == nullptr || costs.measured->beyond(0, graph, samples).sorts > 0) return std::nullopt;

@@ -84,7 +84,7 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
   costs.measured = dynamic_cast<const MeasuredMachine*>(costs.source.get());
   const bool own_pace = job.emulates() || std::any_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.slow != 1; });
   costs.by_worker = costs.measured != nullptr || own_pace;
-  costs.unlike = std::any_of(job.workers.begin(), job.workers.end(), [&](const WorkerSpec& worker) { return worker != job.workers.front(); });
+  costs.unlike = std::any_of(job.workers.begin(), job.workers.end(), [&](const WorkerSpec& worker) { return !worker.like(job.workers.front()); });
   const bool all_emulated = std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); });
   // Workers of a host share its memory.
   const auto workers = static_cast<int>(job.workers.size());
@@ -108,8 +108,13 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
   return costs;
 }
 
-Job without_vain_graphs(Job job, const ModelGraph& graph, const Json& machine) {
-  if (!is_measured(machine)) return job;
+Job job_on(Job job, const ModelGraph& graph, const Json& machine) {
+  if (!is_measured(machine)) {
+    // What tensors take there goes by the kernels of a GPU, not by ours of a processor.
+    for (auto& worker : job.workers)
+      if (worker.device == "cpu" && machine.value("device", Json::object()).value("kind", "cpu") != "cpu") worker.device = "cuda:0";
+    return job;
+  }
   const auto on_gpu = [](const WorkerSpec& worker) { return worker.device.starts_with("cuda"); };
   if (wants_graphs(job) && (std::none_of(job.workers.begin(), job.workers.end(), on_gpu) || !why_no_pass_graphs(plan_job(job, graph), 0, graph).empty())) job.graphs = "off";
   return job;
@@ -148,7 +153,7 @@ namespace {
 
 JobPrediction predict_as_said(const Job& asked, const ModelGraph& graph, const Json& machine, Engine engine, int per_node, const StoredSamples& stored) {
   JobPrediction out;
-  const auto job = without_vain_graphs(asked, graph, machine);
+  const auto job = job_on(asked, graph, machine);
   const auto costs = job_costs(job, machine, per_node);
   out.plan = planned_job(job, graph, *costs.source);
   const auto part = graph_of(out.plan, graph, 0);

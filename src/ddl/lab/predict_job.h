@@ -33,12 +33,13 @@ struct JobCosts {
   double memory_bytes = 0;  ///< what there is for one worker, the one that has least
   std::vector<double> memory_of = {};  ///< by worker
 };
-/// Of passes as the job asks for them: as graphs where such are on (without_vain_graphs()).
+/// Of passes as the job asks for them: as graphs where such are on (job_on()).
 /// `per_node`: devices that share a node, or a host; 0: as the profile says, all on one host where it was measured. Errors: those of MeasuredMachine and datasheet_source().
 JobCosts job_costs(const Job& job, const Json& machine, int per_node = 0);
 
-/// The job with graphs of devices off where its workers' passes cannot be such (why_no_pass_graphs()), or no device has any. On a datasheet, whose costs know no graphs, the job as it is.
-Job without_vain_graphs(Job job, const ModelGraph& graph, const Json& machine);
+/// The job as it runs on the machine. Measured: with graphs of devices off where its workers' passes cannot be such (why_no_pass_graphs()), or no device has any. Of a GPU's datasheet, whose costs know no graphs: its workers that are not
+/// emulated are such GPUs, whatever computes here.
+Job job_on(Job job, const ModelGraph& graph, const Json& machine);
 
 /// plan_job(), in which the time of activations that are computed again is told, too: where one stage is run again in segments plans leave that to who executes them. Stages that a run cuts by what
 /// layers take are cut by what the source says of worker 0's, unless the job has them measured.

@@ -39,7 +39,7 @@ Json steps_json(const Trace& trace, Nanoseconds start) {
 }  // namespace
 
 Json predicted_trace(const Experiment& experiment, const ModelGraph& graph, const Json& machine, int per_node, const StoredSamples& stored) {
-  const auto job = without_vain_graphs(experiment.job, graph, machine);
+  const auto job = job_on(experiment.job, graph, machine);
   if (job.workers.size() > kMostTraced)
     throw Error(Code::unsupported, fmt::format("[predict] unsupported: a trace of {} workers; expected at most {}", job.workers.size(), kMostTraced));
   const auto costs = job_costs(job, machine, per_node);

@@ -19,6 +19,11 @@ struct WorkerSpec {
 
   /// Whether it waits for as long as its profile says instead of computing.
   bool emulated() const { return device.starts_with("emulated:"); }
+  /// Whether it computes as the other does: GPUs of a machine are taken to be alike, by whatever number.
+  bool like(const WorkerSpec& other) const {
+    const auto on_gpu = [](const WorkerSpec& worker) { return worker.device.starts_with("cuda"); };
+    return threads == other.threads && slow == other.slow && (device == other.device || (on_gpu(*this) && on_gpu(other)));
+  }
   bool operator==(const WorkerSpec&) const = default;
 };
 
