@@ -126,7 +126,7 @@ std::function<std::optional<double>(const Task&, int)> latency_of(const Job& job
 
 /// What shares cores, memory or devices takes longer for it, by a profile of the machine: workers beside each other, and what they compute beside their collectives.
 struct Contention {
-  std::optional<double> workers;                        ///< LossInput::contention
+  std::vector<double> workers = {};                     ///< LossInput::contention
   std::function<Slowed(int, const Task&)> beside = {};  ///< LossInput::beside
 };
 
@@ -139,20 +139,25 @@ struct Computing {
     for (int worker = 0; worker < plan.workers(); ++worker)
       for (const auto& demand : by_worker.emplace_back(source.computing(worker, resources))) wanted[demand.resource] += demand.share;
   }
+  /// How much longer a worker takes beside the others: as what it wants most of is wanted by all.
+  double longer(const std::vector<Demand>& own) const {
+    double times = 1;
+    for (const auto& demand : own) times = std::max(times, wanted.at(demand.resource));
+    return times;
+  }
   std::vector<std::vector<Demand>> by_worker;
   Wanted wanted;
 };
 
-/// What computing and a collective make of each other where they share resources fairly (fair_share.h): `computing` by all workers, this one's `own` among it, and what the collective wants. Whatever a worker is held up by
+/// What computing and a collective make of each other where they share resources fairly (fair_share.h): of all workers, of whom this one wants `own`, and what the collective wants. Whatever a worker is held up by
 /// elsewhere leaves of a resource what it does not use meanwhile.
-Slowed slowed_beside(const Wanted& computing, const std::vector<Demand>& own, const Wanted& collective) {
-  double level = 1;
-  for (const auto& demand : own) level = std::max(level, computing.at(demand.resource));
+Slowed slowed_beside(const Computing& computing, const std::vector<Demand>& own, const Wanted& collective) {
+  const double level = computing.longer(own);
   Slowed out;
   for (const auto& [resource, share] : collective) {
     if (share <= 0) continue;
-    const auto found = computing.find(resource);
-    const double wanted = found == computing.end() ? 0 : found->second;
+    const auto found = computing.wanted.find(resource);
+    const double wanted = found == computing.wanted.end() ? 0 : found->second;
     if (wanted + share <= level) {
       out.collective = std::max(out.collective, share / (1 - wanted / level));
       continue;
@@ -179,7 +184,7 @@ std::vector<std::vector<Slowed>> slowed_by_collectives(const Job& job, const Pla
       Wanted collective;
       for (const auto& demand : costs.tasks[static_cast<std::size_t>(worker)][t].demands) collective[demand.resource] += ranks * demand.share;
       for (auto& [resource, share] : collective) share = std::min(1.0, share);
-      slowed.back() = slowed_beside(computing.wanted, computing.by_worker[static_cast<std::size_t>(worker)], collective);
+      slowed.back() = slowed_beside(computing, computing.by_worker[static_cast<std::size_t>(worker)], collective);
     }
   }
   return out;
@@ -207,8 +212,8 @@ Contention contention_of(const Job& job, const Plan& plan, const ModelGraph& gra
   try {
     const auto costs = job_costs(job, machine);
     StepCosts resources;
-    out.workers = 1;
-    for (const auto& [resource, share] : Computing(plan, *costs.source, resources).wanted) out.workers = std::max(*out.workers, share);
+    const Computing computing(plan, *costs.source, resources);
+    for (const auto& own : computing.by_worker) out.workers.push_back(computing.longer(own));
     if (job.emulates() || costs.measured == nullptr) {
       untold("emulated workers sleep while they compute");
       return out;
@@ -273,7 +278,7 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
   if (machine != nullptr && plan.workers() > 1) {
     const bool overlaps = std::any_of(draws.steps.begin(), draws.steps.end(), [](const StepDraw& step) { return std::any_of(step.overlaps.begin(), step.overlaps.end(), [](const auto& own) { return !own.empty(); }); });
     auto contention = contention_of(job, plan, graph, *machine, overlaps, run.notes);
-    input.contention = contention.workers;
+    input.contention = std::move(contention.workers);
     input.beside = std::move(contention.beside);
   }
   if (one != nullptr && plan.workers() > 1) {

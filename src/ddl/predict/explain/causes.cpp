@@ -129,11 +129,21 @@ void drop_beside(const std::vector<Overlap>& overlaps, const std::vector<Slowed>
   for (auto& seconds : tasks) seconds = std::isnan(seconds) ? seconds : std::max(0.0, seconds);
 }
 
+void drop_company(const Plan& plan, const std::vector<double>& contention, std::vector<std::vector<double>>& tasks) {
+  for (std::size_t w = 0; w < contention.size(); ++w) {
+    const auto& role = plan.role_of(static_cast<int>(w));
+    for (std::size_t t = 0; t < tasks[w].size(); ++t)
+      if (work_of(role.tasks[t]) == Work::compute) tasks[w][t] /= contention[w];
+  }
+}
+
 void find_alone(const Plan& plan, const StepDraws& draws, KnownCosts& known) {
   known.ready_alone = draws.ready;
   auto alone = draws.medians;
   for (std::size_t w = 0; w < known.beside.size(); ++w) drop_beside(alone.overlaps[w], known.beside[w], alone.tasks[w]);
-  const auto all = all_busy(plan, alone);
+  auto without_company = alone;
+  drop_company(plan, known.contention, without_company.tasks);
+  const auto all = all_busy(plan, without_company);
   known.compute_alone = all.compute;
   known.other_alone = all.other;
   if (known.beside.empty()) return;
@@ -183,11 +193,11 @@ StepCosts costs_without(const Plan& plan, const StepDraws& draws, const StepDraw
 
   const bool apart = is_away(LossCause::contention) && !known.beside.empty();
   for (std::size_t w = 0; w < tasks.size() && apart; ++w) drop_beside(step.overlaps[w], known.beside[w], tasks[w]);
+  // Before workers are made alike: what slows one of them may not slow the others.
+  if (is_away(LossCause::contention)) drop_company(plan, known.contention, tasks);
   if (is_away(LossCause::unequal) && draws.apart) level_apart(plan, tasks, rest);
   else if (is_away(LossCause::unequal)) level(plan, tasks, rest);
-  double compute = 1;
-  if (is_away(LossCause::contention)) compute /= known.contention;
-  if (is_away(LossCause::compute)) compute *= factor(known.one.compute, known.compute_alone / known.contention);
+  const double compute = is_away(LossCause::compute) ? factor(known.one.compute, known.compute_alone) : 1;
   const double other = is_away(LossCause::undivided) ? factor(known.one.other, known.other_alone) : 1;
 
   StepCosts costs;

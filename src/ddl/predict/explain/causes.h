@@ -48,9 +48,9 @@ struct Slowed {
 struct KnownCosts {
   OneWorker one;
   std::vector<std::vector<double>> latency;  ///< s, by worker and task; empty: not known
-  double contention = 1;                     ///< how much longer computing takes beside the others
+  std::vector<double> contention = {};       ///< by worker, how much longer computing takes beside the others, 1 or more; empty: no longer
   std::vector<std::vector<Slowed>> beside = {};  ///< by worker and task, of collectives; empty: neither slows the other
-  /// Of the medians: what all workers compute, and do besides, of one batch, and when buckets' events are raised (StepCosts::ready), had they computed beside no collective; find_alone() makes them.
+  /// Of the medians: what all workers compute, each alone, and do besides, of one batch, and when buckets' events are raised (StepCosts::ready), had they computed beside no collective; find_alone() makes them.
   double compute_alone = 0, other_alone = 0;
   std::vector<std::vector<double>> ready_alone = {};
 };
@@ -64,6 +64,9 @@ bool is_of_stages(const Task& task);
 
 /// What a worker's tasks would take, had what they compute, and the collectives that went on meanwhile, not slowed each other. `tasks` as StepDraw has them, of whom `overlaps` tells; `slowed` by task.
 void drop_beside(const std::vector<Overlap>& overlaps, const std::vector<Slowed>& slowed, std::vector<double>& tasks);
+
+/// What workers' tasks would take, had each computed without the others beside it. `tasks` as StepDraw has them, `contention` as KnownCosts.
+void drop_company(const Plan& plan, const std::vector<double>& contention, std::vector<std::vector<double>>& tasks);
 
 /// What a plan's tasks cost in one of the steps (or in their medians), were these causes away.
 StepCosts costs_without(const Plan& plan, const StepDraws& draws, const StepDraw& step, const KnownCosts& known, CauseSet away);

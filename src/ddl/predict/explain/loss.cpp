@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 
+#include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/predict/explain/shapley.h"
 #include "ddl/predict/step/simulate_step.h"
@@ -60,11 +61,12 @@ OneWorker one_from(const Plan& plan, const StepDraws& draws, const KnownCosts& k
   OneWorker one;
   auto alone = draws.medians.tasks;
   for (std::size_t w = 0; w < known.beside.size(); ++w) drop_beside(draws.medians.overlaps[w], known.beside[w], alone[w]);
+  drop_company(plan, known.contention, alone);
   std::vector<double> compute;
   for (const auto& role : plan.roles) {
     double other = 0;
     for (int w = role.first; w < role.first + role.count; ++w) {
-      compute.push_back(seconds_of(role, alone[at(w)], Work::compute) / known.contention);
+      compute.push_back(seconds_of(role, alone[at(w)], Work::compute));
       other += seconds_of(role, alone[at(w)], Work::other) / role.count;
     }
     one.other += other * (plan.serving.servers > 0 ? role.count : plan.mesh.size("sharded") * plan.parts());
@@ -141,7 +143,7 @@ std::vector<LossCause> causes_of(const LossInput& input, const KnownCosts& known
   if (load > 0) out.push_back(LossCause::loader);
   if (stages) out.push_back(LossCause::bubble);
   if (plan.workers() > 1) out.push_back(LossCause::unequal);
-  if (known.contention > 1 || !known.beside.empty()) out.push_back(LossCause::contention);
+  if (std::any_of(known.contention.begin(), known.contention.end(), [](double times) { return times > 1; }) || !known.beside.empty()) out.push_back(LossCause::contention);
   if (input.one) out.push_back(LossCause::compute);
   if (plan.workers() > 1) out.push_back(LossCause::undivided);
   return out;
@@ -160,7 +162,8 @@ std::size_t draws_for(const LossInput& input, std::size_t causes) {
 LossReport attribute_loss(const LossInput& input) {
   KnownCosts known;
   known.latency = latencies(input);
-  known.contention = std::max(1.0, input.contention.value_or(1));
+  invariant(input.contention.empty() || input.contention.size() == at(input.plan.workers()), "what workers compute beside others is told of all of them or of none");
+  for (const double times : input.contention) known.contention.push_back(std::max(1.0, times));
   known.beside = slowed_beside(input);
   known.one = input.one ? *input.one : one_from(input.plan, input.draws, known);
   find_alone(input.plan, input.draws, known);
@@ -199,7 +202,7 @@ LossReport attribute_loss(const LossInput& input) {
   std::stable_sort(out.parts.begin(), out.parts.end(), [](const CausePart& a, const CausePart& b) { return a.lost > b.lost; });
   const auto applies = [&](LossCause cause) { return std::find(causes.begin(), causes.end(), cause) != causes.end(); };
   if (applies(LossCause::fabric) && !applies(LossCause::latency)) out.not_known.push_back(LossCause::latency);
-  if (out.workers > 1 && !input.contention) out.not_known.push_back(LossCause::contention);
+  if (out.workers > 1 && input.contention.empty()) out.not_known.push_back(LossCause::contention);
   if (out.workers > 1 && !input.one) out.not_known.push_back(LossCause::compute);
   return out;
 }

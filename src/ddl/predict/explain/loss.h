@@ -15,7 +15,7 @@ struct LossInput {
   const StepDraws& draws;
   /// Of a message or collective between so many ranks, what it takes for want of bytes; absent, or nothing: not known.
   std::function<std::optional<double>(const Task& task, int ranks)> latency = {};
-  std::optional<double> contention = {};  ///< how much longer computing takes beside the others; absent: not known
+  std::vector<double> contention = {};  ///< by worker, how much longer computing takes beside the others; empty: not known
   /// How a worker's collective and what it computes meanwhile slow each other, beyond `contention`; null: not known.
   std::function<Slowed(int worker, const Task& task)> beside = {};
   std::optional<OneWorker> one = {};      ///< measured; absent: what one worker would take is told from the trace

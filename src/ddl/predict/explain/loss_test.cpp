@@ -79,7 +79,7 @@ TEST(Loss, NothingIsLeftWhereTheSimulatorIsRight) {
     const auto draws = step_draws(plan, {traced(plan, costs)}, true);
     LossInput input{plan, draws};
     input.one = OneWorker{9e-3, 0, 3e-4};
-    input.contention = 1.1;
+    input.contention.assign(4, 1.1);
     input.latency = [](const Task&, int) { return std::optional(1e-4); };
     const auto loss = attribute_loss(input);
     EXPECT_LT(std::abs(loss.not_explained), 0.02) << strategy;
@@ -176,12 +176,31 @@ TEST(Loss, PartsAndContentionAreToldByOneWorkersRun) {
   const auto together = attribute_loss(input);
   EXPECT_NEAR(gain(together, LossCause::compute), 0.75e-3, 1e-5);
   EXPECT_EQ(together.not_known, (std::vector{LossCause::latency, LossCause::contention}));
-  input.contention = 1.25;
+  input.contention = {1.25, 1.25};
   const auto apart = attribute_loss(input);
   EXPECT_NEAR(gain(apart, LossCause::contention), 3e-3 * (1 - 1 / 1.25), 1e-5);
   EXPECT_NEAR(gain(apart, LossCause::compute), 3e-3 * (1 - 4.5 / (6 / 1.25)), 1e-5);
   EXPECT_NEAR(apart.speedup, 1.5, 1e-6);
   EXPECT_NEAR(part_of(apart, LossCause::contention)->lost + part_of(apart, LossCause::compute)->lost, 0.5, 1e-3);
+}
+
+// Two on one host slow each other by a quarter, the third has a host of its own: without contention all are as fast as it.
+TEST(Loss, ContentionIsOfWorkersThatHaveCompany) {
+  const auto plan = plan_of("data[overlap=off]", 3);
+  const auto draws = step_draws(plan, {traced(plan, costs_of(plan, [](int worker, const Task& task) { return passes(task) * (worker < 2 ? 1.25 : 1); }))}, true);
+  LossInput input{plan, draws};
+  input.contention = {1.25, 1.25, 1};
+  const auto loss = attribute_loss(input);
+  EXPECT_NEAR(loss.measured, 3.75e-3, 1e-7);
+  EXPECT_NEAR(gain(loss, LossCause::contention), 0.75e-3, 1e-6);
+  EXPECT_NEAR(loss.one.compute, 9e-3, 1e-6) << "thrice what one alone takes";
+  // That two are slower than the mean costs what it is above it, and nothing once they have no company.
+  EXPECT_NEAR(gain(loss, LossCause::unequal), 0.25e-3, 1e-6);
+  EXPECT_NEAR(part_of(loss, LossCause::contention)->lost + part_of(loss, LossCause::unequal)->lost, 3 - 9 / 3.75, 1e-3);
+  expect_sums(loss, "company");
+  // A run of one worker that takes a third longer: what parts cost is told of workers without company.
+  input.one = OneWorker{6.75e-3, 0, 0};
+  EXPECT_NEAR(gain(attribute_loss(input), LossCause::compute), 3.75e-3 * 0.25, 1e-6);
 }
 
 // A collective goes on beside the second half of backward, and each slows the other by a quarter: of what both took meanwhile a fifth is contention's. The first half was not slowed, so the collective begins when it did.
@@ -198,7 +217,7 @@ TEST(Loss, WhatIsComputedBesideACollectiveIsContention) {
   EXPECT_NEAR(overlap.from, 0.5, 1e-6);
   EXPECT_NEAR(overlap.to, 1, 1e-6);
   LossInput input{plan, draws};
-  input.contention = 1;
+  input.contention = {1, 1};
   EXPECT_EQ(part_of(attribute_loss(input), LossCause::contention), nullptr) << "nothing is slowed";
   input.beside = [](int, const Task& task) { return task.cargo == Cargo::gradients ? Slowed{1.25, 1.25} : Slowed{}; };
   const auto loss = attribute_loss(input);
