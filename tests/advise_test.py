@@ -99,16 +99,16 @@ class Shipped(Case):
 class Here(Case):
     def test_the_best_are_run_and_held_against_what_was_predicted(self):
         self.probe()
-        told = self.advice(*TINY, "--workers", "2", "--verify", "2")
+        told = self.advice(*TINY, "--workers", "2", "--verify", "3")
         self.assertEqual(told["source"], "measured")
-        self.assertEqual([run["rank"] for run in told["verified"]], [1, 2])
+        self.assertEqual([run["rank"] for run in told["verified"]], [1, 2, 3])
         for run, point in zip(told["verified"], told["points"]):
             self.assertEqual((run["state"], run["strategy"], run["workers"]), ("ok", point["strategy"], point["workers"]), run)
             self.assertGreater(run["measured_ms"]["median"], 0)
             self.assertAlmostEqual(run["error_pct"], 100 * (run["predicted_ms"]["value"] / run["measured_ms"]["median"] - 1), delta=1e-6)
         self.assertIn("Measured: ", told["advice"]["verified"])
         rows = sqlite3.connect(self.folder / "ddlbench.db").execute("select count(*) from runs").fetchone()
-        self.assertEqual(rows[0], 2, "kept as runs are")
+        self.assertEqual(rows[0], 3, "kept as runs are")
 
     def test_what_is_advised_beyond_what_was_measured_is_told(self):
         self.probe()

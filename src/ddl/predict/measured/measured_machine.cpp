@@ -203,18 +203,21 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
   return made;
 }
 
-double MeasuredMachine::Compute::bent(std::int64_t samples) const {
-  if (const auto above = replayed.upper_bound(samples); above != replayed.begin() && above != replayed.end()) {
-    const auto& [few, shorter] = *std::prev(above);
-    const auto& [many, longer] = *above;
-    if (shorter >= longer) return 1;
-    const auto between = [&](double power) {
-      const auto to = [&](double value) { return std::pow(value, power); };
-      const double up = (to(static_cast<double>(samples)) - to(static_cast<double>(few))) / (to(static_cast<double>(many)) - to(static_cast<double>(few)));
-      return std::pow(to(shorter) + up * (to(longer) - to(shorter)), 1 / power);
-    };
-    return std::min(1.0, between(kKernels) / between(1));
-  }
+std::optional<double> MeasuredMachine::Compute::between_graphs(std::int64_t samples) const {
+  const auto above = replayed.upper_bound(samples);
+  if (above == replayed.begin() || above == replayed.end()) return std::nullopt;
+  const auto& [few, shorter] = *std::prev(above);
+  const auto& [many, longer] = *above;
+  if (shorter >= longer) return 1;
+  const auto between = [&](double power) {
+    const auto to = [&](double value) { return std::pow(value, power); };
+    const double up = (to(static_cast<double>(samples)) - to(static_cast<double>(few))) / (to(static_cast<double>(many)) - to(static_cast<double>(few)));
+    return std::pow(to(shorter) + up * (to(longer) - to(shorter)), 1 / power);
+  };
+  return std::min(1.0, between(kKernels) / between(1));
+}
+
+double MeasuredMachine::Compute::between_started(std::int64_t samples) const {
   const auto above = started.upper_bound(samples);
   if (above == started.begin() || above == started.end()) return 1;
   const auto below = std::prev(above);
@@ -291,6 +294,10 @@ bool MeasuredMachine::writes_in_place(int worker) const {
 
 LayerCost MeasuredMachine::loss(int worker, const ModelGraph& graph, std::int64_t samples) const { return estimate_loss(worker, graph, samples).cost; }
 
+bool MeasuredMachine::of_network(const Json& entry) const {
+  return !setup_.network.empty() && parse_spec(entry.at("network").get<std::string>()).name == parse_spec(setup_.network).name;
+}
+
 double MeasuredMachine::waited(int worker) const { return compute(worker).waited; }
 
 bool MeasuredMachine::knows_graphs(int worker) const {
@@ -327,9 +334,8 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
   Drift together;
   const auto& own = setup_.workers.at(at(worker));
   const auto beside = computing_on(own.host, own.kind());
-  const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
   for (const auto& entry : entries(profile_, "contention"))
-    if (beside > 1 && says(entry, "what", "steps") && is_of(entry, own) && says(entry, "precision", setup_.precision) && parse_spec(entry.at("network").get<std::string>()).name == named)
+    if (beside > 1 && says(entry, "what", "steps") && is_of(entry, own) && says(entry, "precision", setup_.precision) && of_network(entry))
       together.add(entry, "slowdown");
   const auto& known = compute(worker);
   double launching = 0;
@@ -479,12 +485,11 @@ std::vector<CurvePoint> MeasuredMachine::loader_curve(int worker) const {
 Jitter MeasuredMachine::jitter(int workers) const {
   if (workers < 2) return {};
   // Of the own network before others, at the number of workers that is nearest; the median over what was measured so.
-  const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
   std::map<std::pair<bool, double>, std::vector<Jitter>> found;  // by how far off
   for (const auto& entry : entries(profile_, "jitter")) {
     const int together = entry.value("workers", 1);
     if (together < 2 || !is_of(entry, worker(0)) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
-    const bool other = named.empty() || parse_spec(entry.at("network").get<std::string>()).name != named;
+    const bool other = !of_network(entry);
     // Of the body of the distribution: a few steps that something else held up move no median, and would make its deviation what it is not.
     const double middle = entry.at("median_ms"), high = entry.at("p95_ms");
     const double body = middle > 0 && high > middle ? std::log(high / middle) / kNormal95 : 0;
@@ -536,8 +541,7 @@ std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources)
   std::vector<Demand> demands{own.is_host() ? Demand{cores_of(own.host, resources), std::min(1.0, static_cast<double>(own.threads) / cores_)} : Demand{gpu_of(worker, resources), 1}};
   const auto steps = [&](const Json& entry) { return says(entry, "what", "steps") && says(entry, "precision", setup_.precision); };
   // Of all networks, unless the own one was measured.
-  const auto named = setup_.network.empty() ? "" : parse_spec(setup_.network).name;
-  auto share = memory_share(worker, [&](const Json& entry) { return steps(entry) && !named.empty() && parse_spec(entry.at("network").get<std::string>()).name == named; });
+  auto share = memory_share(worker, [&](const Json& entry) { return steps(entry) && of_network(entry); });
   if (!share) share = memory_share(worker, steps);
   if (share) demands.push_back({memory_of(worker, resources), *share / own.slow});
   return demands;

@@ -132,7 +132,10 @@ class MeasuredMachine final : public CostSource {
     std::map<std::int64_t, double> replayed;  ///< s, by batch: forward and backward of the network itself, by graphs
     /// What goes along a line between two batches, times this. Operations that the host starts take the longer of what it takes to start them, whatever the samples, and of what the device takes to do them; those of a graph are many kernels,
     /// of which each has a least time and a pace of its own.
-    double bent(std::int64_t samples) const;
+    double bent(std::int64_t samples) const { return between_graphs(samples).value_or(between_started(samples)); }
+    /// Nothing where no two batches by graphs enclose it.
+    std::optional<double> between_graphs(std::int64_t samples) const;
+    double between_started(std::int64_t samples) const;
     std::map<double, std::vector<double>> updates;  ///< s, by bytes of parameters: of networks of its name, by the optimizer that is asked for
     std::map<std::int64_t, std::vector<double>> loaders;  ///< s, by batch
   };
@@ -149,6 +152,8 @@ class MeasuredMachine final : public CostSource {
   void demand_gpus(const std::vector<int>& workers, TaskCost& cost, StepCosts& resources) const;
   int gpu_of(int worker, StepCosts& resources) const;
   std::vector<CurvePoint> memory_curve(const MeasuredWorker& worker, const char* what) const;
+  /// Whether an entry is of a network of the asked one's name.
+  bool of_network(const Json& entry) const;
   /// Of the network's own parameters, in as many tensors as they are, where so many or about so many were measured.
   std::optional<double> own_update(int worker, std::int64_t bytes) const;
   std::vector<CurvePoint> update_curve(int worker) const;

@@ -22,7 +22,7 @@ double in_unit(const MeasuredRow& row, double seconds) { return row.prints_rate(
 std::string problem_of(const MeasuredRow& row) {
   std::string image;
   for (const auto size : row.image) image += fmt::format("{}x", size);
-  return fmt::format("{} {} {} {} {} {} {} {} on {} of {} a node, {} {}, batch {}", row.model, row.hidden, row.ffn, row.layers, row.heads, row.seq, row.vocab, image, row.device, row.devices, row.precision, row.data, row.global_batch);
+  return fmt::format("{} {} {} {} {} {} {} {} on {} {}, {} {}, batch {}", row.model, row.hidden, row.ffn, row.layers, row.heads, row.seq, row.vocab, image, row.devices, row.device, row.precision, row.data, row.global_batch);
 }
 
 Predicted predicted(const MeasuredRow& row, const Estimate& estimate) {
