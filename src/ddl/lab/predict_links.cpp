@@ -9,6 +9,7 @@
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
 #include "ddl/predict/step/compressed.h"
+#include "ddl/predict/step/server_turns.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/make_communicator.h"
 #include "ddl/train/precision.h"
@@ -41,7 +42,6 @@ LinkRates rates_of_datasheet(const Job& job, const Json& machine, int per_node) 
   return rates;
 }
 
-/// Neighbours share a host of a test network where they outnumber them.
 LinkRates rates_of_hosts(const Job& job, const Json& machine, int per_node) {
   LinkRates rates{"host", {}, 0, 0};
   const auto ranks = static_cast<int>(job.workers.size());
@@ -51,7 +51,7 @@ LinkRates rates_of_hosts(const Job& job, const Json& machine, int per_node) {
     hosts = fabric.hosts;
     rates.wires = payload_bandwidth(fabric).value / 8;
   }
-  for (int rank = 0; rank < ranks; ++rank) rates.places.push_back(per_node > 0 ? rank / per_node : hosts > 1 ? (ranks >= hosts ? rank * hosts / ranks : rank) : 0);
+  for (int rank = 0; rank < ranks; ++rank) rates.places.push_back(per_node > 0 ? rank / per_node : hosts > 1 ? host_of(rank, ranks, hosts) : 0);
   try {
     rates.inside = static_cast<double>(kLong) / wire_seconds(machine, {job.transport, "auto"}, Goal::point_to_point, kLong, 2);
   } catch (const Error& error) {
@@ -66,7 +66,9 @@ JobLinks job_links(const Job& job, const Plan& plan, const ModelGraph& part, con
   JobLinks out;
   if (plan.workers() < 2) return out;
   const bool library = is_datasheet(machine);
-  const auto rates = library ? rates_of_datasheet(job, machine, per_node) : rates_of_hosts(job, machine, per_node);
+  auto rates = library ? rates_of_datasheet(job, machine, per_node) : rates_of_hosts(job, machine, per_node);
+  // Of workers that step by themselves those near a server do most of the steps, so that nobody knows how often in one of all together what is told here passes.
+  if (steps_apart(plan) && std::adjacent_find(rates.places.begin(), rates.places.end(), std::not_equal_to<>()) != rates.places.end()) rates.inside = rates.wires = 0;
   CollectiveWays ways;
   auto own = job;
   if (!library) {

@@ -261,11 +261,11 @@ Json probe_communication(const CommunicationProbe& probe, const RunEvents& event
       if (!probe.fabric.empty()) {
         check_fabric(transport, parse_fabric(probe.fabric));
         fabric.emplace(probe.fabric);
-        const auto host_of = [&fabric, ranks](int rank) { return ranks >= fabric->hosts() ? rank * fabric->hosts() / ranks : rank; };
-        for (int rank = 0; rank < ranks; ++rank) settings.hosts.push_back(host_of(rank));
-        settings.enter = [&fabric, &settings, host_of](int rank) {
-          fabric->enter(host_of(rank));
-          return fabric->options(host_of(rank), settings.options);
+        for (int rank = 0; rank < ranks; ++rank) settings.hosts.push_back(host_of(rank, ranks, fabric->hosts()));
+        settings.enter = [&fabric, &settings, ranks](int rank) {
+          const int host = host_of(rank, ranks, fabric->hosts());
+          fabric->enter(host);
+          return fabric->options(host, settings.options);
         };
       }
       settings.memory = probe.memory;

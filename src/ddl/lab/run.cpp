@@ -56,7 +56,7 @@ std::unique_ptr<Fabric> make_fabric(Experiment& experiment) {
     auto fabric = std::make_unique<Fabric>(job.fabric);
     const auto ranks = static_cast<int>(job.workers.size());
     for (int rank = 0; rank < ranks; ++rank) {
-      job.hosts.push_back(ranks >= fabric->hosts() ? rank * fabric->hosts() / ranks : rank);
+      job.hosts.push_back(host_of(rank, ranks, fabric->hosts()));
       job.addresses.push_back(fabric->address(job.hosts.back()));
     }
     job.latency = fabric->description().latency;

@@ -9,6 +9,7 @@
 #include "ddl/predict/closed/price_plan.h"
 #include "ddl/predict/interval.h"
 #include "ddl/predict/step/compressed.h"
+#include "ddl/predict/step/placed_actors.h"
 #include "ddl/predict/step/server_turns.h"
 #include "ddl/predict/step/simulate_step.h"
 #include "ddl/strategy/batch_shares.h"
@@ -37,6 +38,12 @@ bool unequal(const PredictionInput& input) { return input.plan.workers() > 1 && 
 /// One worker stands for the others of its role where they do not slow each other down, do not step apart, and take as long.
 bool by_worker(const PredictionInput& input) { return input.by_worker || steps_apart(input.plan) || unequal(input); }
 
+std::vector<Actor> roles_of(const PredictionInput& input) {
+  return placed_actors(input.plan, [&](int worker) { return input.source.place(worker); });
+}
+
+std::vector<Actor> actors_of(const PredictionInput& input) { return by_worker(input) ? workers_as_actors(input.plan) : roles_of(input); }
+
 StepCosts costs_of(const PredictionInput& input, const std::vector<Actor>& actors) {
   return step_costs(input.plan, input.graph, input.batch, actors, input.source, input.loading, compression_of(input.strategy), shares_of(input));
 }
@@ -60,7 +67,7 @@ bool shares_resources(const Plan& plan, const StepCosts& costs) {
 
 /// Steps that go on into each other. Of workers that step apart each has its turns at the servers, so that one cannot stand for the others.
 void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
-  const auto costs = costs_of(input, by_worker(input) ? workers_as_actors(input.plan) : roles_as_actors(input.plan));
+  const auto costs = costs_of(input, actors_of(input));
   const auto run = simulate_steps(input.plan, costs, range_of(input).steps);
   out.seconds = run.step_seconds;
   out.roles.resize(input.plan.roles.size());
@@ -82,7 +89,7 @@ void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
 }
 
 void simulate(const PredictionInput& input, StepPrediction& out) {
-  const auto costs = costs_of(input, by_worker(input) ? workers_as_actors(input.plan) : roles_as_actors(input.plan));
+  const auto costs = costs_of(input, actors_of(input));
   const auto range = range_of(input);
   auto run = simulate_steps(input.plan, costs, range.steps, range.first);
   out.seconds = run.step_seconds;
@@ -112,7 +119,7 @@ StepPrediction predict_step(const PredictionInput& input) {
   if (out.engine == Engine::closed) {
     if (unequal(input) && !has_closed_form(input.plan, true) && has_closed_form(input.plan))
       throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of unlike workers that do not wait for each other; got {}, expected --engine simulated, or auto", to_string(input.strategy)));
-    const auto costs = unequal(input) ? of_slowest(input.plan, costs_of(input, workers_as_actors(input.plan))) : costs_of(input, roles_as_actors(input.plan));
+    const auto costs = unequal(input) ? of_slowest(input.plan, costs_of(input, workers_as_actors(input.plan))) : costs_of(input, roles_of(input));
     const auto priced = price_plan(input.plan, input.strategy, costs);
     out.alone = input.plan.workers() > 1 && shares_resources(input.plan, costs);
     out.seconds = priced.seconds;

@@ -36,6 +36,9 @@ BitsPerSecond payload_bandwidth(const FabricDescription& description);
 ///         J. Parallel Distrib. Comput. 69(2), 2009.
 Seconds all_reduce_bound(const FabricDescription& description, Bytes bytes);
 
+/// On which of its hosts a rank is: neighbours share one where ranks outnumber hosts.
+constexpr int host_of(int rank, int ranks, int hosts) { return ranks >= hosts ? rank * hosts / ranks : rank; }
+
 /// The form that parses back to the same description.
 std::string to_string(const FabricDescription& description);
 

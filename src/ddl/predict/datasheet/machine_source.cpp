@@ -8,6 +8,7 @@
 #include "ddl/predict/datasheet/gpu.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/processor_shares.h"
+#include "ddl/predict/datasheet/wires.h"
 #include "ddl/predict/images/roofline.h"
 #include "ddl/strategy/partition/crossing.h"
 
@@ -45,6 +46,7 @@ class DatasheetMachine final : public CostSource {
   DatasheetMachine(const Json& machine, const std::string& precision, int optimizer_tensors, int per_node, bool judges_gradient)
       : gpu_(gpu_of(machine, precision)), kernels_(gpu_kernels(find_stack("nvidia"), library_of(machine))), is_gpu_(machine["device"].value("kind", "gpu") == "gpu"),
         images_(sustained(gpu_, kernels_), image_kernels(find_stack("nvidia"), gpu_), kernels_.launch, precision), launch_(term_or(machine, "device.operator_us", kernels_.launch * 1e6) * 1e-6), bytes_(value_bytes(precision)), passes_of_update_(3 + 2 * optimizer_tensors + (judges_gradient ? 1 : 0)) {
+    wire_ = gpu_.network * gpu_.per_node / wires_of_node(gpu_.wires);
     if (per_node > 0) gpu_.per_node = per_node;
     if (is_gpu_ && machine["device"].contains("efficiency"))
       throw Error(Code::invalid_argument, fmt::format("[machine] device.efficiency is of processors; got it of {}, whose kernels' shares of the peak are machines/stacks/nvidia.json's, expected none, or kind cpu", machine.value("name", "a GPU")));
@@ -52,6 +54,8 @@ class DatasheetMachine final : public CostSource {
     processor_ = ProcessorShares::read(machine);
     launch_ = processor_.call();
   }
+
+  int place(int worker) const override { return worker / gpu_.per_node; }
 
   LayerCost layer(int /*worker*/, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override {
     const auto& layer = graph.layers[number];
@@ -95,9 +99,11 @@ class DatasheetMachine final : public CostSource {
     const double part = goal == Goal::all_reduce ? 1 : goal == Goal::barrier ? 0 : 0.5;
     if (nodes.size() == 1) return {part * kernels_.all_reduce_in_node(gpu_, size, ranks)};
     const double on_node = ranks / static_cast<double>(nodes.size());
+    // Where each worker speaks for itself all of them say so.
+    const double say = resources.each_alone ? ranks : 1;
     TaskCost cost{part * kernels_.all_reduce_across(gpu_, size, ranks, on_node), {}};
     for (const auto& [node, count] : nodes)
-      for (const char* way : {kOut, kIn}) cost.demands.push_back({resources.resource(wire(way, node)), std::min(1.0, static_cast<double>(count) / gpu_.per_node)});
+      for (const char* way : {kOut, kIn}) cost.demands.push_back({resources.resource(wire(way, node)), std::min(1.0, static_cast<double>(count) / gpu_.per_node) / say});
     return cost;
   }
 
@@ -105,8 +111,10 @@ class DatasheetMachine final : public CostSource {
     const double size = static_cast<double>(bytes);
     const int here = from / gpu_.per_node, there = to / gpu_.per_node;
     if (here == there) return {launch() + size / (0.5 * gpu_.bus)};
-    const double share = 1.0 / gpu_.per_node;
-    return {kernels_.library.message_latency(gpu_) + size / (gpu_.network * kernels_.library.network_bandwidth()), {{resources.resource(wire(kOut, here)), share}, {resources.resource(wire(kIn, there)), share}}};
+    // Who sends or receives alone has a whole wire, if nobody else is at it. Where one stands for several at both ends, as many send at once: each has its part of the wires. Both ends say what of them is taken.
+    const double all = gpu_.network * gpu_.per_node, rate = stands_alone(from, resources) || stands_alone(to, resources) ? std::min(wire_, all) : gpu_.network;
+    const double share = (resources.each_alone ? 0.5 : 1.0) * rate / all;
+    return {kernels_.library.message_latency(gpu_) + size / (rate * kernels_.library.network_bandwidth()), {{resources.resource(wire(kOut, here)), share}, {resources.resource(wire(kIn, there)), share}}};
   }
 
   double update(int /*worker*/, std::int64_t bytes) const override { return static_cast<double>(bytes) * passes_of_update_ / (gpu_.bandwidth * kernels_.update_bandwidth); }
@@ -126,6 +134,14 @@ class DatasheetMachine final : public CostSource {
   TaskCost harness(int, StepCosts&) const override { return {}; }
 
  private:
+  /// Actors are in the order of workers.
+  static bool stands_alone(int worker, const StepCosts& resources) {
+    if (resources.each_alone) return true;
+    int until = 0;
+    for (const auto& actor : resources.actors)
+      if (worker < (until += std::max(1, actor.count))) return actor.count < 2;
+    return true;
+  }
   /// Of the network that was last asked for.
   const std::vector<bool>& learning(const ModelGraph& graph) const {
     if (learns_.first != &graph || learns_.second.size() != graph.layers.size()) learns_ = {&graph, learning_layers(graph)};
@@ -192,6 +208,7 @@ class DatasheetMachine final : public CostSource {
   Gpu gpu_;
   GpuKernels kernels_;
   bool is_gpu_;
+  double wire_ = 0;  ///< bytes/s each way of one of a node's wires
   ProcessorShares processor_;
   ImageRoofline images_;  ///< convolutions and batch norms
   double launch_;         ///< s, of a kernel, or of a call where processors compute

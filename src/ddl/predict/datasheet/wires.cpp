@@ -153,6 +153,11 @@ void read_between(Wires& out, const Json& known, const std::string& text, const 
 
 }  // namespace
 
+double wires_of_node(const std::string& word) {
+  std::string_view rest = trim(word);
+  return std::max(1.0, take_count(rest));
+}
+
 Wires wires_of(const Json& machine, const std::string& inside, const std::string& between) {
   const auto node = machine.contains("node") && machine["node"].is_object() ? machine["node"] : Json::object();
   const auto link = node.value("link", std::string());

@@ -23,6 +23,9 @@ struct Wires {
 /// Errors: invalid_argument, naming the column, for any other word.
 Wires wires_of(const Json& machine, const std::string& inside, const std::string& between);
 
+/// How many wires a node has by a word for them: 8 of "8x200Gbps", else 1.
+double wires_of_node(const std::string& word);
+
 /// Puts them in the place of the profile's. Says in words which of those that so many devices use are others than its own.
 std::vector<std::string> join(Gpu& gpu, const Wires& wires, int devices);
 

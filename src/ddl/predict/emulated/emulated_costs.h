@@ -22,6 +22,7 @@ class EmulatedCosts final : public CostSource {
   /// `machine` may lack whatever is about computing where all workers are emulated.
   EmulatedCosts(std::unique_ptr<const CostSource> machine, std::vector<EmulatedDevice> workers) : machine_(std::move(machine)), workers_(std::move(workers)) {}
 
+  int place(int worker) const override { return machine_->place(worker); }
   LayerCost layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override;
   LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const override;
   double update(int worker, std::int64_t bytes) const override;

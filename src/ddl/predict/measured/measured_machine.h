@@ -11,6 +11,7 @@
 #include "ddl/core/json.h"
 #include "ddl/predict/measured/curve.h"
 #include "ddl/predict/measured/layer_table.h"
+#include "ddl/predict/measured/wire_seconds.h"
 #include "ddl/predict/step/cost_source.h"
 
 namespace ddl {
@@ -43,6 +44,7 @@ struct MeasuredSetup {
   std::string collective = "auto";
   /// Of a test network between the workers, which all stay on the machine that was measured: bytes a second each way of a host's wire, and what it adds one way. 0: none.
   double wire_bytes_per_s = 0, wire_latency = 0;
+  std::vector<int> wire_hosts = {};  ///< of workers on it; empty: each has one of its own
 };
 
 /// Costs from a machine profile (docs/machine.md). What was not measured is not_found, naming the term and the probe that measures it; but for layers whose sort was not measured while others of
@@ -56,6 +58,7 @@ class MeasuredMachine final : public CostSource {
   /// Errors: corrupt; not_found where nothing was measured of such workers at all.
   MeasuredMachine(Json profile, MeasuredSetup setup);
 
+  int place(int worker) const override { return setup_.wire_hosts.empty() ? setup_.workers.at(static_cast<std::size_t>(worker)).host : wire_host(worker); }
   LayerCost layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override;
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override;
   TaskCost collective_after(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, StepCosts& resources) const override;
@@ -185,6 +188,11 @@ class MeasuredMachine final : public CostSource {
   int cores_ = 1;
   mutable std::map<std::pair<std::string, int>, Compute> computes_;       ///< by kind of device and threads
   mutable std::pair<const ModelGraph*, std::vector<Word>> words_{};
+  /// Of a test network: which hosts' wires these workers' bytes go over.
+  const WireLoads& loads(Goal goal, std::int64_t bytes, const std::vector<int>& workers) const;
+  bool crosses(const std::vector<int>& workers) const;
+  int wire_host(int worker) const { return setup_.wire_hosts.empty() ? worker : setup_.wire_hosts.at(static_cast<std::size_t>(worker)); }
+  mutable std::map<std::tuple<int, std::int64_t, std::vector<int>>, WireLoads> loads_;  ///< by goal, bytes, and hosts of workers
   mutable std::map<std::tuple<int, std::string, bool, std::int64_t, int>, double> wires_;  ///< s, by goal, whose memory, whether over the test network, bytes and ranks
 };
 

@@ -56,6 +56,23 @@ UnitCosts over_wire(UnitCosts costs, const WireSetup& setup) {
   return costs;
 }
 
+/// Whose schedules one is, of what.
+struct Chosen {
+  Algorithm algorithm;
+  CollectiveShape shape;
+};
+
+Chosen chosen_for(const Json& profile, const WireSetup& setup, Goal goal, std::size_t size, int ranks) {
+  std::string algorithm = goal == Goal::all_reduce && setup.collective != "auto" ? setup.collective : best_algorithm(profile, setup.transport, ranks, goal, size);
+  if (algorithm.empty()) algorithm = std::string(default_algorithm(goal, size, ranks, shares_memory(setup.transport)));
+  const auto chosen = choose_algorithm(goal, algorithm);
+  const auto grain = goal == Goal::all_to_all ? static_cast<std::size_t>(ranks) : 1;
+  CollectiveShape shape{ranks, goal == Goal::barrier ? 0 : ((size + kElement - 1) / kElement + grain - 1) / grain * grain};
+  shape.peer = goal == Goal::point_to_point ? 1 : 0;
+  shape.segment = chosen.segment_bytes / kElement;
+  return {chosen.algorithm, shape};
+}
+
 }  // namespace
 
 const Json* measured_part(const Json& profile, const std::string& transport, int ranks, const std::string& memory) {
@@ -91,21 +108,50 @@ double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std:
   const auto& part = nearest_part(profile, setup.transport, ranks, goal, setup.memory);
   const bool shared = shares_memory(setup.transport);
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(0, bytes));
-  std::string algorithm = goal == Goal::all_reduce && setup.collective != "auto" ? setup.collective : best_algorithm(profile, setup.transport, ranks, goal, size);
-  if (algorithm.empty()) algorithm = std::string(default_algorithm(goal, size, ranks, shared));
-  const auto chosen = choose_algorithm(goal, algorithm);
-  const auto grain = goal == Goal::all_to_all ? static_cast<std::size_t>(ranks) : 1;
-  CollectiveShape shape{ranks, goal == Goal::barrier ? 0 : ((size + kElement - 1) / kElement + grain - 1) / grain * grain};
-  shape.peer = goal == Goal::point_to_point ? 1 : 0;
-  shape.segment = chosen.segment_bytes / kElement;
+  const auto [algorithm, shape] = chosen_for(profile, setup, goal, size, ranks);
   const auto one_shot = wire_cost_from_json(part.at("one_shot"));
-  if (shared && shape.elements != 0 && !one_shot.pieces.empty() && prepare(chosen.algorithm(0, shape), goal, shape.root).one_shot)
+  if (shared && shape.elements != 0 && !one_shot.pieces.empty() && prepare(algorithm(0, shape), goal, shape.root).one_shot)
     return as(one_shot.at(size)).seconds(one_shot_counts(shape, kElement));
   const auto rounds = wire_cost_from_json(part.at("rounds"));
   if (rounds.pieces.empty())
     throw Error(Code::not_found, fmt::format("[measured] what rounds of {} between {} ranks over {} take was not measured; run ddlbench probe comm --transport {} --ranks {}", name(goal), ranks,
                                              setup.transport, setup.transport, ranks));
-  return price(group_schedules(chosen.algorithm, shape, kElement), as(over_wire(rounds.at(size), setup))).seconds;
+  return price(group_schedules(algorithm, shape, kElement), as(over_wire(rounds.at(size), setup))).seconds;
+}
+
+double WireLoads::busiest() const {
+  double most = 0;
+  for (const auto* way : {&out, &in})
+    for (const auto& [host, bytes] : *way) most = std::max(most, bytes);
+  return most;
+}
+
+WireLoads wire_loads(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, const std::vector<int>& hosts) {
+  auto [algorithm, shape] = chosen_for(profile, setup, goal, static_cast<std::size_t>(std::max<std::int64_t>(0, bytes)), static_cast<int>(hosts.size()));
+  shape.hosts = hosts;
+  WireLoads loads;
+  for (int rank = 0; rank < shape.ranks; ++rank)
+    for (const auto& round : algorithm(rank, shape).rounds)
+      for (const auto& step : round) {
+        const int here = hosts[static_cast<std::size_t>(rank)];
+        if (step.kind != StepKind::send || hosts[static_cast<std::size_t>(step.peer)] == here) continue;
+        const auto sent = static_cast<double>(step.range.size() * kElement);
+        loads.out[here] += sent;
+        loads.in[hosts[static_cast<std::size_t>(step.peer)]] += sent;
+      }
+  return loads;
+}
+
+const WireLoads& MeasuredMachine::loads(Goal goal, std::int64_t bytes, const std::vector<int>& workers) const {
+  std::vector<int> hosts;
+  for (const int worker : workers) hosts.push_back(wire_host(worker));
+  const auto [place, unknown] = loads_.try_emplace({static_cast<int>(goal), bytes, hosts});
+  if (unknown) place->second = wire_loads(profile_, {setup_.transport, setup_.collective}, goal, bytes, hosts);
+  return place->second;
+}
+
+bool MeasuredMachine::crosses(const std::vector<int>& workers) const {
+  return std::any_of(workers.begin(), workers.end(), [&](int worker) { return wire_host(worker) != wire_host(workers.front()); });
 }
 
 bool MeasuredMachine::knows_memory(const std::string& memory, int ranks) const { return measured_part(profile_, setup_.transport, ranks, memory) != nullptr; }
@@ -133,18 +179,28 @@ double MeasuredMachine::wire_alone(Goal goal, std::int64_t bytes, int ranks, con
 TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const {
   const auto ranks = static_cast<int>(workers.size());
   if (ranks < 2) return {};
-  TaskCost cost{wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside")};
+  // Neighbours on one host of a test network have none of its wires between them.
+  const bool over_fabric = (setup_.wire_bytes_per_s > 0 || setup_.wire_latency > 0) && crosses(workers);
+  TaskCost cost{wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside", over_fabric)};
   if (const double evicted = own_memory ? evicted_share(touched, workers) : 0; evicted > 0)
-    cost.seconds += evicted * std::max(0.0, wire_alone(goal, bytes, ranks, "evicted") - cost.seconds);
+    cost.seconds += evicted * std::max(0.0, wire_alone(goal, bytes, ranks, "evicted", over_fabric) - cost.seconds);
+  // Those of a host share its wire.
+  const auto* wires = over_fabric && setup_.wire_bytes_per_s > 0 ? &loads(goal, bytes, workers) : nullptr;
+  if (wires != nullptr) cost.seconds = std::max(cost.seconds, wires->busiest() / setup_.wire_bytes_per_s);
   // All who take part say their share, and these add up.
   std::set<int> hosts;
   for (const int worker : workers) hosts.insert(setup_.workers.at(static_cast<std::size_t>(worker)).host);
   double share = measured_share(profile_, setup_.transport, worker(workers.front()).threads, cores_, ranks) / ranks;
   // What it takes of cores was measured without a test network, whose wires need none: the same work is spread over a longer time.
-  if ((setup_.wire_bytes_per_s > 0 || setup_.wire_latency > 0) && cost.seconds > 0)
+  if (over_fabric && cost.seconds > 0)
     share *= std::min(1.0, wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside", false) / cost.seconds);
   if (share > 0)
     for (const int host : hosts) cost.demands.push_back({cores_of(host, resources), share});
+  if (wires != nullptr && cost.seconds > 0) {
+    const double rate = setup_.wire_bytes_per_s * cost.seconds * ranks;
+    for (const auto& [host, sent] : wires->out) cost.demands.push_back({resources.resource(fmt::format("wire out of host {}", host)), sent / rate});
+    for (const auto& [host, received] : wires->in) cost.demands.push_back({resources.resource(fmt::format("wire into host {}", host)), received / rate});
+  }
   if (const double away = staged(bytes, workers); away > 0 && cost.seconds > 0) {
     // The host's cores have nothing to do with that.
     for (auto& demand : cost.demands) demand.share *= cost.seconds / (cost.seconds + away);

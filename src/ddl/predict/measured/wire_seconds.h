@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,13 @@ const Json* measured_part(const Json& profile, const std::string& transport, int
 int nearest_ranks(int ranks, const std::vector<int>& measured);
 /// The same, of the communication part of a machine profile.
 int pricing_ranks(const Json& profile, const std::string& transport, int ranks);
+
+/// Of a test network, what one sends over hosts' wires and has from there, bytes by host. `hosts`: of ranks. Errors: those of choose_algorithm().
+struct WireLoads {
+  std::map<int, double> out, in;
+  double busiest() const;  ///< of one wire one way
+};
+WireLoads wire_loads(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, const std::vector<int>& hosts);
 
 /// What one takes between so many ranks by the communication part of a machine profile, with unit costs made into others. Errors: not_found, naming the probe that measures it; those of choose_algorithm().
 double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, int ranks, UnitCosts (*as)(const UnitCosts&) = as_measured);

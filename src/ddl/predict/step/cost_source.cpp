@@ -171,10 +171,12 @@ class Writer {
 
   int place_of(int worker) const { return loading_.places.empty() ? 0 : loading_.places.at(at(worker)); }
 
-  /// Of those that an actor stands for, how many read from the storage of the first.
+  /// Of those that an actor stands for, how many read from the storage that is told of.
   int fellows(const Actor& actor) const {
     int count = 0;
-    for (int worker = actor.worker; worker < actor.worker + std::max(1, actor.count); ++worker) count += place_of(worker) == place_of(actor.worker);
+    if (actor.count < 2) return 1;
+    const int first = plan_.roles[at(actor.role)].first;
+    for (int worker = first; worker < first + actor.count; ++worker) count += place_of(worker) == place_of(actor.worker);
     return count;
   }
 
@@ -252,15 +254,29 @@ class Writer {
 
   TaskCost message(const Actor& actor, const Role& role, const Task& task) {
     const auto& other = plan_.roles[at(task.peer)];
-    int peer = peer_of(plan_, actor.worker, task);
-    if (peer == kNone) return {};
-    const auto from = task.kind == TaskKind::send ? actor.worker : peer, to = task.kind == TaskKind::send ? peer : actor.worker;
     const bool of_layers = task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients;
-    auto one = of_layers ? source_.activation(task.bytes, from, to, out_) : source_.message(task.bytes, from, to, out_);
-    // With each of several, all together, where one actor stands for them.
-    const int several = actor.count > 1 || other.count == 1 ? 1 : other.count;
-    if (role.count == 1 && several > 1 && out_.actors.size() == plan_.roles.size()) one.seconds *= several;
-    return one;
+    const auto with = [&](int peer) {
+      const auto from = task.kind == TaskKind::send ? actor.worker : peer, to = task.kind == TaskKind::send ? peer : actor.worker;
+      return of_layers ? source_.activation(task.bytes, from, to, out_) : source_.message(task.bytes, from, to, out_);
+    };
+    if (role.count > 1 || other.count == 1) {
+      const int peer = peer_of(plan_, actor.worker, task);
+      auto cost = peer == kNone ? TaskCost{} : with(peer);
+      // Also for the other end, whose task it is one of several messages of.
+      if (out_.each_alone && role.count > 1 && other.count == 1)
+        for (auto& demand : cost.demands) demand.share *= 2;
+      return cost;
+    }
+    // With each of several, wherever they are: they say what it takes, unless one actor stands for all of them.
+    TaskCost sum;
+    if (out_.each_alone) return sum;
+    std::map<int, TaskCost> by_place;
+    for (int peer = other.first; peer < other.first + other.count; ++peer) {
+      const auto [place, unknown] = by_place.try_emplace(source_.place(peer));
+      if (unknown) place->second = with(peer);
+      sum = then(std::move(sum), place->second);
+    }
+    return sum;
   }
 
   const LayerCost& known(int worker, int number) {
@@ -306,6 +322,7 @@ StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t bat
                      const std::string& compression, const std::vector<std::int64_t>& shares) {
   StepCosts out;
   out.actors = actors;
+  out.each_alone = std::all_of(actors.begin(), actors.end(), [](const Actor& actor) { return actor.count < 2; });
   out.jitter = source.jitter(plan.workers());
   Writer writer(plan, graph, batch, source, loading, compression, shares, out);
   for (const auto& actor : actors) writer.write(actor);

@@ -30,6 +30,8 @@ struct LayerCost {
 class CostSource {
  public:
   virtual ~CostSource() = default;
+  /// The node or host that a worker is on: between two of them messages go over wires.
+  virtual int place(int /*worker*/) const { return 0; }
   /// Of a layer of a worker's network, `worker` being its number.
   virtual LayerCost layer(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const = 0;
   /// A collective of `bytes`, the whole buffer, between these workers.

@@ -27,7 +27,8 @@ struct Actor {
 /// What a step of a plan takes on some machine: what simulating and pricing read beside the plan.
 struct StepCosts {
   std::vector<Actor> actors;
-  /// By actor and task of its role. Of messages and collectives: from when all who take part are at it; the longest of what they say counts (but see `ends_apart`). A task that is a message with each of several workers: one of these where actors are workers, all together where they are roles.
+  bool each_alone = true;  ///< every actor is one worker
+  /// By actor and task of its role. Of messages and collectives: from when all who take part are at it; the longest of what they say counts (but see `ends_apart`). A task that is a message with each of several workers: nothing where actors are workers, since these say it all; all together where they are roles.
   std::vector<std::vector<TaskCost>> tasks;
   /// What of collectives is told above is when each was seen to be through, which may be long after another, whose core nobody else had; they use no shared resources then. A message is over for both when it is received.
   bool ends_apart = false;

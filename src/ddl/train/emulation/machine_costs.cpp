@@ -25,7 +25,7 @@ constexpr std::string_view kKind = "emulated:";
 bool judges_gradient(const Job& job) { return job.clip > 0 || scales_loss(job.precision); }
 
 /// How it is trained; without its workers.
-MeasuredSetup setup_of(const Job& job) {
+MeasuredSetup setup_of(const Job& job, int per_node) {
   MeasuredSetup setup;
   setup.workers.clear();
   setup.network = to_string(job.model);
@@ -42,6 +42,8 @@ MeasuredSetup setup_of(const Job& job) {
     const auto fabric = parse_fabric(job.fabric);
     setup.wire_bytes_per_s = payload_bandwidth(fabric).value / 8;
     setup.wire_latency = fabric.latency.value;
+    const auto ranks = static_cast<int>(job.workers.size());
+    for (int rank = 0; rank < ranks; ++rank) setup.wire_hosts.push_back(per_node > 0 ? rank / per_node : host_of(rank, ranks, fabric.hosts));
   }
   return setup;
 }
@@ -86,7 +88,7 @@ std::unique_ptr<CostSource> costs_on(const Json& machine, const Job& job, int pe
     check_kinds(machine, job);
     return by_datasheet(machine, job, per_node);
   }
-  auto setup = setup_of(job);
+  auto setup = setup_of(job, per_node);
   for (std::size_t w = 0; w < job.workers.size(); ++w) {
     const auto& worker = job.workers[w];
     setup.workers.push_back({worker.threads, per_node > 0 ? static_cast<int>(w) / per_node : 0, !worker.emulated(), worker.emulated() ? 1 : worker.slow, worker.emulated() ? "cpu" : worker.device});
@@ -96,7 +98,7 @@ std::unique_ptr<CostSource> costs_on(const Json& machine, const Job& job, int pe
 
 std::shared_ptr<const CostSource> emulated_costs(const Json& profile, const Job& job, int threads) {
   if (!is_measured(profile)) return by_datasheet(profile, job, 0);
-  auto setup = setup_of(job);
+  auto setup = setup_of(job, 0);
   setup.workers.assign(job.workers.size(), {threads, 0});
   return std::make_shared<MeasuredMachine>(profile, std::move(setup));
 }

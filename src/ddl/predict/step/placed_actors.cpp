@@ -1,0 +1,69 @@
+#include "ddl/predict/step/placed_actors.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "ddl/plan/meetings.h"
+#include "ddl/plan/peers.h"
+
+namespace ddl {
+namespace {
+
+std::size_t at(int number) { return static_cast<std::size_t>(number); }
+
+/// Bytes of a role's communication, by whom it is with.
+struct Exchanged {
+  explicit Exchanged(const Role& role) {
+    for (const auto& task : role.tasks) {
+      const auto bytes = static_cast<double>(task.bytes);
+      if (task.kind == TaskKind::collective) groups[task.group] += bytes;
+      else if (is_transfer(task)) messages.try_emplace({task.peer, task.shift, task.flip}, &task, 0).first->second.second += bytes;
+    }
+  }
+  std::map<int, double> groups;
+  std::map<std::tuple<int, int, int>, std::pair<const Task*, double>> messages;
+};
+
+/// By worker of the role, what crosses wires. Of groups over as many nodes, those with fewer workers on each have more to send.
+std::vector<double> over_wires(const Plan& plan, const Role& role, const std::vector<int>& places) {
+  const Exchanged exchanged(role);
+  std::vector<double> out(at(role.count));
+  for (const auto& [group, bytes] : exchanged.groups) {
+    std::vector<bool> seen(out.size());
+    for (int worker = role.first; worker < role.first + role.count; ++worker) {
+      if (seen[at(worker - role.first)]) continue;
+      const auto together = members(plan.mesh, plan.groups[at(group)], worker);
+      std::set<int> nodes;
+      for (const int member : together) nodes.insert(places[at(member)]);
+      const double crossing = nodes.size() < 2 ? 0 : bytes * (1 + static_cast<double>(nodes.size()) / static_cast<double>(together.size()));
+      for (const int member : together) {
+        if (member < role.first || member >= role.first + role.count) continue;
+        seen[at(member - role.first)] = true;
+        out[at(member - role.first)] += crossing;
+      }
+    }
+  }
+  for (const auto& [whom, message] : exchanged.messages)
+    for (int worker = role.first; worker < role.first + role.count; ++worker)
+      if (const int peer = peer_of(plan, worker, *message.first); peer != kNone && places[at(peer)] != places[at(worker)]) out[at(worker - role.first)] += message.second;
+  return out;
+}
+
+}  // namespace
+
+std::vector<Actor> placed_actors(const Plan& plan, const std::function<int(int)>& place) {
+  auto actors = roles_as_actors(plan);
+  std::vector<int> places;
+  for (int worker = 0; worker < plan.workers(); ++worker) places.push_back(place(worker));
+  if (std::adjacent_find(places.begin(), places.end(), std::not_equal_to<>()) == places.end()) return actors;
+  for (auto& actor : actors) {
+    if (actor.count < 2) continue;
+    const auto crossing = over_wires(plan, plan.roles[at(actor.role)], places);
+    actor.worker += static_cast<int>(std::max_element(crossing.begin(), crossing.end()) - crossing.begin());
+  }
+  return actors;
+}
+
+}  // namespace ddl
