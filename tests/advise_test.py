@@ -101,14 +101,21 @@ class Here(Case):
         self.probe()
         told = self.advice(*TINY, "--workers", "2", "--verify", "3")
         self.assertEqual(told["source"], "measured")
-        self.assertEqual([run["rank"] for run in told["verified"]], [1, 2, 3])
-        for run, point in zip(told["verified"], told["points"]):
+        ranks = [run["rank"] for run in told["verified"]]
+        # The fastest, and, wherever they are, what is advised and one worker.
+        self.assertEqual((ranks[0], ranks), (1, sorted(ranks)))
+        self.assertLessEqual({told["advice"]["take"], told["advice"]["one_worker"]}, set(ranks))
+        self.assertIn(len(ranks), (3, 4, 5))
+        points = {point["rank"]: point for point in told["points"]}
+        for run, point in ((run, points[run["rank"]]) for run in told["verified"]):
             self.assertEqual((run["state"], run["strategy"], run["workers"]), ("ok", point["strategy"], point["workers"]), run)
             self.assertGreater(run["measured_ms"]["median"], 0)
             self.assertAlmostEqual(run["error_pct"], 100 * (run["predicted_ms"]["value"] / run["measured_ms"]["median"] - 1), delta=1e-6)
         self.assertIn("Measured: ", told["advice"]["verified"])
         rows = sqlite3.connect(self.folder / "ddlbench.db").execute("select count(*) from runs").fetchone()
-        self.assertEqual(rows[0], 3, "kept as runs are")
+        self.assertEqual(rows[0], len(ranks), "kept as runs are")
+        if told["verified"][0]["measured_ms"]["median"] != min(run["measured_ms"]["median"] for run in told["verified"]) or told["advice"]["take"] != 1:
+            self.assertRegex(told["advice"]["verified"], r"fastest")
 
     def test_what_is_advised_beyond_what_was_measured_is_told(self):
         self.probe()
@@ -151,7 +158,7 @@ class Here(Case):
         self.assertRegex(best["strategy"], r"^data\[.*shares=\d+/\d+")
         plain = next(point for point in told["points"] if point["strategy"] == "data" and point["workers"] == 2)
         self.assertLess(best["step_ms"]["value"], 0.8 * plain["step_ms"]["value"])
-        run, = told["verified"]
+        run = told["verified"][0]
         self.assertEqual((run["state"], run["strategy"]), ("ok", best["strategy"]), run)
         # As it runs it is faster than plain data is predicted, however late waits end.
         self.assertLess(run["measured_ms"]["median"], plain["step_ms"]["value"], run)

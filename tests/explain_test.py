@@ -131,7 +131,7 @@ class Causes(Case):
         self.assertGreater(passes, 23)
         self.assertAlmostEqual(self.cause(document, "bubble")["without"]["gain_ms"], passes, delta=0.2 * passes)
         self.assertEqual(document["loss"]["causes"][0]["cause"], "bubble")
-        self.assertIn("pipeline[micro=4]", document["words"])
+        self.assertIn("pipeline[micro=4,schedule=gpipe,stages=6/4]", document["words"])
 
     def test_every_form_of_data_parallelism_and_of_averaging_adds_up(self):
         for words in (("data[shares=3/1]",), ("data[compress=fp16]",), ("data[compress=top-k[ratio=0.1]]",), ("data[in-process=mirrored]", "--transport", "inproc"), ("data[overlap=off]",), ("sharded",), ("sharded[level=3]",),

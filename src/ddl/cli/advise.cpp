@@ -205,9 +205,9 @@ Command add_advise(CLI::App& root) {
                            "ddlbench advise --model gpt[hidden=2048,layers=24,heads=16,seq=1024,vocab=51200] --dataset language --synthetic --batch 64 --workers 16 --machine a100-80gb --precision bf16 --budget 3s --json"});
   app->add_option("file", options->file, "Experiment in YAML, as `run` takes it; its workers are the most to look at.")->type_name("FILE");
   app->add_option("--machine", options->machine, kMachineHelp);
-  app->add_option("--devices-per-node", options->per_node, "Devices that share a node, where it is not the profile's number.")->check(CLI::PositiveNumber);
+  app->add_option("--devices-per-node", options->per_node, "Devices that share a node, where it is not the profile's number.")->check(CLI::Range(1, 1 << 20));
   app->add_option("--budget", options->budget, "How long to look.")->type_name("TIME")->capture_default_str();
-  app->add_option("--verify", options->verify, "Run so many of the best on this machine, two seconds of steps each, and hold what was predicted against that.")->type_name("N")->check(CLI::Range(1, 100));
+  app->add_option("--verify", options->verify, "Run so many of the best on this machine, and what is advised and one worker if they are not among them, two seconds of steps each, and hold what was predicted against that.")->type_name("N")->check(CLI::Range(1, 100));
   app->add_flag("--allow-lossy", options->lossy, "Look at compressed gradients, too: data[compress=…]. What is summed is then not what workers found, and training may take more steps.");
   app->add_flag("--allow-stale", options->stale, "Look at strategies whose results differ, too: asynchronous pipelines and servers, bounded staleness, local steps.");
   options->flags = std::make_unique<ExperimentFlags>(*app);

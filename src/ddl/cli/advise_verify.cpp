@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "ddl/cli/experiment_flags.h"
 #include "ddl/cli/runner.h"
@@ -29,6 +31,23 @@ Settings settings_of(const Advice& advice, const AdvisedPoint& point, const Sett
   return own;
 }
 
+/// The fastest, of ways that are one strategy's and predicted alike the first alone; and what is advised, and one worker, whether they are among those or not. As predicted, the fastest first.
+std::set<std::size_t> to_verify(const Advice& advice, int count) {
+  constexpr double kAlike = 1e-3;
+  std::set<std::size_t> out;
+  std::map<std::pair<std::string, int>, double> last;
+  for (std::size_t i = 0; i < advice.points.size() && advice.points[i].fits && static_cast<int>(out.size()) < count; ++i) {
+    const auto& point = advice.points[i];
+    auto& seconds = last[{point.strategy.name, point.workers}];
+    if (std::abs(point.step.seconds - seconds) <= kAlike * seconds) continue;
+    seconds = point.step.seconds;
+    out.insert(i);
+  }
+  for (const auto& each : {advice.verdict.pick, advice.verdict.alone})
+    if (each && advice.points[*each].fits) out.insert(*each);
+  return out;
+}
+
 }  // namespace
 
 void require_own_machine(const Json& machine) {
@@ -44,8 +63,7 @@ void require_own_machine(const Json& machine) {
 std::vector<VerifiedPoint> verify_advice(const Advice& advice, int count, const Settings& settings, const Output& output, bool& interrupted) {
   std::vector<VerifiedPoint> out;
   std::vector<Pending> pending;
-  for (std::size_t i = 0; i < advice.points.size() && static_cast<int>(pending.size()) < count; ++i) {
-    if (!advice.points[i].fits) break;
+  for (const auto i : to_verify(advice, count)) {
     auto experiment = resolve(settings_of(advice, advice.points[i], settings));
     experiment.name = fmt::format("{}, {} workers", in_words(advice.points[i].strategy, advice.points[i].keys), advice.points[i].workers);
     check_names(experiment);

@@ -40,7 +40,9 @@ StoredSamples stored_samples(const Options& options) {
   of_flag("--storage-rate", [&] { stored.bytes_per_s = stored.asked ? storage_rate(options.storage) : 0; });
   of_flag("--sample-bytes", [&] { stored.sample_bytes = options.sample_bytes.empty() ? 0 : static_cast<double>(parse_bytes(options.sample_bytes).value); });
   of_flag("--sample-time", [&] {
-    if (!options.sample_time.empty()) stored.making = parse_seconds(options.sample_time).value;
+    if (options.sample_time.empty()) return;
+    stored.making = parse_seconds(options.sample_time).value;
+    if (!(*stored.making >= 0)) throw Error(Code::invalid_argument, fmt::format("what making a sample takes; got {}, expected 0s or more", options.sample_time));
   });
   stored.shared = options.shared;
   return stored;
@@ -101,7 +103,7 @@ Command add_predict(CLI::App& root) {
   app->add_option("--machine", options->machine, kMachineHelp);
   app->add_option("--engine", options->engine, "closed: the strategy's formula; simulated: event by event; auto: simulated unless the plan is too large for a second.")
       ->check(CLI::IsMember({"auto", "closed", "simulated"}))->capture_default_str();
-  app->add_option("--devices-per-node", options->per_node, "Devices that share a node, where it is not the profile's number.")->check(CLI::PositiveNumber);
+  app->add_option("--devices-per-node", options->per_node, "Devices that share a node, where it is not the profile's number.")->check(CLI::Range(1, 1 << 20));
   app->add_option("--storage-rate", options->storage, "Read samples from storage in each step, not from memory: bytes a second that it gives a node, as in 50MB/s; measured: what probe storage found.")->type_name("RATE");
   app->add_option("--sample-bytes", options->sample_bytes, "What a sample takes in storage; as its data set is usually stored unless given.")->type_name("SIZE");
   app->add_option("--sample-time", options->sample_time, "What a loader's thread takes to make a sample; as the profile says unless given.")->type_name("TIME");

@@ -14,17 +14,25 @@ bool says(const Spec& spec, const std::string& option, const std::string& value)
   return found != spec.options.end() && found->second == value;
 }
 
+/// The strategy as it is told, but for one option, and without another that does not go with it.
+std::string with(Spec strategy, const std::string& option, const std::string& value, const std::string& without = "") {
+  strategy.options[option] = value;
+  strategy.options.erase(without);
+  return to_string(strategy);
+}
+
 std::string larger_batch(const Job& job) { return fmt::format("more samples per worker (--batch {}, which learns differently)", job.batch * 2); }
 
 std::string against_fabric(const Job& job, const Plan& plan) {
   const auto& strategy = job.strategy;
   if (says(strategy, "overlap", "off")) return fmt::format("--strategy {} without overlap=off, so that gradients travel while backward runs", strategy.name);
   if (job.fabric.empty() && job.transport.starts_with("tcp")) return "--transport shm, which does not send bytes through the kernel";
-  if (strategy.name == "data" && !strategy.options.contains("compress") && !strategy.options.contains("in-process")) return "--strategy data[compress=fp16], which sends half of the bytes";
+  if (strategy.name == "data" && !strategy.options.contains("compress") && !strategy.options.contains("in-process"))
+    return fmt::format("--strategy {}, which sends half of the bytes", with(strategy, "compress", "fp16", says(strategy, "bucket", "auto") ? "bucket" : ""));
   if (plan.serving.servers > 0 && plan.serving.servers < plan.workers())
-    return fmt::format("more servers ({}[servers={}]), each of which has less to receive and to give", strategy.name, std::min(plan.workers(), 2 * plan.serving.servers));
+    return fmt::format("more servers ({}), each of which has less to receive and to give", with(strategy, "servers", std::to_string(std::min(plan.workers(), 2 * plan.serving.servers))));
   if (strategy.name == "local") return "more steps between averagings (local[every=…])";
-  if (plan.micro_batches > 1 && plan.stages.size() > 1) return "a cut where fewer bytes cross (pipeline[stages=…])";
+  if (plan.micro_batches > 1 && plan.stages.size() > 1) return fmt::format("a cut where fewer bytes cross ({}[stages=…])", strategy.name);
   return larger_batch(job);
 }
 
@@ -48,11 +56,13 @@ std::string advice_against(LossCause cause, const Job& job, const Plan& plan) {
       if (job.strategy.name == "model") return fmt::format("--strategy pipeline[micro={}]", 2 * plan.workers());
       const auto most = std::max<std::int64_t>(1, job.batch / plan.shares());
       if (plan.micro_batches >= most) return larger_batch(job);
-      return fmt::format("more micro-batches ({}[micro={}])", job.strategy.name, std::min<std::int64_t>(most, 2LL * plan.micro_batches));
+      // Its micro-batches are whole batches (strategy/schedules): what is left of the bubble is unlike stages and messages.
+      if (says(job.strategy, "schedule", "pipedream")) return fmt::format("a schedule that works on batches in pieces ({})", with(job.strategy, "schedule", "pipedream-2bw"));
+      return fmt::format("more micro-batches ({})", with(job.strategy, "micro", std::to_string(std::min<std::int64_t>(most, 2LL * plan.micro_batches))));
     }
     case LossCause::unequal:
       // One that has no bound has nobody wait for others.
-      if (plan.serving.servers > 0 && plan.serving.stale != kNone) return fmt::format("a wider bound ({}[stale={}]), or none (async), by which fewer wait for the slowest, and gradients are older", job.strategy.name, 2 * plan.serving.stale + 2);
+      if (plan.serving.servers > 0 && plan.serving.stale != kNone) return fmt::format("a wider bound ({}), or none (async), by which fewer wait for the slowest, and gradients are older", with(job.strategy, "stale", std::to_string(2 * plan.serving.stale + 2)));
       if (plan.stages.size() > 1) return job.strategy.options.contains("stages") ? "a cut by time (balance=time in place of stages=…)" : "a cut by hand (stages=… in the strategy)";
       // Samples of one process's replicas go by turns.
       if (job.strategy.name == "data" && !says(job.strategy, "in-process", "parallel"))

@@ -154,6 +154,8 @@ MeasuredTable parse_table(const std::string& text, const std::string& path) {
   MeasuredTable table;
   std::vector<std::string> header;
   std::string_view rest = text;
+  // As spreadsheets begin what they save in UTF-8.
+  if (rest.starts_with("\xEF\xBB\xBF")) rest.remove_prefix(3);
   for (int line = 1; !rest.empty();) {
     const int here = line;
     if (rest.front() == '#') {

@@ -105,6 +105,15 @@ double memory_as_measured(const Estimate& estimate, const MeasuredRow& row) {
   return of_all && estimate.memory_of_all_bytes > 0 ? estimate.memory_of_all_bytes : estimate.memory_bytes;
 }
 
+/// Whether a row's word for its device means the profile that is asked for, however that is laid out. A word that means none does not.
+bool is_of(const std::string& word, const std::string& asked) {
+  try {
+    return machine_laid_out(word).value("name", "") == machine_laid_out(asked).value("name", "?");
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 Json to_json(const Accuracy& accuracy) {
@@ -122,7 +131,11 @@ Validation validate(const MeasuredTable& table, const std::string& device, bool 
   bool noted = false;
   std::map<std::string, int> lines;  // by id
   for (auto row : table.rows) {
+    bool of_another = false;
     if (!device.empty()) {
+      // What one device of another kind did says nothing of this one.
+      of_another = row.one_device_samples_per_s > 0 && !is_of(row.device, device);
+      if (of_another) row.one_device_samples_per_s = 0;
       row.device = device;
       // Its own wires, too.
       row.link_intra.clear();
@@ -131,6 +144,7 @@ Validation validate(const MeasuredTable& table, const std::string& device, bool 
     try {
       ValidatedRow one;
       one.estimate = estimate_row(row, shapes);
+      if (of_another) one.estimate.notes.emplace_back("one_device_samples_per_s is of the row's own device, and left out");
       if (const auto [first, is_new] = lines.try_emplace(row.id, row.line); !is_new && !row.id.empty()) one.estimate.notes.push_back(fmt::format("id '{}' is that of line {}, too", row.id, first->second));
       // Of a row that is judged by memory alone nothing else says what was assumed of it.
       const bool timed = row.measured_seconds() > 0;
