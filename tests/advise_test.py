@@ -184,6 +184,33 @@ class Here(Case):
         self.assertIn("written: other.json", again.stderr)
         self.assertEqual(len(json.loads((self.folder / "other.json").read_text())["compute"]), 1, "in the place of the earlier one")
 
+    def test_traces_of_one_run_alone_are_put_together(self):
+        one, other = (json.loads(self.run_it("run", *TINY[:-2], "--steps", "20", "--no-evaluate", "--workers", workers, "--json").stdout)["id"] for workers in ("1", "2"))
+        for folder, run in (("one", one), ("other", other)):
+            self.run_it("export", run, "--format", "chakra", "-o", folder, "--quiet")
+        both = ["other/ddlbench.0.et", "other/ddlbench.1.et"]
+        self.run_it("probe", "import", *both, "--machine", "none")
+        for files, reason in ((["one/ddlbench.0.et", both[0]], f"traces of several runs; got {one} and {other}"), ([both[0], both[0]], "two traces of rank 0 of " + other)):
+            self.assertIn(reason, self.run_it("probe", "import", *files, "--machine", "none", code=2).stderr)
+        refused = self.run_it("probe", "import", *both, "--batch", "8", "--machine", "none", code=2)
+        self.assertIn("--batch: the trace says itself what was run; got 8", refused.stderr)
+
+    def test_of_a_pipeline_without_a_flush_a_step_with_passes_both_ways_is_exported(self):
+        record = json.loads(self.run_it("run", *TINY[:-2], "--steps", "20", "--no-evaluate", "--workers", "2", "--strategy", "pipeline[schedule=pipedream]", "--json").stdout)
+        self.run_it("export", record["id"], "--format", "chakra", "-o", "traces", "--quiet")
+        entry, = json.loads(self.run_it("probe", "import", "traces/ddlbench.0.et", "traces/ddlbench.1.et", "--machine", "none", "--json").stdout)["compute"]
+        for direction in ("forward", "backward"):
+            self.assertAlmostEqual(entry[f"{direction}_ms"] / sum(rank["ledger_ms"][direction] for rank in record["ranks"]), 1, delta=0.1, msg=direction)
+
+    def test_a_predicted_trace_is_of_the_step_that_is_predicted(self):
+        self.probe()
+        words = ["predict", *TINY[:-2], "--workers", "2"]
+        ledger = json.loads(self.run_it(*words, "--json").stdout)["points"][0]["ledger_ms"]
+        self.run_it(*words, "--export", "chakra", "-o", "traces", "--quiet")
+        entry, = json.loads(self.run_it("probe", "import", "traces/ddlbench.0.et", "traces/ddlbench.1.et", "--machine", "none", "--json").stdout)["compute"]
+        # Of the trace no jitter is.
+        self.assertAlmostEqual((entry["forward_ms"] + entry["backward_ms"]) / (ledger["forward"] + ledger["backward"]), 1, delta=0.05)
+
     def test_files_that_are_no_traces(self):
         (self.folder / "page.et").write_text("<html>nothing of the kind</html>")
         done = self.run_it("probe", "import", "page.et", "--machine", "other.json", code=1)

@@ -312,6 +312,24 @@ class Datasheets(Case):
         advised = self.document("advise", *words[1:], 2, "--strategy", "data", "--budget", "2s")["points"]
         self.assertIn(here["memory_bytes"], [point["memory_bytes"] for point in advised])
 
+    def test_no_link_is_fuller_than_the_step_is_long(self):
+        # Workers of one role that lie unlike: on and off their server's node, groups that straddle a node.
+        for strategy, workers, machines in (("parameter-server", 6, ("v100-16gb[devices_per_node={}]", 1, 2, 3, 5, 6)), ("parameter-server[servers=2]", 6, ("v100-16gb[devices_per_node={}]", 2, 3)), ("hybrid[data=2,tensor=3]", 6, ("a100-80gb[devices_per_node={}]", 4)),
+                                            ("hybrid[data=2,level=1,sharded=2]", 4, ("v100-16gb[devices_per_node={}]", 3)), ("hybrid[data=2,sharded=3]", 6, ("k80[devices_per_node={}]", 4)), ("data", 6, ("k80[devices_per_node={}]", 4)),
+                                            ("hybrid[data=3,pipeline=2,micro=4]", 6, ("v100-16gb[devices_per_node={}]", 2, 4)), ("pipeline[micro=4]", 6, ("v100-16gb[devices_per_node={}]", 4))):
+            for per_node in machines[1:]:
+                machine = machines[0].format(per_node)
+                with self.subTest(strategy=strategy, machine=machine):
+                    thin, thinner = (self.point(*self.RESNET, "--batch", 96, "--workers", workers, "--strategy", strategy, "--machine", f"{machine[:-1]},link_inter={wires}]") for wires in ("10Gbps", "1Gbps"))
+                    closed = self.point(*self.RESNET, "--batch", 96, "--workers", workers, "--strategy", strategy, "--machine", f"{machine[:-1]},link_inter=1Gbps]", "--engine", "closed")
+                    for point in (thin, thinner, closed):
+                        self.assertLess(point["links"]["busiest"]["full"], 1.001)
+                    if per_node < workers:
+                        self.assertGreater(thinner["step_ms"]["value"], 2 * thin["step_ms"]["value"], "wires of a tenth")
+        # Who steps by himself is as fast as his own way to the server: nobody knows how full wires are in a step of all.
+        busiest = self.point(*self.RESNET, "--batch", 96, "--workers", 6, "--strategy", "parameter-server[async]", "--machine", "v100-16gb[devices_per_node=2,link_inter=1Gbps]")["links"]["busiest"]
+        self.assertEqual((busiest["bytes_per_s"], busiest["full"]), (None, None))
+
     def test_a_layout_is_of_advice_and_of_tables_too(self):
         best = lambda machine: self.document("advise", "--model", "vgg11", "--dataset", "cifar10", "--synthetic", "--batch", 512, "--workers", 8, "--precision", "fp16", "--machine", machine, "--budget", "2s")["points"][0]
         self.assertLess(best("v100-32gb")["step_ms"]["value"], best("v100-32gb[devices_per_node=1,link_inter=1Gbps]")["step_ms"]["value"])

@@ -45,11 +45,32 @@ double spread_of(const Found& all) {
   return middle > 0 ? std::max(std::sqrt(squares / static_cast<double>(all.size())) / middle, kLeastSpread / std::sqrt(static_cast<double>(all.size()))) : 0;
 }
 
+/// Ranks of one run, each once. Traces of others say neither.
+void require_one_run(const std::vector<ChakraTrace>& traces) {
+  const ChakraTrace* first = nullptr;
+  std::set<double> ranks;
+  for (const auto& trace : traces) {
+    const auto run = trace.about.words.find("run"), config = trace.about.words.find("config");
+    if (run == trace.about.words.end()) continue;
+    if (first == nullptr) first = &trace;
+    const auto& known = first->about.words;
+    if (run->second != known.at("run")) throw Error(Code::invalid_argument, fmt::format("[import] traces of several runs; got {} and {}, expected one run's, each rank's once", known.at("run"), run->second));
+    if (const auto its = known.find("config"); (its == known.end()) != (config == trace.about.words.end()) || (its != known.end() && its->second != config->second))
+      throw Error(Code::invalid_argument, fmt::format("[import] traces of {} are of several experiments; expected one run's, each rank's once", run->second));
+    if (const auto rank = trace.about.numbers.find("rank"); rank != trace.about.numbers.end() && !ranks.insert(rank->second).second)
+      throw Error(Code::invalid_argument, fmt::format("[import] two traces of rank {:.0f} of {}; expected each rank's once", rank->second, run->second));
+  }
+}
+
 /// What was run.
 Experiment experiment_of(const std::vector<ChakraTrace>& traces, const Settings& told) {
+  require_one_run(traces);
   for (const auto& trace : traces) {
     const auto config = trace.about.words.find("config");
     if (config == trace.about.words.end()) continue;
+    for (const auto* key : {"model", "dataset", "batch", "precision"})
+      if (const auto asked = told.find(key); asked != told.end())
+        throw Error(Code::invalid_argument, fmt::format("{}: the trace says itself what was run; got {}, expected nothing of that with traces of ddlbench", asked->second.origin, asked->second.value));
     return experiment_from(parse_json(config->second, "the trace's config"), Json::object());
   }
   if (!told.contains("model") || !told.contains("batch"))

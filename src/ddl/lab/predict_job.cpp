@@ -109,13 +109,14 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
 }
 
 Job job_on(Job job, const ModelGraph& graph, const Json& machine) {
+  const auto on_gpu = [](const WorkerSpec& worker) { return worker.device.starts_with("cuda"); };
   if (!is_measured(machine)) {
-    // What tensors take there goes by the kernels of a GPU, not by ours of a processor.
+    // What tensors take there goes by the kernels of a GPU, not by ours of a processor. Of workers of both kinds a datasheet cannot speak, which whoever prices them says.
+    const bool gpu = machine.value("device", Json::object()).value("kind", "cpu") != "cpu" && std::none_of(job.workers.begin(), job.workers.end(), on_gpu);
     for (auto& worker : job.workers)
-      if (worker.device == "cpu" && machine.value("device", Json::object()).value("kind", "cpu") != "cpu") worker.device = "cuda:0";
+      if (gpu && worker.device == "cpu") worker.device = "cuda:0";
     return job;
   }
-  const auto on_gpu = [](const WorkerSpec& worker) { return worker.device.starts_with("cuda"); };
   if (wants_graphs(job) && (std::none_of(job.workers.begin(), job.workers.end(), on_gpu) || !why_no_pass_graphs(plan_job(job, graph), 0, graph).empty())) job.graphs = "off";
   return job;
 }

@@ -45,8 +45,8 @@ Json predicted_trace(const Experiment& experiment, const ModelGraph& graph, cons
   const auto costs = job_costs(job, machine, per_node);
   const auto plan = planned_job(job, graph, *costs.source);
   const auto part = graph_of(plan, graph, 0);
-  // Each worker has its own spans, where one could stand for others, too.
-  const auto step = predict_step({plan, part, job.strategy, job.batch, *costs.source, 0, Engine::simulated, true, loading_of(job, machine, stored, per_node)});
+  // Each worker has its own spans, where one could stand for others, too; of a usual step, not of one that was drawn.
+  const auto step = predict_step({plan, part, job.strategy, job.batch, *costs.source, 0, Engine::simulated, true, loading_of(job, machine, stored, per_node), costs.unlike, true});
   Nanoseconds start = step.trace.empty() ? 0 : step.trace.front().begin;
   for (const auto& span : step.trace) start = std::min(start, span.begin);
   Json trace = Json::array();

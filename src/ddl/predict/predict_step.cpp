@@ -26,8 +26,10 @@ std::size_t tasks_of(const Plan& plan, int steps, bool by_worker) {
   return count * static_cast<std::size_t>(steps);
 }
 
+Jitter jitter_of(const PredictionInput& input) { return input.steady ? Jitter{} : input.source.jitter(input.plan.workers()); }
+
 /// What runs before a step is predicted: of asynchronous plans until the pipeline is full, and as long again.
-StepRange range_of(const PredictionInput& input) { return steps_to_simulate(input.plan, input.source.jitter(input.plan.workers())); }
+StepRange range_of(const PredictionInput& input) { return steps_to_simulate(input.plan, jitter_of(input)); }
 
 /// Of how many samples each worker has of a batch; empty where all have as many.
 std::vector<std::int64_t> shares_of(const PredictionInput& input) { return input.plan.workers() > 1 ? batch_shares(input.strategy) : std::vector<std::int64_t>{}; }
@@ -45,7 +47,9 @@ std::vector<Actor> roles_of(const PredictionInput& input) {
 std::vector<Actor> actors_of(const PredictionInput& input) { return by_worker(input) ? workers_as_actors(input.plan) : roles_of(input); }
 
 StepCosts costs_of(const PredictionInput& input, const std::vector<Actor>& actors) {
-  return step_costs(input.plan, input.graph, input.batch, actors, input.source, input.loading, compression_of(input.strategy), shares_of(input));
+  auto costs = step_costs(input.plan, input.graph, input.batch, actors, input.source, input.loading, compression_of(input.strategy), shares_of(input));
+  costs.jitter = jitter_of(input);
+  return costs;
 }
 
 /// Whether what is computed at once, and one exchange beside it, want more of something than there is.

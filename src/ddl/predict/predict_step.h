@@ -29,6 +29,7 @@ struct PredictionInput {
   bool by_worker = false;    ///< of the simulator: workers that share cores or memory slow each other down, and one cannot stand for the others
   Loading loading = {};
   bool unlike = false;       ///< workers of one role may take unlike times for the same: neither engine lets one stand for the others
+  bool steady = false;       ///< a step as it usually is: without what differs from one to the next
 };
 
 struct StepPrediction {

@@ -2,6 +2,7 @@
 // Attributes are those that its feeder reads (src/feeder/et_feeder_node.cpp). tests/trace_formats_test.py reads the files back with MLCommons' own package. docs/traces.md says what becomes of what.
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 #include <protozero/pbf_writer.hpp>
@@ -187,14 +188,21 @@ void tell_run(protozero::pbf_writer& out, const Json& record, int rank) {
     }
 }
 
-/// The last step that all ranks went through whole.
+/// The last step that all ranks went through whole, with as many passes as any: of asynchronous pipelines the last ones of a run have none forward, as the first have none back.
 int step_of(const TraceView& view, const Json& record) {
   const auto ranks = view.ranks();
   std::map<int, std::size_t> seen;
   for (const auto& [key, period] : view.steps) ++seen[key.first];
+  std::erase_if(seen, [&](const auto& step) { return step.second < ranks.size(); });
+  if (seen.empty()) throw no_trace(record, "chakra");
+  std::map<int, std::set<std::pair<int, int>>> passes;  // rank and task, by step
+  for (const auto& each : view.spans)
+    if (seen.contains(each.span.step) && (each.task.kind == "forward" || each.task.kind.starts_with("backward"))) passes[each.span.step].emplace(each.span.worker, each.span.task);
+  std::size_t most = 0;
+  for (const auto& [step, own] : passes) most = std::max(most, own.size());
   for (auto step = seen.rbegin(); step != seen.rend(); ++step)
-    if (step->second >= ranks.size()) return step->first;
-  throw no_trace(record, "chakra");
+    if (passes[step->first].size() >= most) return step->first;
+  return seen.rbegin()->first;
 }
 
 }  // namespace

@@ -480,6 +480,39 @@ TEST(MeasuredMachine, ATestNetworkSlowsRounds) {
   EXPECT_DOUBLE_EQ(message(1e11, 0), plain);
 }
 
+// Six ranks on three hosts: neighbours have no wire between them; what goes between hosts shares theirs, each way by itself.
+TEST(MeasuredMachine, HostsOfATestNetworkShareTheirWires) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  for (const int ranks : {2, 6}) {
+    CommunicationPart part{"tcp", ranks};
+    part.rounds.pieces = {{0, ~std::size_t{0}, {1e-6, 0, 1e-9, 1e-10}}};
+    add(profile, part);
+  }
+  const double bytes = 1 << 20, rate = 1e7;
+  const MeasuredMachine machine(profile, {.workers = std::vector<MeasuredWorker>(6), .network = "mlp", .transport = "tcp", .collective = "ring", .wire_bytes_per_s = rate, .wire_hosts = {0, 0, 1, 1, 2, 2}});
+  StepCosts costs;
+  const auto share_of = [&](const TaskCost& cost, const std::string& wire) {
+    double sum = 0;
+    for (const auto& demand : cost.demands) sum += demand.resource == costs.resource(wire) ? demand.share : 0;
+    return sum;
+  };
+  EXPECT_EQ(machine.place(3), 1);
+  const auto inside = machine.message(1 << 20, 0, 1, costs), between = machine.message(1 << 20, 1, 2, costs);
+  EXPECT_LT(inside.seconds, 3e-3);
+  EXPECT_NEAR(between.seconds, bytes / rate, 1e-4);
+  // Both ends say half of it.
+  EXPECT_NEAR(share_of(between, "wire out of host 0"), 0.5, 1e-2);
+  EXPECT_NEAR(share_of(between, "wire into host 1"), 0.5, 1e-2);
+  EXPECT_EQ(share_of(between, "wire into host 0"), 0);
+  // A ring of six crosses each wire once each way, as one of three ranks on three hosts would with as large a buffer: 2 (P-1)/P of it.
+  const auto ring = machine.collective(Goal::all_reduce, 1 << 20, {0, 1, 2, 3, 4, 5}, costs);
+  EXPECT_NEAR(ring.seconds, 2 * 5.0 / 6 * bytes / rate, 2e-3);
+  EXPECT_NEAR(6 * share_of(ring, "wire out of host 2"), 1, 2e-2);
+  // Each rank sends every other of another host its part: two of them over one wire, four parts each, forth and back.
+  const MeasuredMachine direct(profile, {.workers = std::vector<MeasuredWorker>(6), .network = "mlp", .transport = "tcp", .collective = "direct", .wire_bytes_per_s = rate, .wire_hosts = {0, 0, 1, 1, 2, 2}});
+  EXPECT_NEAR(direct.collective(Goal::all_reduce, 1 << 20, {0, 1, 2, 3, 4, 5}, costs).seconds, 2 * 8.0 / 6 * bytes / rate, 2e-3);
+}
+
 // Cores do as much for a message over a slow wire as over a fast one, over a longer time.
 TEST(MeasuredMachine, ATestNetworkTakesNoCores) {
   auto profile = profile_of({entry_of("mlp", 8)});
