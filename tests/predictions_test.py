@@ -326,6 +326,20 @@ class Datasheets(Case):
                         self.assertLess(point["links"]["busiest"]["full"], 1.001)
                     if per_node < workers:
                         self.assertGreater(thinner["step_ms"]["value"], 2 * thin["step_ms"]["value"], "wires of a tenth")
+        # A layout is the same however it is told, and a message has no less than a device's part of the wires.
+        words = [*self.RESNET, "--batch", 96, "--workers", 4, "--strategy", "pipeline[micro=4]", "--machine"]
+        self.assertEqual(self.point(*words, "v100-32gb[devices_per_node=1]")["step_ms"], self.point(*words, "v100-32gb", "--devices-per-node", 1)["step_ms"])
+        self.assertEqual(self.point(*words, "v100-32gb[devices_per_node=1]")["step_ms"], self.point(*words, "v100-32gb[devices_per_node=1,link_inter=50Gbps]")["step_ms"])
+        # Of unlike workers both engines know where they are; and a server's messages are one after the other whoever stands for whom.
+        words = [*self.RESNET, "--batch", 96, "--strategy", "parameter-server", "--machine", "v100-16gb[devices_per_node=2,link_inter=1Gbps]", "--workers"]
+        unlike = [self.point(*words, "emulated:k80,emulated:v100-16gb:5", "--engine", engine) for engine in ("simulated", "closed")]
+        for point in unlike:
+            self.assertLess(point["links"]["busiest"]["full"], 1.001, point["engine"])
+        self.assertAlmostEqual(unlike[0]["step_ms"]["value"] / self.point(*words, 6)["step_ms"]["value"], 1, delta=0.15)
+        wide = [*self.RESNET, "--batch", 96, "--workers", 16, "--strategy", "parameter-server[servers=4]", "--machine", "v100-16gb[devices_per_node=4,link_inter=4x100Gbps]", "--engine"]
+        simulated, closed = (self.point(*wide, engine)["step_ms"]["value"] for engine in ("simulated", "closed"))
+        self.assertAlmostEqual(simulated / closed, 1, delta=0.3)
+        self.assertIn("no closed form of unlike workers", self.run_it(*self.RESNET, "--batch", 96, "--workers", 6, "--strategy", "parameter-server[async]", "--machine", "v100-16gb[devices_per_node=5]", "--engine", "closed", code=2).stderr)
         # Who steps by himself is as fast as his own way to the server: nobody knows how full wires are in a step of all.
         busiest = self.point(*self.RESNET, "--batch", 96, "--workers", 6, "--strategy", "parameter-server[async]", "--machine", "v100-16gb[devices_per_node=2,link_inter=1Gbps]")["links"]["busiest"]
         self.assertEqual((busiest["bytes_per_s"], busiest["full"]), (None, None))

@@ -95,8 +95,9 @@ std::string differs(const Json& told, const Plan& plan) {
 }
 
 /// What messages take for want of bytes: by the profile's fits for the transport, and what a test network's wires add. Nothing where neither is known.
-std::function<std::optional<double>(const Task&, int)> latency_of(const Job& job, const Json* machine) {
+std::function<std::optional<double>(const Task&, const std::vector<int>&)> latency_of(const Job& job, const Json* machine) {
   std::vector<Json> profiles;
+  std::optional<Json> wires;
   // A transport of its own kind: what of its rounds is latency.
   const auto made = [&](double alpha) {
     const WireCost cost{{{0, std::numeric_limits<std::size_t>::max(), {alpha}}}};
@@ -109,14 +110,19 @@ std::function<std::optional<double>(const Task&, int)> latency_of(const Job& job
         break;
       }
   if (!job.fabric.empty())
-    if (const auto wire = parse_fabric(job.fabric); wire.latency.value > 0) profiles.push_back(made(wire.latency.value));
-  if (profiles.empty()) return {};
+    if (const auto wire = parse_fabric(job.fabric); wire.latency.value > 0) wires = made(wire.latency.value);
+  if (profiles.empty() && !wires) return {};
   const WireSetup setup{job.transport, collective_of(job)};
-  return [profiles, setup](const Task& task, int ranks) -> std::optional<double> {
+  const auto all = static_cast<int>(job.workers.size()), hosts = job.fabric.empty() ? 1 : parse_fabric(job.fabric).hosts;
+  return [profiles, wires, setup, all, hosts](const Task& task, const std::vector<int>& among) -> std::optional<double> {
+    const auto ranks = static_cast<int>(among.size());
     if (ranks < 2) return 0;
     double sum = 0;
+    const auto add = [&](const Json& profile) { sum += wire_seconds(profile, setup, is_transfer(task) ? Goal::point_to_point : task.goal, task.bytes, ranks, latency_alone); };
     try {
-      for (const auto& profile : profiles) sum += wire_seconds(profile, setup, is_transfer(task) ? Goal::point_to_point : task.goal, task.bytes, ranks, latency_alone);
+      for (const auto& profile : profiles) add(profile);
+      // Neighbours on one host have no wire between them.
+      if (wires && std::any_of(among.begin(), among.end(), [&](int worker) { return host_of(worker, all, hosts) != host_of(among.front(), all, hosts); })) add(*wires);
     } catch (const Error&) {
       return std::nullopt;  // an algorithm that has no schedule of ours
     }

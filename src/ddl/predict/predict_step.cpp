@@ -34,8 +34,16 @@ StepRange range_of(const PredictionInput& input) { return steps_to_simulate(inpu
 /// Of how many samples each worker has of a batch; empty where all have as many.
 std::vector<std::int64_t> shares_of(const PredictionInput& input) { return input.plan.workers() > 1 ? batch_shares(input.strategy) : std::vector<std::int64_t>{}; }
 
+/// Of those who step by themselves, who is near a server and who is not.
+bool apart_at_places(const PredictionInput& input) {
+  if (!steps_apart(input.plan)) return false;
+  for (int worker = 1; worker < input.plan.workers(); ++worker)
+    if (input.source.place(worker) != input.source.place(0)) return true;
+  return false;
+}
+
 /// Workers of a role that take unlike times.
-bool unequal(const PredictionInput& input) { return input.plan.workers() > 1 && (input.unlike || !shares_of(input).empty()); }
+bool unequal(const PredictionInput& input) { return input.plan.workers() > 1 && (input.unlike || !shares_of(input).empty() || apart_at_places(input)); }
 
 /// One worker stands for the others of its role where they do not slow each other down, do not step apart, and take as long.
 bool by_worker(const PredictionInput& input) { return input.by_worker || steps_apart(input.plan) || unequal(input); }
@@ -49,6 +57,19 @@ std::vector<Actor> actors_of(const PredictionInput& input) { return by_worker(in
 StepCosts costs_of(const PredictionInput& input, const std::vector<Actor>& actors) {
   auto costs = step_costs(input.plan, input.graph, input.batch, actors, input.source, input.loading, compression_of(input.strategy), shares_of(input));
   costs.jitter = jitter_of(input);
+  return costs;
+}
+
+/// What a step goes by where workers of a role take unlike times: of each role who computes longest, and of what they exchange what takes longest, wherever they are.
+StepCosts costs_of_slowest(const PredictionInput& input) {
+  auto costs = of_slowest(input.plan, costs_of(input, workers_as_actors(input.plan)));
+  const auto placed = costs_of(input, roles_of(input));
+  costs.each_alone = placed.each_alone;
+  for (std::size_t r = 0; r < costs.tasks.size(); ++r) {
+    const auto& tasks = input.plan.roles[r].tasks;
+    for (std::size_t t = 0; t < tasks.size(); ++t)
+      if (communicates(tasks[t]) && placed.tasks[r][t].seconds > costs.tasks[r][t].seconds) costs.tasks[r][t] = {placed.tasks[r][t].seconds};
+  }
   return costs;
 }
 
@@ -97,7 +118,7 @@ void simulate(const PredictionInput& input, StepPrediction& out) {
   const auto range = range_of(input);
   auto run = simulate_steps(input.plan, costs, range.steps, range.first);
   out.seconds = run.step_seconds;
-  // Of several workers of a role the first is told.
+  // Of several workers of a role that have an actor each the first is told.
   out.roles.resize(input.plan.roles.size());
   const double traced = costs.jitter.own() > 0 ? range.steps - 1 : 1;
   for (std::size_t a = costs.actors.size(); a-- > 0;) {
@@ -123,7 +144,7 @@ StepPrediction predict_step(const PredictionInput& input) {
   if (out.engine == Engine::closed) {
     if (unequal(input) && !has_closed_form(input.plan, true) && has_closed_form(input.plan))
       throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of unlike workers that do not wait for each other; got {}, expected --engine simulated, or auto", to_string(input.strategy)));
-    const auto costs = unequal(input) ? of_slowest(input.plan, costs_of(input, workers_as_actors(input.plan))) : costs_of(input, roles_of(input));
+    const auto costs = unequal(input) ? costs_of_slowest(input) : costs_of(input, roles_of(input));
     const auto priced = price_plan(input.plan, input.strategy, costs);
     out.alone = input.plan.workers() > 1 && shares_resources(input.plan, costs);
     out.seconds = priced.seconds;

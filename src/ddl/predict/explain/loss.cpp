@@ -8,6 +8,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
+#include "ddl/plan/peers.h"
 #include "ddl/predict/explain/shapley.h"
 #include "ddl/predict/step/simulate_step.h"
 
@@ -23,7 +24,11 @@ constexpr std::size_t kFewestSteps = 3;
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-int ranks_of(const Plan& plan, int worker, const Task& task) { return is_transfer(task) ? 2 : static_cast<int>(members(plan.mesh, plan.groups[at(task.group)], worker).size()); }
+std::vector<int> among(const Plan& plan, int worker, const Task& task) {
+  if (!is_transfer(task)) return members(plan.mesh, plan.groups[at(task.group)], worker);
+  const int peer = peer_of(plan, worker, task);
+  return {worker, peer == kNone ? worker : peer};
+}
 
 /// By worker and task; empty where something is not known.
 std::vector<std::vector<double>> latencies(const LossInput& input) {
@@ -32,7 +37,7 @@ std::vector<std::vector<double>> latencies(const LossInput& input) {
   for (int w = 0; w < input.plan.workers(); ++w) {
     auto& own = out.emplace_back();
     for (const auto& task : input.plan.role_of(w).tasks) {
-      const auto known = communicates(task) ? input.latency(task, ranks_of(input.plan, w, task)) : std::optional(0.0);
+      const auto known = communicates(task) ? input.latency(task, among(input.plan, w, task)) : std::optional(0.0);
       if (!known) return {};
       own.push_back(*known);
     }

@@ -13,8 +13,8 @@ namespace ddl {
 struct LossInput {
   const Plan& plan;                     ///< that was run
   const StepDraws& draws;
-  /// Of a message or collective between so many ranks, what it takes for want of bytes; absent, or nothing: not known.
-  std::function<std::optional<double>(const Task& task, int ranks)> latency = {};
+  /// Of a message or collective among these workers, what it takes for want of bytes; absent, or nothing: not known.
+  std::function<std::optional<double>(const Task& task, const std::vector<int>& among)> latency = {};
   std::vector<double> contention = {};  ///< by worker, how much longer computing takes beside the others; empty: not known
   /// How a worker's collective and what it computes meanwhile slow each other, beyond `contention`; null: not known.
   std::function<Slowed(int worker, const Task& task)> beside = {};

@@ -80,7 +80,7 @@ TEST(Loss, NothingIsLeftWhereTheSimulatorIsRight) {
     LossInput input{plan, draws};
     input.one = OneWorker{9e-3, 0, 3e-4};
     input.contention.assign(4, 1.1);
-    input.latency = [](const Task&, int) { return std::optional(1e-4); };
+    input.latency = [](const Task&, const std::vector<int>&) { return std::optional(1e-4); };
     const auto loss = attribute_loss(input);
     EXPECT_LT(std::abs(loss.not_explained), 0.02) << strategy;
     EXPECT_TRUE(loss.not_known.empty()) << strategy;
@@ -109,7 +109,7 @@ TEST(Loss, ASlowLinkCostsItsBytesAndItsLatency) {
   EXPECT_NEAR(gain(unknown, LossCause::fabric), buckets * 5e-4, 0.02 * buckets * 5e-4);
   EXPECT_EQ(part_of(unknown, LossCause::latency), nullptr);
   LossInput input{plan, draws};
-  input.latency = [](const Task&, int) { return std::optional(1e-4); };
+  input.latency = [](const Task&, const std::vector<int>&) { return std::optional(1e-4); };
   const auto known = attribute_loss(input);
   EXPECT_NEAR(gain(known, LossCause::fabric), buckets * 4e-4, 0.02 * buckets * 4e-4);
   EXPECT_NEAR(gain(known, LossCause::latency), buckets * 1e-4, 0.02 * buckets * 1e-4);

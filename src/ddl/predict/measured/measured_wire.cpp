@@ -130,15 +130,23 @@ WireLoads wire_loads(const Json& profile, const WireSetup& setup, Goal goal, std
   auto [algorithm, shape] = chosen_for(profile, setup, goal, static_cast<std::size_t>(std::max<std::int64_t>(0, bytes)), static_cast<int>(hosts.size()));
   shape.hosts = hosts;
   WireLoads loads;
-  for (int rank = 0; rank < shape.ranks; ++rank)
-    for (const auto& round : algorithm(rank, shape).rounds)
+  loads.hosts = static_cast<int>(std::set<int>(hosts.begin(), hosts.end()).size());
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    std::set<int> rounds;
+    int number = 0;
+    for (const auto& round : algorithm(rank, shape).rounds) {
       for (const auto& step : round) {
         const int here = hosts[static_cast<std::size_t>(rank)];
-        if (step.kind != StepKind::send || hosts[static_cast<std::size_t>(step.peer)] == here) continue;
+        if (step.kind != StepKind::send || hosts[static_cast<std::size_t>(step.peer)] == here || step.range.size() == 0) continue;
         const auto sent = static_cast<double>(step.range.size() * kElement);
         loads.out[here] += sent;
         loads.in[hosts[static_cast<std::size_t>(step.peer)]] += sent;
+        rounds.insert(number);
       }
+      ++number;
+    }
+    loads.rounds = std::max(loads.rounds, static_cast<int>(rounds.size()));
+  }
   return loads;
 }
 
@@ -181,12 +189,14 @@ TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touch
   if (ranks < 2) return {};
   // Neighbours on one host of a test network have none of its wires between them.
   const bool over_fabric = (setup_.wire_bytes_per_s > 0 || setup_.wire_latency > 0) && crosses(workers);
-  TaskCost cost{wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside", over_fabric)};
+  const auto* wires = over_fabric && !setup_.wire_hosts.empty() ? &loads(goal, bytes, workers) : nullptr;
+  // Of workers with a host each every round is over wires; of others some are, and those of a host share its wire.
+  const bool each_has_one = over_fabric && (wires == nullptr || wires->hosts == ranks);
+  TaskCost cost{wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside", each_has_one)};
   if (const double evicted = own_memory ? evicted_share(touched, workers) : 0; evicted > 0)
-    cost.seconds += evicted * std::max(0.0, wire_alone(goal, bytes, ranks, "evicted", over_fabric) - cost.seconds);
-  // Those of a host share its wire.
-  const auto* wires = over_fabric && setup_.wire_bytes_per_s > 0 ? &loads(goal, bytes, workers) : nullptr;
-  if (wires != nullptr) cost.seconds = std::max(cost.seconds, wires->busiest() / setup_.wire_bytes_per_s);
+    cost.seconds += evicted * std::max(0.0, wire_alone(goal, bytes, ranks, "evicted", each_has_one) - cost.seconds);
+  if (wires != nullptr && !each_has_one)
+    cost.seconds = std::max(cost.seconds, setup_.wire_bytes_per_s > 0 ? wires->busiest() / setup_.wire_bytes_per_s : 0) + wires->rounds * setup_.wire_latency;
   // All who take part say their share, and these add up.
   std::set<int> hosts;
   for (const int worker : workers) hosts.insert(setup_.workers.at(static_cast<std::size_t>(worker)).host);
@@ -196,7 +206,7 @@ TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touch
     share *= std::min(1.0, wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside", false) / cost.seconds);
   if (share > 0)
     for (const int host : hosts) cost.demands.push_back({cores_of(host, resources), share});
-  if (wires != nullptr && cost.seconds > 0) {
+  if (wires != nullptr && setup_.wire_bytes_per_s > 0 && cost.seconds > 0) {
     const double rate = setup_.wire_bytes_per_s * cost.seconds * ranks;
     for (const auto& [host, sent] : wires->out) cost.demands.push_back({resources.resource(fmt::format("wire out of host {}", host)), sent / rate});
     for (const auto& [host, received] : wires->in) cost.demands.push_back({resources.resource(fmt::format("wire into host {}", host)), received / rate});

@@ -41,6 +41,8 @@ int pricing_ranks(const Json& profile, const std::string& transport, int ranks);
 /// Of a test network, what one sends over hosts' wires and has from there, bytes by host. `hosts`: of ranks. Errors: those of choose_algorithm().
 struct WireLoads {
   std::map<int, double> out, in;
+  int hosts = 0;             ///< of its ranks
+  int rounds = 0;            ///< of the rank that has most, those in which it sends over one
   double busiest() const;  ///< of one wire one way
 };
 WireLoads wire_loads(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, const std::vector<int>& hosts);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "ddl/plan/meetings.h"
+#include "ddl/plan/occasion.h"
 #include "ddl/plan/peers.h"
 
 namespace ddl {
@@ -17,7 +18,7 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 struct Exchanged {
   explicit Exchanged(const Role& role) {
     for (const auto& task : role.tasks) {
-      const auto bytes = static_cast<double>(task.bytes);
+      const double bytes = static_cast<double>(task.bytes) * share_of_steps(task);
       if (task.kind == TaskKind::collective) groups[task.group] += bytes;
       else if (is_transfer(task)) messages.try_emplace({task.peer, task.shift, task.flip}, &task, 0).first->second.second += bytes;
     }

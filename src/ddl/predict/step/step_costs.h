@@ -20,7 +20,7 @@ struct TaskCost {
 /// Who does a role's tasks, all alike: one worker, or with `count` above 1 as many that do the same at the same time.
 struct Actor {
   int role = 0;
-  int worker = 0;  ///< the first that it stands for
+  int worker = 0;  ///< one of those that it stands for: the first, or another (placed_actors.h)
   int count = 1;
 };
 

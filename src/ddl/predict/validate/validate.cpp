@@ -107,8 +107,10 @@ double memory_as_measured(const Estimate& estimate, const MeasuredRow& row) {
 
 /// Whether a row's word for its device means the profile that is asked for, however that is laid out. A word that means none does not.
 bool is_of(const std::string& word, const std::string& asked) {
+  // A layout has a name of its own.
+  const auto name = [](const std::string& called) { return machine_laid_out(called.substr(0, called.find('['))).value("name", ""); };
   try {
-    return machine_laid_out(word).value("name", "") == machine_laid_out(asked).value("name", "?");
+    return name(word) == name(asked);
   } catch (const Error&) {
     return false;
   }
