@@ -111,12 +111,17 @@ class DatasheetMachine final : public CostSource {
     const double size = static_cast<double>(bytes);
     const int here = from / gpu_.per_node, there = to / gpu_.per_node;
     // Who sends or receives alone has a whole wire, if nobody else is at it. Where one stands for several at both ends, as many send at once: each has its part of the wires. Both ends say what of them is taken: half of it each, but where they stand for as many.
-    const bool alone = stands_alone(from, resources) || stands_alone(to, resources);
+    const bool sends_alone = stands_alone(from, resources), receives_alone = stands_alone(to, resources), alone = sends_alone || receives_alone;
     const double say = alone ? 0.5 : 1.0;
-    const std::vector<Demand> ways{{resources.resource(fmt::format("out of device {}", from)), say}, {resources.resource(fmt::format("into device {}", to)), say}};
+    // Whose ways are one device's.
+    std::vector<Demand> ways;
+    if (sends_alone) ways.push_back({resources.resource(fmt::format("out of device {}", from)), say});
+    if (receives_alone) ways.push_back({resources.resource(fmt::format("into device {}", to)), say});
     if (here == there) return {launch() + size / (0.5 * gpu_.bus), ways};
     const double all = gpu_.network * gpu_.per_node, rate = alone ? std::min(std::max(wire_, gpu_.network), all) : gpu_.network, share = say * rate / all;
-    return {kernels_.library.message_latency(gpu_) + size / (rate * kernels_.library.network_bandwidth()), {ways[0], ways[1], {resources.resource(wire(kOut, here)), share}, {resources.resource(wire(kIn, there)), share}}};
+    ways.push_back({resources.resource(wire(kOut, here)), share});
+    ways.push_back({resources.resource(wire(kIn, there)), share});
+    return {kernels_.library.message_latency(gpu_) + size / (rate * kernels_.library.network_bandwidth()), ways};
   }
 
   double update(int /*worker*/, std::int64_t bytes) const override { return static_cast<double>(bytes) * passes_of_update_ / (gpu_.bandwidth * kernels_.update_bandwidth); }
