@@ -1,5 +1,7 @@
 #include "ddl/predict/machine_terms.h"
 
+#include <cmath>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -10,7 +12,7 @@
 namespace ddl {
 namespace {
 
-enum class Sort { number, above_zero, number_or_null, word, object, object_or_null, list };
+enum class Sort { number, above_zero, number_or_null, correlation, word, object, object_or_null, list };
 
 struct Term {
   const char* key;
@@ -48,7 +50,7 @@ const std::vector<Needed>& needed() {
       {"contention", "", {{"what", Sort::word}, {"workers", Sort::above_zero}, {"slowdown", Sort::above_zero}, history("slowdown")}},
       {"contention", "steps", {{"network", Sort::word}}},
       {"contention", "collective", {{"collective_slowdown", Sort::above_zero}}},
-      {"jitter", "", {{"network", Sort::word}, {"median_ms"}, {"p95_ms"}, {"sigma_log"}}},
+      {"jitter", "", {{"network", Sort::word}, {"median_ms"}, {"p95_ms"}, {"sigma_log"}, {"correlation", Sort::correlation, {}, true}}},
       {"loader", "", {{"dataset", Sort::word}, {"sample_us"}}}};
   return all;
 }
@@ -79,6 +81,7 @@ bool is(const Json& value, Sort sort) {
     case Sort::number: return value.is_number() && value.get<double>() >= 0;
     case Sort::above_zero: return value.is_number() && value.get<double>() > 0;
     case Sort::number_or_null: return value.is_null() || is(value, Sort::number);
+    case Sort::correlation: return value.is_null() || (value.is_number() && std::abs(value.get<double>()) <= 1);
     case Sort::word: return value.is_string();
     case Sort::object: return value.is_object();
     case Sort::object_or_null: return value.is_null() || value.is_object();
@@ -92,6 +95,7 @@ std::string_view words(Sort sort) {
     case Sort::number: return "a number that is not negative";
     case Sort::above_zero: return "a number above 0";
     case Sort::number_or_null: return "a number that is not negative, or null";
+    case Sort::correlation: return "a number from -1 to 1, or null";
     case Sort::word: return "a word";
     case Sort::object: return "an object";
     case Sort::object_or_null: return "an object, or null";
@@ -148,6 +152,21 @@ void require_datasheet(const Json& machine, const std::string& path) {
     }
 }
 
+/// Each is measured again in the place of the earlier: of two predictions would take some mean.
+void require_each_once(const Json& machine, const std::string& path) {
+  for (const auto& [part, keys] : parts_of_machines()) {
+    const auto& all = entries(machine, part);
+    std::map<std::string, std::size_t> known;
+    for (std::size_t number = 0; number < all.size(); ++number) {
+      if (!all[number].is_object()) continue;
+      std::string own;
+      for (const auto& key : keys) own += all[number].value(key, Json()).dump() + ' ';
+      if (const auto [first, fresh] = known.try_emplace(own, number); !fresh)
+        throw Error(Code::corrupt, fmt::format("[machine] {}: {}, entries {} and {} are of the same ({}); expected one of them", path, part, first->second, number, called(part, all[number])));
+    }
+  }
+}
+
 }  // namespace
 
 void require_terms(const Json& machine, const std::string& path) {
@@ -160,6 +179,7 @@ void require_terms(const Json& machine, const std::string& path) {
       throw Error(cores.is_null() ? Code::not_found : Code::corrupt,
                   fmt::format("[machine] {}: cpu.usable_cores; got {}, expected {}: how many cores what was measured had (any ddlbench probe into a new file writes it)", path, cores.is_null() ? "nothing" : cores.dump(), words(Sort::above_zero)));
   }
+  require_each_once(machine, path);
   for (const auto& [part, when, terms] : needed()) {
     const auto& all = entries(machine, part);
     for (std::size_t number = 0; number < all.size(); ++number) {

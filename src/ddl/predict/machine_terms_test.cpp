@@ -36,6 +36,25 @@ std::string said(const Json& machine, Code code = Code::not_found) {
   }
 }
 
+TEST(MachineTerms, OfTwoEntriesOfTheSameNeitherIsTaken) {
+  auto machine = good();
+  machine["compute"].push_back(machine["compute"][0]);
+  machine["compute"][1]["pass_ms"] = 20;
+  EXPECT_NE(said(machine, Code::corrupt).find("here.json: compute, entries 0 and 1 are of the same (device cpu, threads 1, precision fp32, kernels fast, network lenet, dataset mnist, batch 8); expected one of them"), std::string::npos) << said(machine, Code::corrupt);
+  machine["compute"][1]["batch"] = 16;
+  EXPECT_EQ(said(machine), "");
+}
+
+TEST(MachineTerms, ACorrelationIsOne) {
+  auto machine = good();
+  for (const Json& good : {Json(0.4), Json(-1), Json()}) {
+    machine["jitter"][0]["correlation"] = good;
+    EXPECT_EQ(said(machine), "");
+  }
+  machine["jitter"][0]["correlation"] = 5;
+  EXPECT_NE(said(machine, Code::corrupt).find("correlation; got 5, expected a number from -1 to 1, or null"), std::string::npos);
+}
+
 TEST(MachineTerms, ATermThatIsMissingIsNamedWithItsEntryAndProbe) {
   EXPECT_EQ(said(good()), "");
   const std::tuple<const char*, const char*, const char*> missing[] = {
