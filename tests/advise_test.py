@@ -3,9 +3,9 @@
 usage: advise_test.py PATH-OF-DDLBENCH [unittest arguments]
 """
 import json
-import re
 import os
 import pathlib
+import re
 import sqlite3
 import subprocess
 import sys
