@@ -56,7 +56,7 @@ std::string advice_against(LossCause cause, const Job& job, const Plan& plan) {
       if (job.strategy.name == "model") return fmt::format("--strategy pipeline[micro={}]", 2 * plan.workers());
       const auto most = std::max<std::int64_t>(1, job.batch / plan.shares());
       if (plan.micro_batches >= most) return larger_batch(job);
-      // Its micro-batches are whole batches (strategy/schedules): what is left of the bubble is unlike stages and messages.
+      // Its micro-batches are whole batches (strategy/pipeline/pipedream.cpp): what is left of the bubble is unlike stages and messages.
       if (says(job.strategy, "schedule", "pipedream")) return fmt::format("a schedule that works on batches in pieces ({})", with(job.strategy, "schedule", "pipedream-2bw"));
       return fmt::format("more micro-batches ({})", with(job.strategy, "micro", std::to_string(std::min<std::int64_t>(most, 2LL * plan.micro_batches))));
     }

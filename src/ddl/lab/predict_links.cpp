@@ -9,6 +9,7 @@
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
 #include "ddl/predict/step/compressed.h"
+#include "ddl/predict/step/placed_actors.h"
 #include "ddl/predict/step/server_turns.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/make_communicator.h"
@@ -68,7 +69,7 @@ JobLinks job_links(const Job& job, const Plan& plan, const ModelGraph& part, con
   const bool library = is_datasheet(machine);
   auto rates = library ? rates_of_datasheet(job, machine, per_node) : rates_of_hosts(job, machine, per_node);
   // Of workers that step by themselves those near a server do most of the steps, so that nobody knows how often in one of all together what is told here passes.
-  if (steps_apart(plan) && std::adjacent_find(rates.places.begin(), rates.places.end(), std::not_equal_to<>()) != rates.places.end()) rates.inside = rates.wires = 0;
+  if (steps_apart(plan) && at_several_places(plan, [&](int worker) { return rates.places.at(static_cast<std::size_t>(worker)); })) rates.inside = rates.wires = 0;
   CollectiveWays ways;
   auto own = job;
   if (!library) {

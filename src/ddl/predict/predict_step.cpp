@@ -1,6 +1,7 @@
 #include "ddl/predict/predict_step.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -34,29 +35,25 @@ StepRange range_of(const PredictionInput& input) { return steps_to_simulate(inpu
 /// Of how many samples each worker has of a batch; empty where all have as many.
 std::vector<std::int64_t> shares_of(const PredictionInput& input) { return input.plan.workers() > 1 ? batch_shares(input.strategy) : std::vector<std::int64_t>{}; }
 
-/// Of those who step by themselves, who is near a server and who is not.
-bool apart_at_places(const PredictionInput& input) {
-  if (!steps_apart(input.plan)) return false;
-  for (int worker = 1; worker < input.plan.workers(); ++worker)
-    if (input.source.place(worker) != input.source.place(0)) return true;
-  return false;
+std::function<int(int)> place_of(const PredictionInput& input) {
+  return [&input](int worker) { return input.source.place(worker); };
 }
 
-/// Workers of a role that take unlike times.
-bool unequal(const PredictionInput& input) { return input.plan.workers() > 1 && (input.unlike || !shares_of(input).empty() || apart_at_places(input)); }
+/// Workers of a role that take unlike times; of those who step by themselves, some are near a server and others are not.
+bool unequal(const PredictionInput& input) {
+  return input.plan.workers() > 1 && (input.unlike || !shares_of(input).empty() || (steps_apart(input.plan) && at_several_places(input.plan, place_of(input))));
+}
 
 /// One worker stands for the others of its role where they do not slow each other down, do not step apart, and take as long.
 bool by_worker(const PredictionInput& input) { return input.by_worker || steps_apart(input.plan) || unequal(input); }
 
-std::vector<Actor> roles_of(const PredictionInput& input) {
-  return placed_actors(input.plan, [&](int worker) { return input.source.place(worker); });
-}
+std::vector<Actor> roles_of(const PredictionInput& input) { return placed_actors(input.plan, place_of(input)); }
 
 std::vector<Actor> actors_of(const PredictionInput& input) { return by_worker(input) ? workers_as_actors(input.plan) : roles_of(input); }
 
 StepCosts costs_of(const PredictionInput& input, const std::vector<Actor>& actors) {
   auto costs = step_costs(input.plan, input.graph, input.batch, actors, input.source, input.loading, compression_of(input.strategy), shares_of(input));
-  costs.jitter = jitter_of(input);
+  if (input.steady) costs.jitter = {};
   return costs;
 }
 

@@ -135,7 +135,10 @@ class MeasuredMachine final : public CostSource {
     std::map<std::int64_t, double> replayed;  ///< s, by batch: forward and backward of the network itself, by graphs
     /// What goes along a line between two batches, times this. Operations that the host starts take the longer of what it takes to start them, whatever the samples, and of what the device takes to do them; those of a graph are many kernels,
     /// of which each has a least time and a pace of its own.
-    double bent(std::int64_t samples) const { return between_graphs(samples).value_or(between_started(samples)); }
+    double bent(std::int64_t samples) const {
+      const auto by_graphs = between_graphs(samples);
+      return by_graphs ? *by_graphs : between_started(samples);
+    }
     /// Nothing where no two batches by graphs enclose it.
     std::optional<double> between_graphs(std::int64_t samples) const;
     double between_started(std::int64_t samples) const;

@@ -13,6 +13,7 @@
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
 #include "ddl/predict/price.h"
+#include "ddl/predict/schedule_group.h"
 
 namespace ddl {
 namespace {
@@ -131,21 +132,21 @@ WireLoads wire_loads(const Json& profile, const WireSetup& setup, Goal goal, std
   shape.hosts = hosts;
   WireLoads loads;
   loads.hosts = static_cast<int>(std::set<int>(hosts.begin(), hosts.end()).size());
-  for (int rank = 0; rank < shape.ranks; ++rank) {
-    std::set<int> rounds;
-    int number = 0;
-    for (const auto& round : algorithm(rank, shape).rounds) {
-      for (const auto& step : round) {
-        const int here = hosts[static_cast<std::size_t>(rank)];
-        if (step.kind != StepKind::send || hosts[static_cast<std::size_t>(step.peer)] == here || step.range.size() == 0) continue;
-        const auto sent = static_cast<double>(step.range.size() * kElement);
-        loads.out[here] += sent;
-        loads.in[hosts[static_cast<std::size_t>(step.peer)]] += sent;
-        rounds.insert(number);
+  const auto group = group_schedules(algorithm, shape, kElement);
+  for (std::size_t rank = 0; rank < group.ranks.size(); ++rank) {
+    int rounds = 0;
+    for (const auto& round : group.ranks[rank]) {
+      bool crosses = false;
+      for (const auto& taken : round.to) {
+        const int here = hosts[rank], there = hosts[static_cast<std::size_t>(taken.rank)];
+        if (here == there || taken.bytes == 0) continue;
+        loads.out[here] += static_cast<double>(taken.bytes);
+        loads.in[there] += static_cast<double>(taken.bytes);
+        crosses = true;
       }
-      ++number;
+      rounds += crosses;
     }
-    loads.rounds = std::max(loads.rounds, static_cast<int>(rounds.size()));
+    loads.rounds = std::max(loads.rounds, rounds);
   }
   return loads;
 }

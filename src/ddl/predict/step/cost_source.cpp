@@ -173,8 +173,8 @@ class Writer {
 
   /// Of those that an actor stands for, how many read from the storage that is told of.
   int fellows(const Actor& actor) const {
-    int count = 0;
     if (actor.count < 2) return 1;
+    int count = 0;
     const int first = plan_.roles[at(actor.role)].first;
     for (int worker = first; worker < first + actor.count; ++worker) count += place_of(worker) == place_of(actor.worker);
     return count;

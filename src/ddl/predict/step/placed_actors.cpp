@@ -54,11 +54,17 @@ std::vector<double> over_wires(const Plan& plan, const Role& role, const std::ve
 
 }  // namespace
 
+bool at_several_places(const Plan& plan, const std::function<int(int)>& place) {
+  for (int worker = 1; worker < plan.workers(); ++worker)
+    if (place(worker) != place(0)) return true;
+  return false;
+}
+
 std::vector<Actor> placed_actors(const Plan& plan, const std::function<int(int)>& place) {
   auto actors = roles_as_actors(plan);
+  if (!at_several_places(plan, place)) return actors;
   std::vector<int> places;
   for (int worker = 0; worker < plan.workers(); ++worker) places.push_back(place(worker));
-  if (std::adjacent_find(places.begin(), places.end(), std::not_equal_to<>()) == places.end()) return actors;
   for (auto& actor : actors) {
     if (actor.count < 2) continue;
     const auto crossing = over_wires(plan, plan.roles[at(actor.role)], places);
