@@ -187,7 +187,8 @@ class Emulated(EmulatedCase):
         del machine["device"]["memory_bandwidth"]
         lacking.write_text(json.dumps(machine))
         for workers, words in (("emulated:v101:2", ["did you mean 'v100'?"]), ("emulated", ["no profile"]), ("emulated:v100:0", ["out of range"]), ("emulated:v100[fast=2]:2", ["fast", "slow"]),
-                               ("emulated:v100[slow=0]:2", ["out of range"]), (f"emulated:{lacking}:2", ["memory_bandwidth"])):
+                               ("emulated:v100[slow=0]:2", ["out of range"]), (f"emulated:{lacking}:2", ["memory_bandwidth"]),
+                               ("emulated:v100[threads=2]:2", ["v100", "datasheet", "got threads=2, expected none"])):
             with self.subTest(workers):
                 done = run("run", "--workers", workers, *JOB, cwd=self.folder)
                 self.assertEqual(done.returncode, 2, done.stderr)

@@ -13,6 +13,7 @@
 #include "ddl/lab/chakra_names.h"
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/record.h"
+#include "ddl/measure/clock.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_source.h"

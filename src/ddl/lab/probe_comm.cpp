@@ -13,6 +13,7 @@
 #include "ddl/lab/agent_hub.h"
 #include "ddl/lab/probe_group.h"
 #include "ddl/lab/record.h"
+#include "ddl/measure/clock.h"
 #include "ddl/measure/environment.h"
 #include "ddl/predict/fit.h"
 #include "ddl/transport/fabric.h"

@@ -16,6 +16,7 @@
 #include "ddl/lab/config.h"
 #include "ddl/lab/probe_apart.h"
 #include "ddl/lab/record.h"
+#include "ddl/measure/clock.h"
 #include "ddl/measure/environment.h"
 #include "ddl/measure/gpus.h"
 #include "ddl/nn/model.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <map>
 #include <random>
 #include <set>
@@ -15,6 +14,7 @@
 #include "ddl/lab/build_info.h"
 #include "ddl/lab/plan_record.h"
 #include "ddl/lab/predict_run.h"
+#include "ddl/measure/clock.h"
 #include "ddl/measure/environment.h"
 #include "ddl/predict/step/server_turns.h"
 #include "ddl/strategy/bucketing.h"
@@ -225,15 +225,6 @@ std::vector<int> gradient_order(const Json& buckets, const ModelGraph& graph) {
 }
 
 }  // namespace
-
-std::string utc_now() {
-  timespec time{};
-  ::clock_gettime(CLOCK_REALTIME, &time);
-  std::tm parts{};
-  ::gmtime_r(&time.tv_sec, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                     parts.tm_hour, parts.tm_min, parts.tm_sec, time.tv_nsec / 1'000'000);
-}
 
 Job job_as_run(Job job, const Json& bucket_tuning) {
   // Older records do not say how they overlap: as the strategy does.

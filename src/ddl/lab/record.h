@@ -39,7 +39,4 @@ Job job_as_run(Job job, const Json& bucket_tuning);
 /// The plan as its workers had it at the end, by the last message of one of them (null: it did not come) or the record made of it: with buckets of the size that was found, in the order in which gradients came.
 Plan plan_as_run(const Job& job, const ModelGraph& graph, const Json& told);
 
-/// The time as records write it: 2026-11-21T10:15:02.123Z.
-std::string utc_now();
-
 }  // namespace ddl

@@ -9,10 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -25,6 +23,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/text.h"
+#include "ddl/measure/clock.h"
 #include "ddl/measure/memory.h"
 
 extern char** environ;
@@ -200,16 +199,6 @@ Json capture_variables() {
     if (at != std::string::npos && allowed(line.substr(0, at))) found[line.substr(0, at)] = line.substr(at + 1);
   }
   return found;
-}
-
-std::string utc_now() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
-  const std::time_t whole = millis / 1000;
-  std::tm parts{};
-  ::gmtime_r(&whole, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, millis % 1000);
 }
 
 /// A number at a path such as "/cpu/mhz"; nothing where a capture lacks it or holds null.

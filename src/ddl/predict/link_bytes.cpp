@@ -4,10 +4,10 @@
 #include <map>
 #include <utility>
 
-#include "ddl/collective/algorithms.h"
 #include "ddl/core/error.h"
 #include "ddl/plan/occasion.h"
 #include "ddl/plan/peers.h"
+#include "ddl/predict/schedule_group.h"
 
 namespace ddl {
 namespace {
@@ -46,16 +46,12 @@ void add_ring(const Task& task, int ranks, Bytes& out) {
 
 void add_schedules(const Task& task, const std::vector<int>& hosts, int ranks, const CollectiveWays& ways, Bytes& out) {
   const auto element = static_cast<std::size_t>(task.cargo == Cargo::control || task.cargo == Cargo::norms ? 8 : ways.element);
-  const auto chosen = choose_algorithm(task.goal, ways.algorithm(task, ranks));
-  const auto grain = task.goal == Goal::all_to_all ? static_cast<std::size_t>(ranks) : 1;
-  CollectiveShape shape{ranks, ((static_cast<std::size_t>(task.bytes) + element - 1) / element + grain - 1) / grain * grain};
-  shape.peer = task.goal == Goal::point_to_point ? 1 : 0;
-  shape.segment = chosen.segment_bytes / element;
-  shape.hosts = hosts;
+  const auto [algorithm, shape] = chosen_schedules(task.goal, ways.algorithm(task, ranks), static_cast<std::size_t>(task.bytes), ranks, element, hosts);
+  const auto group = group_schedules(algorithm, shape, element);
   for (int rank = 0; rank < ranks; ++rank)
-    for (const auto& round : chosen.algorithm(rank, shape).rounds)
-      for (const auto& step : round)
-        if (step.kind == StepKind::send && step.range.size() > 0) out[{rank, step.peer}] += static_cast<double>(step.range.size() * element) * share_of_steps(task);
+    for (const auto& round : group.ranks[at(rank)])
+      for (const auto& taken : round.to)
+        if (taken.bytes > 0) out[{rank, taken.rank}] += static_cast<double>(taken.bytes) * share_of_steps(task);
 }
 
 class Counting {

@@ -12,7 +12,7 @@
 namespace ddl {
 namespace {
 
-enum class Sort { number, above_zero, number_or_null, correlation, word, object, object_or_null, list };
+enum class Sort { number, above_zero, number_or_null, correlation, word, object, object_or_null, list, time };
 
 struct Term {
   const char* key;
@@ -51,6 +51,8 @@ const std::vector<Needed>& needed() {
       {"contention", "steps", {{"network", Sort::word}}},
       {"contention", "collective", {{"collective_slowdown", Sort::above_zero}}},
       {"jitter", "", {{"network", Sort::word}, {"median_ms"}, {"p95_ms"}, {"sigma_log"}, {"correlation", Sort::correlation, {}, true}}},
+      {"launch", "", {{"harness_us", Sort::number_or_null, {}, true}, {"emulated_us", Sort::number_or_null, {}, true}, {"memory_bytes", Sort::above_zero, {}, true}}},
+      {"storage", "", {{"bytes_per_s", Sort::above_zero}, {"read_us", Sort::number, {}, true}}},
       {"loader", "", {{"dataset", Sort::word}, {"sample_us"}}}};
   return all;
 }
@@ -63,6 +65,7 @@ std::string probe_of(const std::string& part, const Json& entry) {
     return fmt::format(" --{} {}", name, found->is_string() ? found->get<std::string>() : found->dump());
   };
   if (part == "communication") return "ddlbench probe comm" + flag("transport", "transport") + flag("ranks", "ranks");
+  if (part == "storage") return "ddlbench probe storage" + flag("folder", "data");
   if (part == "loader") return "ddlbench probe loader" + flag("dataset", "dataset");
   const auto device = entry.value("device", Json("cpu")) == "cpu" ? flag("threads", "threads") : flag("device", "device");
   return "ddlbench probe compute" + flag("network", "model") + flag("dataset", "dataset") + flag("optimizer", "optimizer") + flag("compression", "compression") + device + flag("precision", "precision") + flag("kernels", "kernels");
@@ -76,6 +79,17 @@ std::string called(const std::string& part, const Json& entry) {
   return words.empty() ? "an entry of no name" : join(words, ", ");
 }
 
+/// UTC in ISO 8601, or the beginning of it from a day on: of two entries the later by its words counts.
+bool is_time(std::string_view text) {
+  constexpr std::string_view kForm = "0000-00-00T00:00:00.";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool digit = text[i] >= '0' && text[i] <= '9';
+    if (text[i] == 'Z' && i + 1 == text.size() && i >= kForm.size() - 1) return text[i - 1] != '.';
+    if (i >= kForm.size() || kForm[i] == '0' ? !digit : text[i] != kForm[i]) return false;
+  }
+  return text.size() == 10;
+}
+
 bool is(const Json& value, Sort sort) {
   switch (sort) {
     case Sort::number: return value.is_number() && value.get<double>() >= 0;
@@ -86,6 +100,7 @@ bool is(const Json& value, Sort sort) {
     case Sort::object: return value.is_object();
     case Sort::object_or_null: return value.is_null() || value.is_object();
     case Sort::list: return value.is_array();
+    case Sort::time: return value.is_string() && is_time(value.get_ref<const std::string&>());
   }
   return false;
 }
@@ -100,6 +115,7 @@ std::string_view words(Sort sort) {
     case Sort::object: return "an object";
     case Sort::object_or_null: return "an object, or null";
     case Sort::list: return "a list";
+    case Sort::time: return "a time as 2026-11-21T10:15:02.123Z";
   }
   return "?";
 }
@@ -156,11 +172,11 @@ void require_datasheet(const Json& machine, const std::string& path) {
 void require_each_once(const Json& machine, const std::string& path) {
   for (const auto& [part, keys] : parts_of_machines()) {
     const auto& all = entries(machine, part);
-    std::map<std::string, std::size_t> known;
+    std::map<std::vector<Json>, std::size_t> known;
     for (std::size_t number = 0; number < all.size(); ++number) {
       if (!all[number].is_object()) continue;
-      std::string own;
-      for (const auto& key : keys) own += all[number].value(key, Json()).dump() + ' ';
+      std::vector<Json> own;
+      for (const auto& key : keys) own.push_back(all[number].value(key, Json()));
       if (const auto [first, fresh] = known.try_emplace(own, number); !fresh)
         throw Error(Code::corrupt, fmt::format("[machine] {}: {}, entries {} and {} are of the same ({}); expected one of them", path, part, first->second, number, called(part, all[number])));
     }
@@ -180,6 +196,7 @@ void require_terms(const Json& machine, const std::string& path) {
                   fmt::format("[machine] {}: cpu.usable_cores; got {}, expected {}: how many cores what was measured had (any ddlbench probe into a new file writes it)", path, cores.is_null() ? "nothing" : cores.dump(), words(Sort::above_zero)));
   }
   require_each_once(machine, path);
+  static const std::vector<Term> of_any{{"measured", Sort::time, {}, true}};
   for (const auto& [part, when, terms] : needed()) {
     const auto& all = entries(machine, part);
     for (std::size_t number = 0; number < all.size(); ++number) {
@@ -187,7 +204,7 @@ void require_terms(const Json& machine, const std::string& path) {
       if (!entry.is_object()) throw Error(Code::corrupt, fmt::format("[machine] {}: {}, entry {}: got {}, expected an object", path, part, number, entry.dump().substr(0, 80)));
       if (*when != '\0' && entry.value("what", Json()) != when) continue;
       Wrong wrong;
-      if (!find_wrong(entry, terms, "", wrong)) continue;
+      if (!find_wrong(entry, of_any, "", wrong) && !find_wrong(entry, terms, "", wrong)) continue;
       const auto got = wrong.got == nullptr ? std::string("nothing") : wrong.got->dump().substr(0, 80);
       throw Error(wrong.got == nullptr ? Code::not_found : Code::corrupt,
                   fmt::format("[machine] {}: {}, entry {} ({}): {}; got {}, expected {}; {} measures it again", path, part, number, called(part, entry), wrong.term, got, words(wrong.expected), probe_of(part, entry)));

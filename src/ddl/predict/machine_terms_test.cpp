@@ -41,6 +41,9 @@ TEST(MachineTerms, OfTwoEntriesOfTheSameNeitherIsTaken) {
   machine["compute"].push_back(machine["compute"][0]);
   machine["compute"][1]["pass_ms"] = 20;
   EXPECT_NE(said(machine, Code::corrupt).find("here.json: compute, entries 0 and 1 are of the same (device cpu, threads 1, precision fp32, kernels fast, network lenet, dataset mnist, batch 8); expected one of them"), std::string::npos) << said(machine, Code::corrupt);
+  // 8 and 8.0 are one batch.
+  machine["compute"][1]["batch"] = 8.0;
+  EXPECT_NE(said(machine, Code::corrupt).find("entries 0 and 1 are of the same"), std::string::npos);
   machine["compute"][1]["batch"] = 16;
   EXPECT_EQ(said(machine), "");
 }
@@ -138,6 +141,26 @@ TEST(MachineTerms, NumbersThatCannotBe) {
   }
   machine.erase("cpu");
   EXPECT_NE(said(machine).find("cpu.usable_cores; got nothing, expected a number above 0"), std::string::npos);
+}
+
+// Of two entries the later counts: "yesterday" would be later than any day.
+TEST(MachineTerms, TimesAreTimes) {
+  for (const auto* part : {"communication", "compute", "jitter"})
+    for (const auto& wrong : {Json("yesterday"), Json(""), Json("2026-11-21T10:15"), Json("2026-11-21 10:15:02Z"), Json("2026-11-21T10:15:02.Z"), Json("2026-11-21T10:15:02.123Z "), Json("2026-11"), Json(20261121)}) {
+      auto machine = good();
+      machine[part][0]["measured"] = wrong;
+      EXPECT_NE(said(machine, Code::corrupt).find(fmt::format("measured; got {}, expected a time as 2026-11-21T10:15:02.123Z", wrong.dump())), std::string::npos) << part << " " << wrong;
+    }
+  for (const auto& right : {"2026-11-21T10:15:02.123Z", "2026-11-21T10:15:02Z", "2026-11-21"}) {
+    auto machine = good();
+    machine["compute"][0]["measured"] = right;
+    EXPECT_EQ(said(machine), "") << right;
+  }
+  auto machine = good();
+  machine["storage"] = Json::array({{{"folder", "/data"}, {"measured", "now"}, {"bytes_per_s", 1e6}}});
+  EXPECT_NE(said(machine, Code::corrupt).find("expected a time as 2026-11-21T10:15:02.123Z; ddlbench probe storage --data /data measures it again"), std::string::npos);
+  machine["storage"][0] = {{"folder", "/data"}};
+  EXPECT_NE(said(machine).find("storage, entry 0 (folder /data): bytes_per_s; got nothing"), std::string::npos);
 }
 
 TEST(MachineTerms, WhatADatasheetSays) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "ddl/collective/algorithms.h"
 #include "ddl/core/error.h"
 
 namespace ddl {
@@ -14,6 +15,16 @@ struct Ends {
 };
 
 }  // namespace
+
+ChosenSchedules chosen_schedules(Goal goal, const std::string& algorithm, std::size_t bytes, int ranks, std::size_t element, std::vector<int> hosts) {
+  const auto chosen = choose_algorithm(goal, algorithm);
+  const auto grain = goal == Goal::all_to_all ? static_cast<std::size_t>(ranks) : 1;
+  CollectiveShape shape{ranks, goal == Goal::barrier ? 0 : ((bytes + element - 1) / element + grain - 1) / grain * grain};
+  shape.peer = goal == Goal::point_to_point ? 1 : 0;
+  shape.segment = chosen.segment_bytes / element;
+  shape.hosts = std::move(hosts);
+  return {chosen.algorithm, shape};
+}
 
 ScheduleGroup group_schedules(const Algorithm& algorithm, const CollectiveShape& shape, std::size_t element) {
   ScheduleGroup group;

@@ -1,11 +1,22 @@
 #pragma once
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "ddl/plan/schedule.h"
 #include "ddl/predict/wire_cost.h"
 
 namespace ddl {
+
+/// Whose schedules a collective has, and of what.
+struct ChosenSchedules {
+  Algorithm algorithm;
+  CollectiveShape shape;
+};
+
+/// Of so many bytes, in numbers of `element` bytes, rounded up to what all ranks have alike. `algorithm`: as users write it. `hosts`: of ranks, for algorithms that care; empty: all on one. Errors: those of choose_algorithm().
+ChosenSchedules chosen_schedules(Goal goal, const std::string& algorithm, std::size_t bytes, int ranks, std::size_t element, std::vector<int> hosts = {});
 
 /// One end of a message: round `round` of rank `rank`, and how long the message is.
 struct RoundOf {

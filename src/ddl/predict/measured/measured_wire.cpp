@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "ddl/collective/algorithms.h"
 #include "ddl/collective/communicator.h"
@@ -57,21 +58,10 @@ UnitCosts over_wire(UnitCosts costs, const WireSetup& setup) {
   return costs;
 }
 
-/// Whose schedules one is, of what.
-struct Chosen {
-  Algorithm algorithm;
-  CollectiveShape shape;
-};
-
-Chosen chosen_for(const Json& profile, const WireSetup& setup, Goal goal, std::size_t size, int ranks) {
+ChosenSchedules chosen_for(const Json& profile, const WireSetup& setup, Goal goal, std::size_t size, int ranks, std::vector<int> hosts = {}) {
   std::string algorithm = goal == Goal::all_reduce && setup.collective != "auto" ? setup.collective : best_algorithm(profile, setup.transport, ranks, goal, size);
   if (algorithm.empty()) algorithm = std::string(default_algorithm(goal, size, ranks, shares_memory(setup.transport)));
-  const auto chosen = choose_algorithm(goal, algorithm);
-  const auto grain = goal == Goal::all_to_all ? static_cast<std::size_t>(ranks) : 1;
-  CollectiveShape shape{ranks, goal == Goal::barrier ? 0 : ((size + kElement - 1) / kElement + grain - 1) / grain * grain};
-  shape.peer = goal == Goal::point_to_point ? 1 : 0;
-  shape.segment = chosen.segment_bytes / kElement;
-  return {chosen.algorithm, shape};
+  return chosen_schedules(goal, algorithm, size, ranks, kElement, std::move(hosts));
 }
 
 }  // namespace
@@ -128,8 +118,7 @@ double WireLoads::busiest() const {
 }
 
 WireLoads wire_loads(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, const std::vector<int>& hosts) {
-  auto [algorithm, shape] = chosen_for(profile, setup, goal, static_cast<std::size_t>(std::max<std::int64_t>(0, bytes)), static_cast<int>(hosts.size()));
-  shape.hosts = hosts;
+  const auto [algorithm, shape] = chosen_for(profile, setup, goal, static_cast<std::size_t>(std::max<std::int64_t>(0, bytes)), static_cast<int>(hosts.size()), hosts);
   WireLoads loads;
   loads.hosts = static_cast<int>(std::set<int>(hosts.begin(), hosts.end()).size());
   const auto group = group_schedules(algorithm, shape, kElement);
