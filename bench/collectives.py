@@ -123,7 +123,7 @@ print(f"all-reduce of {RANKS} ranks, fp32, microseconds (medians of {ROUNDS} int
 print(f"{'bytes':>10}" + "".join(f"{name:>22}" for name in arms))
 for size in SIZES:
     print(f"{size:>10}" + "".join(f"{median_of(results[name][size]):>22}" for name in arms))
-print("times as long as shm in its own memory, with 95 % interval")
+print(f"times as long as shm in its own memory, with {interval_words(ROUNDS)}")
 for size in SIZES:
     cells = []
     for name in arms:

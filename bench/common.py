@@ -10,6 +10,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BINARY = pathlib.Path(os.environ.get("DDLBENCH", ROOT / "ddlbench")).resolve()
+FEW = 6  # rounds: from so many on the least and the most enclose the median in 19 of 20 cases
 RESULTS = pathlib.Path(os.environ.get("DDLBENCH_BENCH_RESULTS", ROOT / "build" / "bench"))
 
 
@@ -35,11 +36,18 @@ def interleaved(arms, rounds, measure):
 
 
 def ratio(ours, theirs, seed=1):
-    """Median of ours/theirs pair by pair, and its 95 % bootstrap interval."""
+    """Median of ours/theirs pair by pair, and its 95 % bootstrap interval; of fewer than six pairs the least and the most of them, which no resampling of so few makes 95 %."""
     pairs = [a / b for a, b in zip(ours, theirs)]
+    if len(pairs) < FEW:
+        return statistics.median(pairs), min(pairs), max(pairs)
     draw = random.Random(seed)
     medians = sorted(statistics.median(draw.choices(pairs, k=len(pairs))) for _ in range(2000))
     return statistics.median(pairs), medians[50], medians[1949]
+
+
+def interval_words(rounds):
+    """What ratio() of so many is: written above the table."""
+    return "95 % intervals" if rounds >= FEW else f"the least and the most of {rounds} rounds"
 
 
 def said(found):

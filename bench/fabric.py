@@ -32,7 +32,7 @@ for number in range(ROUNDS):
             bounds[name][int(fields[4])] = float(fields[8])
         print(f"  round {number + 1}/{ROUNDS} {name}: {[round(values[-1]) for values in times[name].values()]}", file=sys.stderr)
 
-print(f"all-reduce over tcp on a test fabric, fp32, medians of {ROUNDS} rounds in turn; share of the bound with 95 % interval")
+print(f"all-reduce over tcp on a test fabric, fp32, medians of {ROUNDS} rounds in turn; share of the bound with {interval_words(ROUNDS)}")
 print(f"{'':48}{'bytes':>10}{'ms':>10}{'bound':>10}   share")
 for name in arms:
     for size in SIZES:

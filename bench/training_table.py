@@ -79,7 +79,7 @@ def pairs(result, mine, other, key):
 
 
 def faster_by(result, other, key="step_ms", mine="ddlbench"):
-    """Theirs over ours, pair by pair: median and 95 % interval."""
+    """Theirs over ours, pair by pair: median and interval (ratio())."""
     own, theirs = pairs(result, mine, other, key)
     return ratio(theirs, own)
 
@@ -218,5 +218,5 @@ def show(results):
                   f"{', both workers of MirroredStrategy being one' if workers > 1 else ''}\n")
             figures(rows, precision, workers)
             (goals_of_one if workers == 1 else goals_of_two)(rows, precision)
-    print("\nRatios are of rounds, theirs over ours, with 95 % intervals; goals are judged by wall time. Disturbed: by how much fixed work on all cores went slower around some run than around most; then what a hypervisor "
+    print("\nRatios are of rounds, theirs over ours, with 95 % intervals (of fewer than six rounds the least and the most); goals are judged by wall time. Disturbed: by how much fixed work on all cores went slower around some run than around most; then what a hypervisor "
           f"took; bold where that is over {CALM:.0%} or {STOLEN:.0%}. Then the load at its highest, the arms' own included.")

@@ -90,8 +90,8 @@ class Kernels(Case):
                 fast, torch = (self.losses(arguments, kernels, "fp64", 4) for kernels in ("fast", "torch"))
                 furthest = max(abs(a - b) / b for a, b in zip(fast, torch))
                 print(f"{name}: fp64, apart by {furthest:.1e} at most", file=sys.stderr)
-                # ResNet-50 ends in maps of one place, whose 8 values batch norm divides by a deviation that may be small.
-                self.assertLessEqual(furthest, 1e-8 if name == "resnet50" else 1e-11)
+                # What rounding comes to grows with depth: of ResNet-50 4.3e-13.
+                self.assertLessEqual(furthest, 1e-10 if name == "resnet50" else 1e-11)
 
     def test_fast_is_the_default(self):
         arguments = [*TRAININGS["smallcnn"][0], "--synthetic", "--train-samples", 64, "--test-samples", 16, "--no-evaluate", "--steps", 2, "--store", "none"]

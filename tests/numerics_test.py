@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 import numpy as np
-# As ours is told (nn/matrix_products.cpp): other ways of MKL round otherwise, and batch norm makes much of it.
+# As ours is told (nn/multiplier.cpp): other ways of MKL round otherwise, and batch norm makes much of it.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 import torch
 import torch.nn.functional as F

@@ -84,6 +84,18 @@ TEST_P(MaxPool, TiesAndNumbersThatAreNone) {
   }
 }
 
+/// The first place of a window that is on the map has the gradient, not one beyond its edge.
+TEST_P(MaxPool, OfNothingButMinusInfinity) {
+  const Shape s{1, 3, 5, 5, 3, 2, 1};
+  const auto maps = at::full({1, 3, 5, 5}, -std::numeric_limits<float>::infinity()).contiguous(GetParam());
+  const auto above = at::randn({1, 3, 3, 3});
+  const auto expected = pass(maps, above, [](const at::Tensor& x) { return at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1}); });
+  const auto got = pass(maps, above, [&](const at::Tensor& x) { return most_of_windows(s.attributes(), x, s.padding, false); });
+  EXPECT_TRUE(got.out.equal(expected.out));
+  EXPECT_NEAR(got.gradient.sum().item<double>(), above.sum().item<double>(), 1e-5);
+  EXPECT_LE((got.gradient - expected.gradient).abs().max().item<double>(), 1e-6) << got.gradient << expected.gradient;
+}
+
 TEST_P(MaxPool, KeepsAByteOfEachElement) {
   const Shape s{2, 8, 16, 16, 2, 2, 0};
   const auto maps = at::randn({2, 8, 16, 16}).contiguous(GetParam()).requires_grad_();

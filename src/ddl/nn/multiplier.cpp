@@ -3,6 +3,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,7 +41,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Part of the name of what is kept: goes up whenever it would be chosen otherwise.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 /// MKL takes its ways by where memory lies, on AMD's processors at least, so that the same product twice may differ in its last bits. Ranks that compute the same are to have the same bits. It reads this when it is
 /// first called; what a user has set stays, and processes that are started from here have it too. Products of five shapes were as fast with it on a Zen 3.
@@ -136,12 +138,44 @@ Multipliers parse_multipliers(const std::string& path) {
   }
 }
 
-std::string this_machine() {
-  const auto cpu = capture_environment().at("cpu");
-  return fmt::format("{} with {}, LibTorch {}, {} threads", cpu.at("model").dump(), cpu.at("isa").dump(), TORCH_VERSION, at::get_num_threads());
+/// Family, model and stepping: a hypervisor may call processors of several generations by one name.
+std::string signature() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) != 0) return fmt::format("{:08x}", a);
+#endif
+  return "none";
 }
 
-std::once_flag settled;
+/// All that the timings depend on.
+std::string this_machine() {
+  const auto cpu = capture_environment().at("cpu");
+  std::string told;
+  for (const auto* name : {"MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"})
+    if (const char* value = std::getenv(name); value != nullptr) told += fmt::format(", {}={}", name, value);
+  return fmt::format("{} ({}) with {}, {} cores, LibTorch {}, {} threads{}", cpu.at("model").dump(), signature(), cpu.at("isa").dump(), cpu.at("usable_cores").dump(), TORCH_VERSION, at::get_num_threads(), told);
+}
+
+/// Holds what processes of one folder do one after the other; of one that cannot be locked (no such thing there, or another holds on to it for seconds) nothing.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder) : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    constexpr int kTries = 500;
+    constexpr unsigned kApart = 10'000;  // us
+    for (int i = 0; file_ >= 0 && i < kTries && ::flock(file_, LOCK_EX | LOCK_NB) != 0; ++i) ::usleep(kApart);
+  }
+  ~FolderLock() {
+    if (file_ >= 0) ::close(file_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int file_;
+};
+
+std::mutex settling;
+std::atomic<bool> settled{false};
 std::atomic<std::int64_t> onednn_from{Multipliers::kNever};
 
 }  // namespace
@@ -177,41 +211,51 @@ std::vector<MultipliersTiming> time_multipliers() {
 }
 
 Multipliers kept_multipliers(const std::string& folder, const std::string& machine, const std::function<std::vector<MultipliersTiming>()>& time) {
-  const auto path = fs::path(folder) / fmt::format("multipliers-{}.json", digest(fmt::format("multipliers {} {}", kVersion, machine)));
+  if (folder.empty()) return faster_multipliers(time());
+  const auto path = (fs::path(folder) / fmt::format("multipliers-{}.json", digest(fmt::format("multipliers {} {}", kVersion, machine)))).string();
+  const auto kept = [&]() -> std::optional<Multipliers> {
+    try {
+      return parse_multipliers(path);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  if (const auto found = kept()) return *found;
   std::error_code ignored;
-  bool damaged = false;
-  try {
-    if (!folder.empty()) return parse_multipliers(path.string());
-  } catch (const Error& error) {
-    damaged = error.code() == Code::corrupt;
-  }
+  fs::create_directories(folder, ignored);
+  // Who comes first measures, and others find that: nobody judges by a file that another is about to replace.
+  const FolderLock lock(folder);
+  if (const auto found = kept()) return *found;
   const auto timings = time();
   const auto found = faster_multipliers(timings);
-  if (folder.empty()) return found;
-  if (damaged) fs::remove(path, ignored);
   Json content{{"machine", machine}, {"onednn_from", to_json(found).at("onednn_from")}, {"measured", Json::array()}};
   for (const auto& [rows, mkl, onednn] : timings) content["measured"].push_back({{"rows", rows}, {"mkl_us", mkl * 1e6}, {"onednn_us", onednn * 1e6}});
-  const auto own = fmt::format("{}.{}", path.string(), ::getpid());
+  const auto own = fmt::format("{}.{}", path, ::getpid());
   try {
-    fs::create_directories(folder, ignored);
     write_file(own, content.dump(2) + "\n");
-    // A link is made only where nothing is: the first of several stays.
-    fs::create_hard_link(own, path, ignored);
-    fs::remove(own, ignored);
-    return parse_multipliers(path.string());
-  } catch (const Error&) {
-    return found;
+    fs::rename(own, path);
+  } catch (const std::exception&) {
+    fs::remove(own, ignored);  // nothing can be kept there
   }
+  return found;
 }
 
 Multipliers multipliers() {
-  std::call_once(settled, [] { onednn_from = kept_multipliers(cache_folder(), this_machine(), time_multipliers).onednn_from; });
+  // Within a parallel loop both would have one thread, and the others' wait beside them: not what is to be kept for so many. Who computes asks before; until somebody did MKL multiplies.
+  if (!settled.load(std::memory_order_acquire) && !at::in_parallel_region()) {
+    const std::lock_guard lock(settling);
+    if (!settled.load(std::memory_order_relaxed)) {
+      onednn_from = kept_multipliers(cache_folder(), this_machine(), time_multipliers).onednn_from;
+      settled.store(true, std::memory_order_release);
+    }
+  }
   return {onednn_from.load(std::memory_order_relaxed)};
 }
 
 void use_multipliers(const Multipliers& chosen) {
-  std::call_once(settled, [] {});
+  const std::lock_guard lock(settling);
   onednn_from = onednn_multiplies() ? chosen.onednn_from : Multipliers::kNever;
+  settled.store(true, std::memory_order_release);
 }
 
 Json to_json(const Multipliers& chosen) { return {{"onednn_from", chosen.onednn_from == Multipliers::kNever ? Json(nullptr) : Json(chosen.onednn_from)}}; }

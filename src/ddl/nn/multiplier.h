@@ -36,11 +36,12 @@ Multipliers faster_multipliers(const std::vector<MultipliersTiming>& timings);
 /// Both measured now, by turns, with as many threads as there are: about 50 ms. Nothing where oneDNN does not multiply: this LibTorch has no way to it, or the processor neither AVX-512 nor AVX-NE-CONVERT, which ATen asks for.
 std::vector<MultipliersTiming> time_multipliers();
 
-/// Those kept in `folder` for `machine` (a text in words); else those that `time` finds, and then kept. Of several processes at once whoever comes first counts for all, so that they multiply alike. Where nothing can be kept, or what is there
-/// is damaged: as found.
+/// Those kept in `folder` for `machine` (a text in words); else, or where what is there is damaged, those that `time` finds, and then kept. Of several processes at once whoever comes first counts for all, so that they multiply alike: the others
+/// wait for it, 5 s at most. Where nothing can be kept: as found.
 Multipliers kept_multipliers(const std::string& folder, const std::string& machine, const std::function<std::vector<MultipliersTiming>()>& time);
 
-/// In use in this process. Unless told otherwise, those kept in cache_folder() for this processor, LibTorch and number of threads, from the first call on.
+/// In use in this process. Unless told otherwise, those kept in cache_folder() for this processor, its cores, LibTorch, number of threads and what the environment tells MKL and oneDNN, from the first call on that is not within a parallel loop.
+/// Whoever is to compute with several threads calls it before, once these are set.
 Multipliers multipliers();
 void use_multipliers(const Multipliers& chosen);
 

@@ -1,16 +1,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "ddl/core/json.h"
+#include "ddl/data/bpe_cache.h"
 #include "ddl/measure/environment.h"
 #include "ddl/nn/multiplier.h"
 #include "ddl/nn/one_thread_testing.h"
@@ -79,12 +86,34 @@ TEST(KeptMultipliers, OfNeverAreKeptToo) {
   EXPECT_EQ(measured, 1);
 }
 
+/// What each of several finds that ask at once, of whom each would have timed otherwise; and how many did.
+std::pair<std::vector<Multipliers>, int> asked_at_once(const std::string& folder) {
+  constexpr int kAll = 4;
+  std::vector<Multipliers> found(kAll);
+  std::atomic<int> measured{0};
+  std::vector<std::thread> all;
+  for (int i = 0; i < kAll; ++i)
+    all.emplace_back([&, i] {
+      found[static_cast<std::size_t>(i)] = kept_multipliers(folder, "one", [&] {
+        ++measured;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        return std::vector<MultipliersTiming>{{16 * (i + 1), 2, 1}};
+      });
+    });
+  for (auto& each : all) each.join();
+  return {found, measured.load()};
+}
+
 TEST(KeptMultipliers, WhoeverComesFirstCountsForAll) {
   const Folder folder;
-  const std::vector<MultipliersTiming> slow{{64, 1, 1}}, fast{{64, 2, 1}};
-  // While one measures another has been there and gone.
-  const auto found = kept_multipliers(folder.path, "one", [&] { return kept_multipliers(folder.path, "one", [&] { return fast; }), slow; });
-  EXPECT_EQ(found, faster_multipliers(fast));
+  for (const auto* content : {"", "{", "[]"}) {
+    if (*content != '\0') write_file(folder.files().at(0), content);
+    const auto [found, measured] = asked_at_once(folder.path);
+    EXPECT_EQ(measured, 1) << content;
+    for (const auto& each : found) EXPECT_EQ(each, found[0]) << content;
+    EXPECT_EQ(kept_multipliers(folder.path, "one", [] { return std::vector<MultipliersTiming>{}; }), found[0]) << content;
+    EXPECT_EQ(folder.files().size(), 1U) << "no file of a writer's own stays";
+  }
 }
 
 TEST(KeptMultipliers, WhatIsDamagedIsMeasuredAnew) {
@@ -101,6 +130,28 @@ TEST(KeptMultipliers, WhatIsDamagedIsMeasuredAnew) {
 TEST(KeptMultipliers, NeedNoFolder) {
   const auto fast = [] { return std::vector<MultipliersTiming>{{64, 2, 1}}; };
   for (const auto* folder : {"", "/proc/none"}) EXPECT_EQ(kept_multipliers(folder, "one", fast), faster_multipliers(fast()));
+}
+
+/// What is kept in `folder` says so many threads, and was timed with them: not within a loop of theirs, where each product has one.
+[[noreturn]] void ask_within_a_loop(const std::string& folder) {
+  ::setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  const auto files = [&] { return fs::exists(cache_folder()) ? std::distance(fs::directory_iterator(cache_folder()), fs::directory_iterator()) : 0; };
+  at::set_num_threads(2);
+  std::atomic<int> within{0};
+  at::parallel_for(0, 2, 1, [&](std::int64_t, std::int64_t) {
+    within += at::in_parallel_region();
+    multipliers();
+  });
+  if (within < 2) std::_Exit(3);
+  if (files() != 0) std::_Exit(1);
+  multipliers();
+  std::_Exit(files() == 1 ? 0 : 2);
+}
+
+TEST(MultipliersDeathTest, AreNotTimedWithinALoopOfThreads) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const Folder folder;
+  EXPECT_EXIT(ask_within_a_loop(folder.path), testing::ExitedWithCode(0), "");
 }
 
 TEST(TimeMultipliers, SizesRiseAndTakeTime) {

@@ -149,6 +149,29 @@ TEST(NormaliseAnd, OfLayersOneByOneIsTheSameBits) {
     }
 }
 
+// One sample whose maps are one place: its variance is not known, and the running one stays as it was. ATen makes it NaN, for good.
+TEST(NormaliseBatch, OfOneValueHasNoVariance) {
+  GraphBuilder builder("one", {6, 1, 1});
+  builder.batch_norm2d("norm", builder.conv2d("conv", GraphBuilder::kInput, 32, {1, 1, 0}));
+  const auto graph = std::move(builder).finish();
+  for (const auto kernels : {Kernels::fast, Kernels::torch})
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      NetworkOptions options;
+      options.kernels = kernels;
+      options.type = type;
+      Network network(graph, options);
+      const auto before = network.buffers()[1].clone(), mean = network.buffers()[0].clone();
+      const auto out = network.forward({at::randn({1, 6, 1, 1}, type)}, true).logits;
+      out.square().sum().backward();
+      EXPECT_TRUE(at::equal(network.buffers()[1], before));
+      EXPECT_FALSE(at::equal(network.buffers()[0], mean)) << "there is a mean";
+      for (const auto& parameter : network.parameters()) EXPECT_TRUE(parameter.grad().isfinite().all().item<bool>());
+      network.forward({at::randn({2, 6, 1, 1}, type)}, true);
+      EXPECT_FALSE(at::equal(network.buffers()[1], before));
+      EXPECT_TRUE(network.buffers()[1].isfinite().all().item<bool>());
+    }
+}
+
 TEST(NormaliseAnd, PassesNotANumberOn) {
   Normal n(2, 16, 3, 3, at::kFloat);
   n.maps.mutable_data_ptr<float>()[5] = std::numeric_limits<float>::quiet_NaN();

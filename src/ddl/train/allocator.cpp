@@ -49,7 +49,10 @@ std::size_t class_size(std::uint32_t number) {
 
 class CountingAllocator final : public c10::Allocator {
  public:
-  void use_cache(bool cache) { cache_ = cache; }
+  void use_cache(bool cache) {
+    const std::lock_guard lock(mutex_);
+    cache_ = cache;
+  }
 
   c10::DataPtr allocate(std::size_t bytes) override {
     const c10::Device cpu(c10::DeviceType::CPU);
@@ -83,8 +86,10 @@ class CountingAllocator final : public c10::Allocator {
   Header* take(std::size_t bytes) {
     const auto number = size_class(bytes);
     const std::size_t size = class_size(number) + sizeof(Header);
+    bool huge = size >= kHugeBlock;
     {
       const std::lock_guard lock(mutex_);
+      huge = huge && cache_;
       if (number < free_.size() && !free_[number].empty()) {
         auto* header = free_[number].back();
         free_[number].pop_back();
@@ -93,7 +98,6 @@ class CountingAllocator final : public c10::Allocator {
         return header;
       }
     }
-    const bool huge = cache_ && size >= kHugeBlock;
     const std::size_t alignment = huge ? kHugePage : kAlignment;
     const std::size_t whole = (size + alignment - 1) / alignment * alignment;
     void* block = std::aligned_alloc(alignment, whole);

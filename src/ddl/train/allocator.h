@@ -12,7 +12,7 @@ struct AllocatorUse {
   std::int64_t refused = 0;  ///< the last request that there was no memory for; 0 where there was always enough
 };
 
-/// Puts our allocator under every CPU tensor of this process, before the first one is made; it counts, and with
+/// Puts our allocator under every CPU tensor of this process, before the first one that a worker keeps is made; it counts, and with
 /// `cache` it keeps freed blocks for the next tensor of that size.
 ///
 /// Why a cache: glibc gives large blocks back to the kernel when they are freed, and each training step then faults

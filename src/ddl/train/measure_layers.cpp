@@ -19,7 +19,6 @@
 #include "ddl/strategy/partition/crossing.h"
 #include "ddl/strategy/partition/layer_sort.h"
 #include "ddl/strategy/split_parts.h"
-#include "ddl/train/allocator.h"
 #include "ddl/train/autocast.h"
 #include "ddl/train/core_clock.h"
 #include "ddl/train/death_testing.h"
@@ -234,8 +233,7 @@ bool cuts_by_time(const Job& job) {
 
 std::vector<double> shares_of_job(const Job& job, const SampleShape& shape, Seconds budget) {
   TestDeath(0).at("measure");
-  at::set_num_threads(job.workers.front().threads);
-  install_allocator(kernels(job) == Kernels::fast);
+  begin_alone(job);
   const auto graph = make_model(job.model, shape);
   const auto device = make_device(job.workers.front().device, device_options(job));
   return backward_input_shares(graph, network_options(job, *device), *device, job.precision, job.batch, budget);
@@ -243,16 +241,14 @@ std::vector<double> shares_of_job(const Job& job, const SampleShape& shape, Seco
 
 LayerSeconds measure_job(const Job& job, const SampleShape& shape) {
   TestDeath(0).at("measure");
-  at::set_num_threads(job.workers.front().threads);
-  install_allocator(kernels(job) == Kernels::fast);
+  begin_alone(job);
   const auto graph = make_model(job.model, shape);
   const auto device = make_device(job.workers.front().device, device_options(job));
   return measure_layers(graph, network_options(job, *device), *device, job.precision, largest_pass(job, plan_job(job, graph)), kBudget);
 }
 
 PartSeconds measure_part(const Job& job, const SampleShape& shape, const std::vector<double>& forward, const std::vector<double>& backward, Seconds budget) {
-  at::set_num_threads(job.workers.front().threads);
-  install_allocator(kernels(job) == Kernels::fast);
+  begin_alone(job);
   const auto graph = make_model(job.model, shape);
   const auto plan = plan_job(job, graph);
   if (plan.split.empty() || plan.shares() > 1)

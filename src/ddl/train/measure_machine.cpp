@@ -14,6 +14,7 @@
 #include "ddl/core/statistics.h"
 #include "ddl/measure/clock.h"
 #include "ddl/nn/model.h"
+#include "ddl/nn/multiplier.h"
 #include "ddl/nn/network.h"
 #include "ddl/train/allocator.h"
 #include "ddl/train/core_clock.h"
@@ -30,6 +31,7 @@ constexpr std::size_t kFew = 5;
 
 void begin_alone(int threads) {
   at::set_num_threads(threads);
+  multipliers();
   install_allocator(true);
 }
 

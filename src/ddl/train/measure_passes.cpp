@@ -22,7 +22,6 @@
 #include "ddl/data/loader.h"
 #include "ddl/measure/clock.h"
 #include "ddl/nn/model.h"
-#include "ddl/train/allocator.h"
 #include "ddl/train/autocast.h"
 #include "ddl/train/core_clock.h"
 #include "ddl/train/device.h"
@@ -132,8 +131,7 @@ struct TrainingPasses::State {
   }
 
   static std::unique_ptr<Device> made_device(const Job& job, std::unique_ptr<Device> given) {
-    at::set_num_threads(job.workers.front().threads);
-    install_allocator(kernels(job) == Kernels::fast);
+    begin_alone(job);
     return given ? std::move(given) : make_device(job.workers.front().device, device_options(job));
   }
 

@@ -217,12 +217,6 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
   static_bytes_ = device_->memory().current;
 }
 
-/// Whether ranks multiply matrices by what nn/multiplier.h chooses.
-bool chooses_multipliers(const Job& job) {
-  const bool multiplies = job.precision == "fp32" || job.precision == "bf16";  // which some processors multiply in fp32
-  return kernels(job) == Kernels::fast && multiplies && std::any_of(job.workers.begin(), job.workers.end(), [](const auto& worker) { return worker.device == "cpu" && !worker.emulated(); });
-}
-
 void Worker::share_multipliers() {
   if (!chooses_multipliers(job_)) return;
   auto chosen = multipliers();

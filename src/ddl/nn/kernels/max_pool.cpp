@@ -18,8 +18,9 @@ struct Most {
   W value[kAtOnce];
   std::int32_t place[kAtOnce];
 
-  DDL_INLINE void clear(std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) value[i] = -std::numeric_limits<W>::infinity(), place[i] = 0;
+  /// `first`: the place that counts where all are minus infinity.
+  DDL_INLINE void clear(std::int64_t n, std::int32_t first) {
+    for (std::int64_t i = 0; i < n; ++i) value[i] = -std::numeric_limits<W>::infinity(), place[i] = first;
   }
 
   /// Each of its window's next place.
@@ -56,7 +57,7 @@ DDL_INLINE Seen seen_of(std::int64_t at, std::int64_t kernel, std::int64_t size)
 template <typename T>
 DDL_INLINE void pool_channels(const Windows& w, const T* map, const Seen& rows, const Seen& columns, std::int64_t some, bool rectifies, T* out, std::uint8_t* where) {
   Most<T> most;
-  most.clear(some);
+  most.clear(some, static_cast<std::int32_t>(rows.begin * w.kernel_width + columns.begin));
   for (std::int64_t ky = rows.begin; ky < rows.end; ++ky)
     for (std::int64_t kx = columns.begin; kx < columns.end; ++kx) most.see(map + (ky * w.width + kx) * w.channels, some, static_cast<std::int32_t>(ky * w.kernel_width + kx));
   most.put(some, rectifies, out, where);

@@ -126,7 +126,8 @@ at::Tensor scales_of(const Layer& layer, const LayerTensors& own, const at::Tens
     to[2 * channels + c] = static_cast<W>(mean[i]);
     to[3 * channels + c] = static_cast<W>(inverse);
     running_mean[c] = static_cast<W>(newest * mean[i] + (1 - newest) * static_cast<double>(running_mean[c]));
-    running_variance[c] = static_cast<W>(newest * squares[i] / (count - 1) + (1 - newest) * static_cast<double>(running_variance[c]));
+    // Of one value there is no variance.
+    if (rows > 1) running_variance[c] = static_cast<W>(newest * squares[i] / (count - 1) + (1 - newest) * static_cast<double>(running_variance[c]));
   }
   return scales;
 }

@@ -62,8 +62,13 @@ at::Tensor convolve(const OperatorContext& c) {
 at::Tensor normalise_batch(const OperatorContext& c) {
   const auto& a = c.layer.attributes;
   if (c.training && takes_batch_norm(c.layer, c.inputs[0], c.options)) return normalise_and({}, c.layer, c.own, c.inputs[0]);
-  return at::batch_norm(c.inputs[0], c.own.parameters[0], c.own.parameters[1], c.own.statistics[0], c.own.statistics[1],
-                        c.training && !c.layer.frozen, a.momentum, a.epsilon, false);
+  const bool of_batch = c.training && !c.layer.frozen;
+  // Of one value a channel there is no variance, and ATen makes it one that is no number.
+  const auto variance = of_batch && c.inputs[0].numel() == c.inputs[0].size(1) ? c.own.statistics[1].clone() : at::Tensor();
+  auto out = at::batch_norm(c.inputs[0], c.own.parameters[0], c.own.parameters[1], c.own.statistics[0], c.own.statistics[1], of_batch, a.momentum, a.epsilon, false);
+  // Backward's node holds on to what it was given, and would take this for a change to it.
+  if (variance.defined()) c.own.statistics[1].variable_data().copy_(variance);
+  return out;
 }
 
 at::Tensor normalise_layer(const OperatorContext& c) {
