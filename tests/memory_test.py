@@ -208,8 +208,9 @@ class Gradients(Case):
                 with self.subTest(f"{name} {precision}"):
                     for each in self.told(*job, "--precision", precision):
                         print(f"{name} {precision}: {each['copied_bytes'] / each['bytes']:.3f} of {each['bytes'] / 1e6:.2f} MB come from elsewhere", file=sys.stderr)
-                        # In bf16 a processor's products come narrow, and are widened into their place: a pass, but not one that is counted here.
-                        self.assertLessEqual(each["copied_bytes"], (most if precision == "fp32" else 1) * each["bytes"])
+                        # In bf16 a processor's products come narrow, and are widened into their place: a pass over them, and no other.
+                        self.assertEqual(each["widened_bytes"] > 0, precision == "bf16" and MULTIPLIES_BF16)
+                        self.assertLessEqual(each["copied_bytes"] + each["widened_bytes"], (most if precision == "fp32" else 1) * each["bytes"])
 
     def test_of_shards_too(self):
         for name in ("mlp", "resnet18", "gpt"):

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include <ATen/ATen.h>
@@ -17,8 +18,9 @@ class GradientPlace : public torch::autograd::PostAccumulateGradHook {
   };
   /// Nothing where gradients go the usual way now.
   virtual std::optional<Place> place() = 0;
-  /// After that: all of this pass's gradient is in its place; or, without `whole`, a summand of it is, and autograd hands on the others: when it has, it calls the hook with their sum.
-  virtual void arrived(bool whole) = 0;
+  /// After that: all of this pass's gradient is in its place; or, without `whole`, a summand of it is, and autograd hands on the others: when it has, it calls the hook with their sum. `widened`: bytes of it that were made in
+  /// 16 bits elsewhere and written there from that.
+  virtual void arrived(bool whole, std::int64_t widened) = 0;
 };
 
 }  // namespace ddl

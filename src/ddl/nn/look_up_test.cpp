@@ -49,7 +49,7 @@ struct Gathered {
       gradient.reset();
     }
     std::optional<Place> place() override { return Place{all.memory, filled}; }
-    void arrived(bool whole) override {
+    void arrived(bool whole, std::int64_t) override {
       ++(whole ? all.whole : all.in_part);
       filled = true;
     }

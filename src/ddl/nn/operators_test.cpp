@@ -253,7 +253,7 @@ struct Gathered final : GradientPlace {
   Gathered(at::Tensor& m, int& w, int& c) : memory(m), written(w), copied(c) {}
   void operator()(const at::Tensor& leaf) override { copied += leaf.grad().defined(); }
   std::optional<Place> place() override { return memory.defined() ? std::optional(Place{memory, written > 0}) : std::nullopt; }
-  void arrived(bool whole) override { written += whole; }
+  void arrived(bool whole, std::int64_t) override { written += whole; }
 };
 
 TEST(Multiply, WritesWhereGradientsAreGathered) {

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "ddl/nn/gradient_place.h"
+#include "ddl/nn/multiplier.h"
 
 namespace ddl {
 
@@ -30,8 +31,9 @@ at::Tensor put_gradient(const at::Tensor& weight, Sharing sharing, c10::function
     } else if (const bool alone = sharing == Sharing::none; alone || sharing == Sharing::tables) {
       auto* const owner = dynamic_cast<GradientPlace*>(hook.get());
       if (auto place = owner != nullptr ? owner->place() : std::nullopt; place) {
+        const auto before = widened_bytes();
         write(place->gradient, place->adds);
-        owner->arrived(alone);
+        owner->arrived(alone, widened_bytes() - before);
         return {};
       }
     }

@@ -19,7 +19,7 @@ class GradientHook final : public GradientPlace {
     if (auto& gradient = leaf.mutable_grad(); gradient.defined()) gatherer_.take(parameter_, gradient);
   }
   std::optional<Place> place() override { return gatherer_.place(parameter_); }
-  void arrived(bool whole) override { gatherer_.arrived(parameter_, whole); }
+  void arrived(bool whole, std::int64_t widened) override { gatherer_.arrived(parameter_, whole, widened); }
 
  private:
   Gatherer& gatherer_;

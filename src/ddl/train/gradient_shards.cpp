@@ -73,7 +73,7 @@ GradientShards::~GradientShards() {
 void GradientShards::begin_step(Callbacks callbacks) {
   call_ = std::move(callbacks);
   last_pass_ = false;
-  copied_bytes_ = 0;
+  copied_bytes_ = widened_bytes_ = 0;
   filled_.assign(parameters_.size(), false);
   came_.assign(parameters_.size(), false);
   holder_.assign(slots_.size(), kNone);
@@ -139,7 +139,8 @@ void GradientShards::take(int number, at::Tensor& gradient) {
   arrived(number, true);
 }
 
-void GradientShards::arrived(int number, bool whole) {
+void GradientShards::arrived(int number, bool whole, std::int64_t widened) {
+  widened_bytes_ += widened;
   filled_[at(number)] = true;
   const auto& plan = layouts_[at(bucket_of_[at(number)])].bucket;
   if (whole && plan.stage != kNone && (plan.every_pass || last_pass_)) came(at(number));

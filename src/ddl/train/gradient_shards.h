@@ -60,6 +60,8 @@ class GradientShards {
   /// As GradientBuckets tells them.
   std::int64_t gradient_bytes() const;
   std::int64_t copied_bytes() const { return copied_bytes_; }
+  /// Of those that were made in their place the bytes that were written there from 16 bits: a pass, too.
+  std::int64_t widened_bytes() const { return widened_bytes_; }
 
  private:
   template <class>
@@ -77,7 +79,7 @@ class GradientShards {
   bool waits_for(std::size_t parameter) const { return call_.ready && !came_[parameter]; }
   std::optional<GradientPlace::Place> place(int parameter);
   void take(int parameter, at::Tensor& gradient);
-  void arrived(int parameter, bool whole);
+  void arrived(int parameter, bool whole, std::int64_t widened = 0);
   void make_room(int bucket);
   void finish(int bucket);
   void came(std::size_t parameter);
@@ -99,7 +101,7 @@ class GradientShards {
   std::vector<bool> filled_, came_;        ///< by parameter
   Callbacks call_;
   bool last_pass_ = false;
-  std::int64_t slot_bytes_ = 0, own_bytes_ = 0, copied_bytes_ = 0;
+  std::int64_t slot_bytes_ = 0, own_bytes_ = 0, copied_bytes_ = 0, widened_bytes_ = 0;
 };
 
 }  // namespace ddl

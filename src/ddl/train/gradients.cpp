@@ -80,7 +80,7 @@ void GradientBuckets::begin_step(Ready ready, std::function<void(Nanoseconds, Na
   ready_ = std::move(ready);
   copied_ = std::move(copied);
   last_pass_ = false;
-  copied_bytes_ = 0;
+  copied_bytes_ = widened_bytes_ = 0;
   filled_.assign(parameters_.size(), false);
   came_.assign(parameters_.size(), false);
   observed_.clear();
@@ -120,7 +120,8 @@ void GradientBuckets::take(int number, at::Tensor& gradient) {
   arrived(number, true);
 }
 
-void GradientBuckets::arrived(int number, bool whole) {
+void GradientBuckets::arrived(int number, bool whole, std::int64_t widened) {
+  widened_bytes_ += widened;
   const auto i = static_cast<std::size_t>(number);
   if (!whole) {
     filled_[i] = true;  // never while a pass is recorded: place() is the host's alone

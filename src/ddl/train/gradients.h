@@ -93,13 +93,15 @@ class GradientBuckets {
   /// Of the gradients of the last step: how many bytes there are, and how many were written to, or added at, their places after autograd had made them elsewhere; what products made in place is not among these, and of a table only the rows that autograd handed on.
   std::int64_t gradient_bytes() const;
   std::int64_t copied_bytes() const { return copied_bytes_; }
+  /// Of those that were made in their place the bytes that were written there from 16 bits: a pass, too.
+  std::int64_t widened_bytes() const { return widened_bytes_; }
 
  private:
   template <class>
   friend class GradientHook;
   std::optional<GradientPlace::Place> place(int parameter) const;
   /// `whole`: else a summand of it.
-  void arrived(int parameter, bool whole);
+  void arrived(int parameter, bool whole, std::int64_t widened = 0);
   /// Whether a gradient that comes now is for its place.
   bool waits_for(std::size_t parameter) const { return ready_ && !came_[parameter]; }
   /// Gradients of each bucket.
@@ -133,7 +135,7 @@ class GradientBuckets {
   std::vector<bool> came_;     ///< by parameter: what is in its place is complete
   std::vector<int> missing_;  ///< gradients still to come, by bucket
   std::vector<int> observed_;
-  std::int64_t copied_bytes_ = 0;
+  std::int64_t copied_bytes_ = 0, widened_bytes_ = 0;
 };
 
 }  // namespace ddl

@@ -505,7 +505,7 @@ Json Worker::memory_json(std::int64_t held) {
 }
 
 Json Worker::gradients_json() const {
-  const auto told = [](const auto* gathered) { return Json{{"bytes", gathered->gradient_bytes()}, {"copied_bytes", gathered->copied_bytes()}}; };
+  const auto told = [](const auto* gathered) { return Json{{"bytes", gathered->gradient_bytes()}, {"copied_bytes", gathered->copied_bytes()}, {"widened_bytes", gathered->widened_bytes()}}; };
   if (const auto* const buckets = executor_.buckets()) return told(buckets);
   if (const auto* const shards = executor_.gradient_shards()) return told(shards);
   return nullptr;
