@@ -120,6 +120,7 @@ class Measuring(Case):
         self.assertGreater(profile["launch"][0]["forward_us"], 0)
         self.assertGreater(profile["launch"][0]["harness_us"], 0)
         self.assertGreater(profile["launch"][0]["emulated_us"], 0)
+        self.assertGreater(profile["launch"][0]["emulated_step_ms"], 10)
         if len(os.sched_getaffinity(0)) > 1:
             self.assertEqual({entry["what"] for entry in profile["contention"]}, {"workers", "steps", "collective"})
             self.assertEqual({entry.get("transport") for entry in profile["contention"]}, {None, "shm", "tcp"})

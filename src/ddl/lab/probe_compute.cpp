@@ -298,10 +298,13 @@ class Probing {
     document_["compute"].push_back(std::move(entry));
   }
 
-  /// What no task of a step accounts for, us: of a run of its own, of a network that computes next to nothing. `device`: cpu, or an emulated one, `slow` times as slow as its profile: such a worker sleeps through most of a step, and
+  struct Bookkeeping {
+    Json us, step_ms;  ///< null where it was not measured
+  };
+  /// What no task of a step accounts for: of a run of its own, of a network that computes next to nothing. `device`: cpu, or an emulated one, `slow` times as slow as its profile: such a worker sleeps through most of a step, and
   /// what it does then goes slower for it.
-  Json harness(const std::string& device, double slow, int steps) {
-    if (over()) return nullptr;
+  Bookkeeping harness(const std::string& device, double slow, int steps) {
+    if (over()) return {};
     tell("harness");
     auto experiment = make_case(probe_, {"mlp[hidden=1,layers=1]", "fashion-mnist"}, "fp32", 1).experiment;
     experiment.job.workers.front().threads = 1;
@@ -312,12 +315,12 @@ class Probing {
     if (record.at("state") == "interrupted") document_["state"] = "interrupted";
     if (record.at("state") != "ok") {
       if (!over()) failed("harness", record.at("reason").is_string() ? record.at("reason").get<std::string>() : "no reason");
-      return nullptr;
+      return {};
     }
     const auto& rank = record.at("ranks").at(0);
     const auto& ledger = rank.at("ledger_ms");
     const double wall = rank.at("wall_ms"), scale = wall > 0 ? record.at("step_ms").at("median").get<double>() / wall : 1;
-    return micros((ledger.at("harness").get<double>() + ledger.at("residual").get<double>()) * scale * 1e-3);
+    return {micros((ledger.at("harness").get<double>() + ledger.at("residual").get<double>()) * scale * 1e-3), rounded(record.at("step_ms").at("median").get<double>())};
   }
 
   void launch() {
@@ -335,9 +338,13 @@ class Probing {
     if (answers.empty()) return;
     Json entry{{"device", probe_.device}, {"measured", utc_now()}};
     entry.update(answers.front());
-    entry["harness_us"] = harness(device_name(0), 1, 300);
-    // Steps of 14 ms.
-    if (is_host()) entry["emulated_us"] = harness("emulated:v100", 100, 100);
+    entry["harness_us"] = harness(device_name(0), 1, 300).us;
+    if (is_host()) {
+      // Of steps so long that a core has forgotten all that a worker left there.
+      const auto slept = harness("emulated:v100", 100, 100);
+      entry["emulated_us"] = slept.us;
+      entry["emulated_step_ms"] = slept.step_ms;
+    }
     document_["launch"].push_back(std::move(entry));
   }
 

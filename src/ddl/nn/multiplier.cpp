@@ -84,7 +84,7 @@ void by_mkl(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, boo
   }
 }
 
-thread_local std::int64_t widened = 0;
+thread_local std::int64_t bytes_widened = 0;
 
 /// Factors of bf16: in fp32 where the processor has nothing faster, else by ATen's choice, which rounds what it makes.
 void multiply_narrow(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
@@ -93,7 +93,7 @@ void multiply_narrow(at::Tensor& to, const at::Tensor& left, const at::Tensor& r
   if (multiplies_bf16()) {
     auto product = at::empty(to.sizes(), left.options().requires_grad(false).memory_format(at::MemoryFormat::Contiguous));
     by_mkl(product, left, right, false);
-    widened += static_cast<std::int64_t>(to.nbytes());
+    bytes_widened += static_cast<std::int64_t>(to.nbytes());
     if (to.is_contiguous())
       widen_elements(elements<Bf16>(product), adds, to.data_ptr<float>(), to.numel());
     else
@@ -310,7 +310,7 @@ at::Tensor multiply_with_bias(const at::Tensor& rows, const at::Tensor& weight, 
   return rectifies ? out.relu_() : out;
 }
 
-std::int64_t widened_bytes() { return widened; }
+std::int64_t widened_bytes() { return bytes_widened; }
 
 void multiply_into(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
   if (left.scalar_type() == at::kBFloat16) return multiply_narrow(to, left, right, adds);

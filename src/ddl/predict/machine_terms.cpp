@@ -12,7 +12,7 @@
 namespace ddl {
 namespace {
 
-enum class Sort { number, above_zero, number_or_null, correlation, word, object, object_or_null, list, time };
+enum class Sort { number, above_zero, number_or_null, above_zero_or_null, correlation, word, object, object_or_null, list, time };
 
 struct Term {
   const char* key;
@@ -51,7 +51,7 @@ const std::vector<Needed>& needed() {
       {"contention", "steps", {{"network", Sort::word}}},
       {"contention", "collective", {{"collective_slowdown", Sort::above_zero}}},
       {"jitter", "", {{"network", Sort::word}, {"median_ms"}, {"p95_ms"}, {"sigma_log"}, {"correlation", Sort::correlation, {}, true}}},
-      {"launch", "", {{"harness_us", Sort::number_or_null, {}, true}, {"emulated_us", Sort::number_or_null, {}, true}, {"memory_bytes", Sort::above_zero, {}, true}}},
+      {"launch", "", {{"harness_us", Sort::number_or_null, {}, true}, {"emulated_us", Sort::number_or_null, {}, true}, {"emulated_step_ms", Sort::above_zero_or_null, {}, true}, {"memory_bytes", Sort::above_zero, {}, true}}},
       {"storage", "", {{"bytes_per_s", Sort::above_zero}, {"read_us", Sort::number, {}, true}}},
       {"loader", "", {{"dataset", Sort::word}, {"sample_us"}}}};
   return all;
@@ -95,6 +95,7 @@ bool is(const Json& value, Sort sort) {
     case Sort::number: return value.is_number() && value.get<double>() >= 0;
     case Sort::above_zero: return value.is_number() && value.get<double>() > 0;
     case Sort::number_or_null: return value.is_null() || is(value, Sort::number);
+    case Sort::above_zero_or_null: return value.is_null() || is(value, Sort::above_zero);
     case Sort::correlation: return value.is_null() || (value.is_number() && std::abs(value.get<double>()) <= 1);
     case Sort::word: return value.is_string();
     case Sort::object: return value.is_object();
@@ -110,6 +111,7 @@ std::string_view words(Sort sort) {
     case Sort::number: return "a number that is not negative";
     case Sort::above_zero: return "a number above 0";
     case Sort::number_or_null: return "a number that is not negative, or null";
+    case Sort::above_zero_or_null: return "a number above 0, or null";
     case Sort::correlation: return "a number from -1 to 1, or null";
     case Sort::word: return "a word";
     case Sort::object: return "an object";

@@ -138,7 +138,7 @@ class DatasheetMachine final : public CostSource {
 
   double load(int, std::int64_t) const override { return 0; }
   TaskCost loader(int, std::int64_t, StepCosts&) const override { return {}; }
-  TaskCost harness(int, StepCosts&) const override { return {}; }
+  TaskCost harness(int, double, StepCosts&) const override { return {}; }
 
  private:
   /// Actors are in the order of workers.

@@ -57,8 +57,8 @@ TaskCost EmulatedCosts::loader(int worker, std::int64_t samples, StepCosts& reso
   return device(worker) == nullptr ? machine_->loader(worker, samples, resources) : if_known([&] { return machine_->loader(worker, samples, resources); });
 }
 
-TaskCost EmulatedCosts::harness(int worker, StepCosts& resources) const {
-  return device(worker) == nullptr ? machine_->harness(worker, resources) : if_known([&] { return machine_->harness(worker, resources); });
+TaskCost EmulatedCosts::harness(int worker, double computes, StepCosts& resources) const {
+  return device(worker) == nullptr ? machine_->harness(worker, computes, resources) : if_known([&] { return machine_->harness(worker, computes, resources); });
 }
 
 }  // namespace ddl

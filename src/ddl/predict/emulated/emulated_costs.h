@@ -42,7 +42,7 @@ class EmulatedCosts final : public CostSource {
   }
   double load(int worker, std::int64_t samples) const override;
   TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const override;
-  TaskCost harness(int worker, StepCosts& resources) const override;
+  TaskCost harness(int worker, double computes, StepCosts& resources) const override;
   /// Waits do not vary; where all compute themselves, only slower, their steps do as they did.
   Jitter jitter(int workers) const override {
     return std::any_of(workers_.begin(), workers_.end(), [](const EmulatedDevice& each) { return each.profile != nullptr; }) ? Jitter{} : machine_->jitter(workers);

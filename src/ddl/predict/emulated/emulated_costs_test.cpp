@@ -25,7 +25,7 @@ class Flat final : public CostSource {
   LayerCost loss(int, const ModelGraph&, std::int64_t) const override { return {unit_, unit_, 0}; }
   double load(int, std::int64_t) const override { return known(2e-4); }
   TaskCost loader(int, std::int64_t, StepCosts&) const override { return {known(1e-4)}; }
-  TaskCost harness(int, StepCosts&) const override { return {known(1e-5)}; }
+  TaskCost harness(int, double, StepCosts&) const override { return {known(1e-5)}; }
   Jitter jitter(int) const override { return {0.1}; }
   std::vector<Demand> computing(int, StepCosts& resources) const override { return {{resources.resource("cores"), 0.5}}; }
 
@@ -75,17 +75,17 @@ TEST(EmulatedCosts, ComputeIsOfTheWorkersOwnProfileAndAllElseOfTheMachine) {
   EXPECT_DOUBLE_EQ(source->collective(Goal::all_reduce, 100, {0, 1}, resources).seconds, 5e-3);
   EXPECT_DOUBLE_EQ(source->compressing(0, "int8", 100, 2, resources).seconds, 2e-3);
   EXPECT_DOUBLE_EQ(source->message(100, 0, 1, resources).seconds, 1e-3);
-  EXPECT_DOUBLE_EQ(source->harness(0, resources).seconds, 1e-5);
+  EXPECT_DOUBLE_EQ(source->harness(0, 1, resources).seconds, 1e-5);
 }
 
 TEST(EmulatedCosts, LoadersThatWereNotMeasuredCostAnEmulatedWorkerNothing) {
   const auto source = costs({1, 0}, false);
   StepCosts resources;
   EXPECT_EQ(source->load(0, 8), 0);
-  EXPECT_EQ(source->harness(0, resources).seconds, 0);
+  EXPECT_EQ(source->harness(0, 1, resources).seconds, 0);
   EXPECT_EQ(source->loader(0, 8, resources).seconds, 0);
   EXPECT_THROW(source->load(1, 8), Error);
-  EXPECT_THROW(source->harness(1, resources), Error);
+  EXPECT_THROW(source->harness(1, 1, resources), Error);
 }
 
 // Eight workers that compute take four times as long on cores for two of them; emulated ones do not.

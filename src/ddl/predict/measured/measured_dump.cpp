@@ -36,7 +36,7 @@ int main(int count, char** words) {
     for (std::size_t layer = 0; layer < graph.layers.size(); ++layer) add(graph.layers[layer].name, machine.estimate(0, graph, layer, batch));
     add("loss", machine.estimate_loss(0, graph, batch));
     StepCosts resources;
-    const double update = machine.update(0, graph.parameters() * 4), load = machine.load(0, batch), harness = machine.harness(0, resources).seconds;
+    const double update = machine.update(0, graph.parameters() * 4), load = machine.load(0, batch), harness = machine.harness(0, 0, resources).seconds;
     const double computed = sum.forward + sum.backward();
     std::cout << Json{{"forward_ms", sum.forward * 1e3}, {"backward_input_ms", sum.backward_input * 1e3}, {"backward_weight_ms", sum.backward_weight * 1e3}, {"update_ms", update * 1e3},
                       {"load_ms", load * 1e3}, {"harness_ms", harness * 1e3}, {"step_ms", (computed + update + load + harness) * 1e3}, {"uncertainty", machine.uncertainty(0, graph, batch)},

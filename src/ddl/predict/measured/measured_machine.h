@@ -73,7 +73,7 @@ class MeasuredMachine final : public CostSource {
   double load(int worker, std::int64_t samples) const override;
   TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const override;
   /// Of a core. Of an emulated worker, which has been asleep until then, as one was measured, where one was.
-  TaskCost harness(int worker, StepCosts& resources) const override;
+  TaskCost harness(int worker, double computes, StepCosts& resources) const override;
   std::vector<Demand> computing(int worker, StepCosts& resources) const override;
   std::vector<Demand> updating(int worker, std::int64_t held, StepCosts& resources) const override;
   Jitter jitter(int workers) const override;

@@ -300,7 +300,7 @@ TEST(MeasuredMachine, SaysWhatIsMissingAndWhatMeasuresIt) {
   old["compute"] = Json::array({entry_of("mlp", 8)});
   const MeasuredMachine bare(old, {.network = "mlp"});
   says(missing([&] { bare.copy(0, 100); }), "run ddlbench probe compute");
-  says(missing([&] { bare.harness(0, costs); }), "run ddlbench probe compute");
+  says(missing([&] { bare.harness(0, 1, costs); }), "run ddlbench probe compute");
 }
 
 TEST(MeasuredMachine, TheNetworksOwnUpdateComesBeforeOthers) {
@@ -434,14 +434,23 @@ TEST(MeasuredMachine, WhatWorkersCopyAtOnceSharesTheMemory) {
 
 TEST(MeasuredMachine, WhatEmulatedWorkersDoBetweenTheirWaitsIsTheirOwn) {
   auto profile = profile_of({entry_of("mlp", 8)});
-  const auto seconds = [&](bool computes) {
+  const auto seconds = [&](bool computes, double step, int workers = 1) {
     StepCosts costs;
-    return MeasuredMachine(profile, {.workers = {{1, 0, computes}}, .network = "mlp"}).harness(0, costs).seconds;
+    return MeasuredMachine(profile, {.workers = std::vector<MeasuredWorker>(static_cast<std::size_t>(workers), {1, 0, computes}), .network = "mlp"}).harness(0, step, costs).seconds;
   };
-  EXPECT_DOUBLE_EQ(seconds(false), 5e-6) << "an older profile";
+  EXPECT_DOUBLE_EQ(seconds(false, 1), 5e-6) << "an older profile";
   profile["launch"][0]["emulated_us"] = 50;
-  EXPECT_DOUBLE_EQ(seconds(false), 50e-6);
-  EXPECT_DOUBLE_EQ(seconds(true), 5e-6);
+  EXPECT_DOUBLE_EQ(seconds(false, 0.014), 50e-6);
+  profile["launch"][0]["emulated_step_ms"] = 20;
+  EXPECT_DOUBLE_EQ(seconds(true, 1), 5e-6);
+  // The longer it slept, up to as long as was measured.
+  EXPECT_DOUBLE_EQ(seconds(false, 0), 5e-6);
+  EXPECT_DOUBLE_EQ(seconds(false, 0.002), 9.5e-6);
+  EXPECT_DOUBLE_EQ(seconds(false, 0.02), 50e-6);
+  EXPECT_DOUBLE_EQ(seconds(false, 1), 50e-6);
+  // Two have a core each, of three one finds it as another left it.
+  EXPECT_DOUBLE_EQ(seconds(false, 0.002, 2), 9.5e-6);
+  EXPECT_DOUBLE_EQ(seconds(false, 0.002, 3), 50e-6);
 }
 
 TEST(MeasuredMachine, UpdatesCopiesAndCollectivesAreAsMeasured) {
@@ -450,7 +459,7 @@ TEST(MeasuredMachine, UpdatesCopiesAndCollectivesAreAsMeasured) {
   EXPECT_EQ(machine.update(0, 0), 0);
   EXPECT_NEAR(machine.copy(0, 1 << 20), (1 << 20) / 1e10, 1e-12);
   StepCosts costs;
-  const auto harness = machine.harness(0, costs);
+  const auto harness = machine.harness(0, 1, costs);
   EXPECT_NEAR(harness.seconds, 5e-6, 1e-15);
   ASSERT_EQ(harness.demands.size(), 1U);
   EXPECT_EQ(costs.resources.at(static_cast<std::size_t>(harness.demands[0].resource)), "cores of host 0");
@@ -678,8 +687,8 @@ TEST(MeasuredMachine, AGpuGoesByWhatWasMeasuredOfIt) {
   EXPECT_NEAR(machine.update(1, 1 << 20), 1e-6, 1e-12);
   EXPECT_GT(machine.update(0, 1 << 20), 1e-4);
   StepCosts resources;
-  EXPECT_NEAR(machine.harness(1, resources).seconds, 9e-6, 1e-12);
-  EXPECT_NEAR(machine.harness(0, resources).seconds, 5e-6, 1e-12);
+  EXPECT_NEAR(machine.harness(1, 1, resources).seconds, 9e-6, 1e-12);
+  EXPECT_NEAR(machine.harness(0, 1, resources).seconds, 5e-6, 1e-12);
   EXPECT_TRUE(machine.writes_in_place(0));
   EXPECT_FALSE(machine.writes_in_place(1));
   // By way of the host's memory, there and back.

@@ -35,7 +35,7 @@ class MadeUp final : public CostSource {
   LayerCost loss(int, const ModelGraph&, std::int64_t) const override { return {}; }
   double load(int, std::int64_t) const override { return 0; }
   TaskCost loader(int, std::int64_t, StepCosts&) const override { return {}; }
-  TaskCost harness(int, StepCosts&) const override { return {}; }
+  TaskCost harness(int, double, StepCosts&) const override { return {}; }
   mutable std::string asked;
 };
 

@@ -10,6 +10,7 @@
 #include "ddl/nn/recompute_cuts.h"
 #include "ddl/nn/sharing.h"
 #include "ddl/plan/meetings.h"
+#include "ddl/plan/occasion.h"
 #include "ddl/plan/peers.h"
 #include "ddl/predict/step/compressed.h"
 #include "ddl/strategy/stages.h"
@@ -58,7 +59,10 @@ class Writer {
       if (const auto cuts = recompute_cuts(graph_); cuts.size() > 1) first_in_place_ = static_cast<int>(cuts[cuts.size() - 2]);
     auto& own = out_.tasks.emplace_back();
     for (const auto& task : role.tasks) own.push_back(cost(actor, role, task));
-    out_.harness.push_back(source_.harness(actor.worker, out_));
+    double computes = 0;
+    for (std::size_t t = 0; t < own.size(); ++t)
+      if (role.tasks[t].stream == Stream::compute) computes += own[t].seconds * share_of_steps(role.tasks[t]);
+    out_.harness.push_back(source_.harness(actor.worker, computes, out_));
     out_.loader.push_back(reads(role) && loading_.threads > 0 ? batches(actor) : TaskCost{});
   }
 

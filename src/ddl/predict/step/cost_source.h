@@ -55,8 +55,8 @@ class CostSource {
   /// Handing over a batch that the loader has ready, and making one, of so many samples.
   virtual double load(int worker, std::int64_t samples) const = 0;
   virtual TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const = 0;
-  /// What is no task of a step: ddlbench's own bookkeeping.
-  virtual TaskCost harness(int worker, StepCosts& resources) const = 0;
+  /// What is no task of a step: ddlbench's own bookkeeping. `computes`: s, how long the worker's own tasks keep it computing, or in its place waiting, a step.
+  virtual TaskCost harness(int worker, double computes, StepCosts& resources) const = 0;
   /// What a worker uses of shared resources while it computes, updates or copies; nothing where workers share nothing.
   virtual std::vector<Demand> computing(int, StepCosts&) const { return {}; }
   /// The same while it updates, of `held` bytes of parameters in all.

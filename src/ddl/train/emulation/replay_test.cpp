@@ -41,7 +41,7 @@ class Countable final : public CostSource {
   TaskCost compressing(int, const std::string&, std::int64_t, int, StepCosts&) const override { return {}; }
   double load(int, std::int64_t) const override { return 0; }
   TaskCost loader(int, std::int64_t, StepCosts&) const override { return {}; }
-  TaskCost harness(int, StepCosts&) const override { return {}; }
+  TaskCost harness(int, double, StepCosts&) const override { return {}; }
 
  private:
   double copies_, updates_;
