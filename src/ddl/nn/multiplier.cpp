@@ -84,8 +84,6 @@ void by_mkl(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, boo
   }
 }
 
-thread_local std::int64_t bytes_widened = 0;
-
 /// Factors of bf16: in fp32 where the processor has nothing faster, else by ATen's choice, which rounds what it makes.
 void multiply_narrow(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
   const bool wide = to.scalar_type() == at::kFloat;
@@ -93,7 +91,6 @@ void multiply_narrow(at::Tensor& to, const at::Tensor& left, const at::Tensor& r
   if (multiplies_bf16()) {
     auto product = at::empty(to.sizes(), left.options().requires_grad(false).memory_format(at::MemoryFormat::Contiguous));
     by_mkl(product, left, right, false);
-    bytes_widened += static_cast<std::int64_t>(to.nbytes());
     if (to.is_contiguous())
       widen_elements(elements<Bf16>(product), adds, to.data_ptr<float>(), to.numel());
     else
@@ -310,7 +307,9 @@ at::Tensor multiply_with_bias(const at::Tensor& rows, const at::Tensor& weight, 
   return rectifies ? out.relu_() : out;
 }
 
-std::int64_t widened_bytes() { return bytes_widened; }
+std::int64_t widened_bytes(const at::Tensor& to, const at::Tensor& left) {
+  return left.scalar_type() == at::kBFloat16 && to.scalar_type() == at::kFloat && multiplies_bf16() ? static_cast<std::int64_t>(to.nbytes()) : 0;
+}
 
 void multiply_into(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
   if (left.scalar_type() == at::kBFloat16) return multiply_narrow(to, left, right, adds);

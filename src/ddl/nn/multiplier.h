@@ -54,8 +54,8 @@ bool multiplies_bf16();
 /// `to` = left right, or plus that. Matrices [rows, depth] [depth, columns], or as many of each [n, …]. `to` is contiguous; on the processor. Numbers: ATen's but for the order of sums, where oneDNN multiplies.
 void multiply_into(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds = false);
 
-/// Bytes that the calling thread has had multiply_into() write from products of bf16, which came in 16 bits where the processor multiplies these itself: one pass more over what was made.
-std::int64_t widened_bytes();
+/// Bytes of `to` that multiply_into() writes from a product of bf16, which comes in 16 bits where the processor multiplies these itself: one pass more over what is made. 0 where the product is made there.
+std::int64_t widened_bytes(const at::Tensor& to, const at::Tensor& left);
 
 /// Rows [n, width] as they are multiplied fastest, twice at least: a part of wider rows (of a network whose last layer is split among workers) is copied where oneDNN multiplies, which takes none such, and left to MKL else, which does.
 at::Tensor laid_out_for_products(const at::Tensor& rows);

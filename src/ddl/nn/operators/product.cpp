@@ -55,6 +55,7 @@ at::Tensor gradient_of(const at::Tensor& weight, const at::Tensor& left, const a
   return put_gradient(weight, sharing, [&](at::Tensor& to, bool adds) {
     auto rows = rows_of(to);
     multiply_into(rows, left, right, adds);
+    return widened_bytes(rows, left);
   });
 }
 

@@ -80,6 +80,7 @@ struct ProjectionsNode final : torch::autograd::Node {
       found[2] = put_gradient(factor, sharing, [&](at::Tensor& to, bool adds) {
         auto parts = parts_of(to);
         for (const std::size_t i : {0U, 1U}) multiply_into(parts[i], rows[i].t(), rows_of(from[i]), adds);
+        return widened_bytes(to, rows[0]);
       });
     return found;
   }
