@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from common import BINARY, ROOT, ratio, save
+from common import BINARY, ROOT, interval_words, ratio, save
 import statistics
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 4

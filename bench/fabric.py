@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 
-from common import BINARY, ratio, save
+from common import BINARY, interval_words, ratio, save
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
 SIZES = [int(size) for size in sys.argv[2:]] or [64 << 10, 1 << 20, 32 << 20]

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from common import ratio, record, save
+from common import interval_words, ratio, record, save
 
 PEER = pathlib.Path(__file__).resolve().parent / "peers" / "torch_networks.py"
 SECONDS, LIMIT = 1.5, 40
@@ -137,7 +137,7 @@ def main():
             results.append(compare(case, workers, chosen.rounds, channels_last, step_ms))
             save("networks", results)
     for workers in map(int, chosen.workers.split(",")):
-        print(f"\n{workers} worker{'s' if workers > 1 else ''} of one thread, fp32; medians of all steps with 95 % intervals, {chosen.rounds} interleaved "
+        print(f"\n{workers} worker{'s' if workers > 1 else ''} of one thread, fp32; medians of all steps with 95 % intervals, ratios with {interval_words(chosen.rounds)}, {chosen.rounds} interleaved "
               "rounds at most; memory: the largest worker's peak, MiB\n\n"
               "| network | samples each | ddlbench, ms a step | samples/s | MiB | PyTorch, ms a step | samples/s | MiB | ours is faster by |\n"
               "|---|---|---|---|---|---|---|---|---|")

@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 
-from common import ROOT, ratio
+from common import ROOT, interval_words, ratio
 from networks import TEXT, images
 from strategy_arms import faster_format, interleave, medians, megabytes, ours, peer, step_cells
 
@@ -42,7 +42,7 @@ def run(name, rounds, steps=None):
 
 def show(result):
     print(f"\n{result['case']}, batch {result['batch']} in {result['micro']} micro-batches, two workers of one thread, fp32; medians of all steps with 95 % "
-          f"intervals; PyTorch {result['pytorch_format']}; memory: each process's peak, MB\n\n"
+          f"intervals, ratios with {interval_words(len(result['runs']['ddlbench 1f1b']))}; PyTorch {result['pytorch_format']}; memory: each process's peak, MB\n\n"
           "| | ms a step | samples/s | MB | 1f1b of ours is faster by |\n|---|---|---|---|---|")
     reference = medians(result["runs"]["ddlbench 1f1b"])
     for arm, runs in result["runs"].items():

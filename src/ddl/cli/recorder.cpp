@@ -41,12 +41,6 @@ std::vector<std::filesystem::path> rescue_folders(const std::string& store) {
 
 }  // namespace
 
-std::string time_now() {
-  timeval time{};
-  ::gettimeofday(&time, nullptr);
-  return fmt::format("{}.{:03}Z", utc("%Y-%m-%dT%H:%M:%S", time.tv_sec), time.tv_usec / 1000);
-}
-
 Recorder::Recorder(const std::string& store, const Output& output) : path_(store), output_(output) {
   if (store == "none") return;
   if (store.empty()) throw Error(Code::invalid_argument, "[store] no file; got '', expected a path or none");

@@ -39,9 +39,6 @@ class Recorder {
 /// The record of a run that has not begun: state `planned`, a fresh id, everything known before it starts.
 Json planned_record(const Experiment& experiment, const std::string& identity, const std::string& dataset_digest, int repeat);
 
-/// UTC with milliseconds, as records write times.
-std::string time_now();
-
 /// An existing store, for commands that only read. Errors: not_found; those of Store.
 Store open_existing(const std::string& path);
 

@@ -5,6 +5,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/lab/signals.h"
+#include "ddl/measure/clock.h"
 #include "ddl/report/disturbance.h"
 #include "ddl/report/emulation.h"
 
@@ -35,7 +36,7 @@ Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress,
   const SignalsHeld held;
   Json record = pending.record;
   record["state"] = "running";
-  record["started"] = time_now();
+  record["started"] = utc_now();
   recorder.keep(record);
   auto events = progress.events();
   events.requested = requested;
@@ -44,7 +45,7 @@ Json run_one(const Pending& pending, Recorder& recorder, ProgressLine& progress,
   } catch (const std::exception& error) {
     record["state"] = "failed";
     record["reason"] = error.what();
-    record["finished"] = time_now();
+    record["finished"] = utc_now();
     recorder.keep(record);
     throw;
   }

@@ -186,7 +186,7 @@ TEST_F(Config, WorkersAreParsedAndPrinted) {
   EXPECT_EQ(parse_workers("cuda[index=1]:2")[1].device, "cuda:1");
   EXPECT_EQ(parse_workers("cuda,cuda[index=0],cuda")[2].device, "cuda:1");
   EXPECT_EQ(parse_workers("cuda,cuda[index=0],cuda")[1].device, "cuda:0");
-  for (const auto* text : {"emulated:v100:8", "emulated:v100[slow=2]:3,cpu:1", "emulated:a100-80gb[slow=1.5,threads=2]:2", "cpu:1,emulated:k80:1"}) {
+  for (const auto* text : {"emulated:v100:8", "emulated:v100[slow=2]:3,cpu:1", "emulated:a100-80gb[slow=1.5]:2", "cpu:1,emulated:k80:1"}) {
     EXPECT_EQ(to_string(parse_workers(text)), text);
     EXPECT_EQ(parse_workers(to_string(parse_workers(text))), parse_workers(text)) << text;
   }

@@ -12,6 +12,7 @@
 #include "ddl/core/spec.h"
 #include "ddl/lab/config.h"
 #include "ddl/predict/datasheet/library.h"
+#include "ddl/predict/machine.h"
 
 namespace ddl {
 namespace {
@@ -120,6 +121,8 @@ WorkerSpec emulated_worker(const Spec& spec) {
   WorkerSpec worker{spec.name};
   const auto name = spec.name.substr(kEmulated.size());
   const auto profile = find_machine(name);
+  if (const auto threads = spec.options.find("threads"); threads != spec.options.end() && !is_measured(profile))
+    throw Error(Code::invalid_argument, fmt::format("{} is a datasheet, of all that a device has; got threads={}, expected none, or a profile that ddlbench probe compute --threads {} wrote", profile.value("name", name), threads->second, threads->second));
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(name, ignored)) worker.device = std::string(kEmulated) + profile.value("name", name);
   if (const auto slow = spec.options.find("slow"); slow != spec.options.end()) worker.slow = parse_number(slow->second, 1e-3, 1e3);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
@@ -147,31 +148,39 @@ std::string signature() {
   return "none";
 }
 
-/// All that the timings depend on.
+/// All that the timings depend on. Not how many cores this thread may use: a worker that is bound to some of them is to find what one found that is not.
 std::string this_machine() {
   const auto cpu = capture_environment().at("cpu");
   std::string told;
-  for (const auto* name : {"MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"})
+  for (const auto* name : {"MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE"})
     if (const char* value = std::getenv(name); value != nullptr) told += fmt::format(", {}={}", name, value);
-  return fmt::format("{} ({}) with {}, {} cores, LibTorch {}, {} threads{}", cpu.at("model").dump(), signature(), cpu.at("isa").dump(), cpu.at("usable_cores").dump(), TORCH_VERSION, at::get_num_threads(), told);
+  return fmt::format("{} ({}) with {}, {} cores, LibTorch {}, {} threads{}", cpu.at("model").dump(), signature(), cpu.at("isa").dump(), cpu.at("logical_cores").dump(), TORCH_VERSION, at::get_num_threads(), told);
 }
 
-/// Holds what processes of one folder do one after the other; of one that cannot be locked (no such thing there, or another holds on to it for seconds) nothing.
+/// Has processes of one folder do something one after the other. Holds nothing where a folder cannot be locked or written to, or where another holds on to it for seconds.
 class FolderLock {
  public:
-  explicit FolderLock(const std::string& folder) : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  explicit FolderLock(const std::string& folder) {
     constexpr int kTries = 500;
     constexpr unsigned kApart = 10'000;  // us
-    for (int i = 0; file_ >= 0 && i < kTries && ::flock(file_, LOCK_EX | LOCK_NB) != 0; ++i) ::usleep(kApart);
+    if (::access(folder.c_str(), W_OK) != 0) return;
+    file_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int i = 0; file_ >= 0 && !held_ && i < kTries; ++i) {
+      held_ = ::flock(file_, LOCK_EX | LOCK_NB) == 0;
+      if (held_ || (errno != EWOULDBLOCK && errno != EINTR)) break;
+      ::usleep(kApart);
+    }
   }
   ~FolderLock() {
     if (file_ >= 0) ::close(file_);
   }
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
+  bool held() const { return held_; }
 
  private:
-  int file_;
+  int file_ = -1;
+  bool held_ = false;
 };
 
 std::mutex settling;
@@ -223,21 +232,27 @@ Multipliers kept_multipliers(const std::string& folder, const std::string& machi
   if (const auto found = kept()) return *found;
   std::error_code ignored;
   fs::create_directories(folder, ignored);
-  // Who comes first measures, and others find that: nobody judges by a file that another is about to replace.
+  // Who comes first measures, and others wait for that.
   const FolderLock lock(folder);
   if (const auto found = kept()) return *found;
   const auto timings = time();
   const auto found = faster_multipliers(timings);
   Json content{{"machine", machine}, {"onednn_from", to_json(found).at("onednn_from")}, {"measured", Json::array()}};
   for (const auto& [rows, mkl, onednn] : timings) content["measured"].push_back({{"rows", rows}, {"mkl_us", mkl * 1e6}, {"onednn_us", onednn * 1e6}});
-  const auto own = fmt::format("{}.{}", path, ::getpid());
   try {
-    write_file(own, content.dump(2) + "\n");
-    fs::rename(own, path);
-  } catch (const std::exception&) {
-    fs::remove(own, ignored);  // nothing can be kept there
+    if (lock.held()) {
+      write_file(path, content.dump(2) + "\n");
+    } else {
+      // Others may be at it: a link is made only where nothing is, so that the first stays.
+      const auto own = fmt::format("{}.{}", path, ::getpid());
+      write_file(own, content.dump(2) + "\n");
+      fs::create_hard_link(own, path, ignored);
+      fs::remove(own, ignored);
+    }
+  } catch (const Error&) {
+    return found;  // nothing can be kept there
   }
-  return found;
+  return kept().value_or(found);
 }
 
 Multipliers multipliers() {

@@ -37,10 +37,10 @@ Multipliers faster_multipliers(const std::vector<MultipliersTiming>& timings);
 std::vector<MultipliersTiming> time_multipliers();
 
 /// Those kept in `folder` for `machine` (a text in words); else, or where what is there is damaged, those that `time` finds, and then kept. Of several processes at once whoever comes first counts for all, so that they multiply alike: the others
-/// wait for it, 5 s at most. Where nothing can be kept: as found.
+/// wait for it, 5 s at most, and what was there first stays. Where nothing can be kept: as found.
 Multipliers kept_multipliers(const std::string& folder, const std::string& machine, const std::function<std::vector<MultipliersTiming>()>& time);
 
-/// In use in this process. Unless told otherwise, those kept in cache_folder() for this processor, its cores, LibTorch, number of threads and what the environment tells MKL and oneDNN, from the first call on that is not within a parallel loop.
+/// In use in this process. Unless told otherwise, those kept in cache_folder() for this processor, how many cores the machine has, LibTorch, number of threads and what the environment tells MKL and oneDNN, from the first call on that is not within a parallel loop.
 /// Whoever is to compute with several threads calls it before, once these are set.
 Multipliers multipliers();
 void use_multipliers(const Multipliers& chosen);

@@ -35,7 +35,7 @@ const std::vector<Needed>& needed() {
                                         {"forward_us", Sort::number_or_null}, {"backward_input_us", Sort::number_or_null}, {"backward_weight_us", Sort::number_or_null}, {"spread", Sort::number_or_null}};
   // Where there are none it says why, and nothing else.
   static const std::vector<Term> graphs{{"correction", Sort::above_zero, {}, false, "steps"}, {"load_ms", Sort::number, {}, false, "steps"}, {"copy_ms", Sort::number, {}, false, "steps"}, {"update_ms", Sort::number, {}, false, "steps"}};
-  static const auto history = [](const char* key) { return Term{"history", Sort::list, {{key}}, true}; };
+  static const auto history = [](const char* key) { return Term{"history", Sort::list, {{key}, {"measured", Sort::word, {}, true}, {"build", Sort::word, {}, true}}, true}; };
   static const std::vector<Needed> all{
       {"communication", "",
        {{"transport", Sort::word}, {"ranks", Sort::above_zero}, {"memory", Sort::word}, {"rounds", Sort::list, pieces}, {"one_shot", Sort::list, pieces},
@@ -81,6 +81,8 @@ std::string called(const std::string& part, const Json& entry) {
 
 /// UTC in ISO 8601, or the beginning of it from a day on: of two entries the later by its words counts.
 bool is_time(std::string_view text) {
+  const auto within = [&](std::size_t from, std::string_view least, std::string_view most) { return text.size() < from + 2 || (text.substr(from, 2) >= least && text.substr(from, 2) <= most); };
+  if (!within(5, "01", "12") || !within(8, "01", "31") || !within(11, "00", "23") || !within(14, "00", "59") || !within(17, "00", "60")) return false;
   constexpr std::string_view kForm = "0000-00-00T00:00:00.";
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool digit = text[i] >= '0' && text[i] <= '9';
@@ -198,7 +200,7 @@ void require_terms(const Json& machine, const std::string& path) {
                   fmt::format("[machine] {}: cpu.usable_cores; got {}, expected {}: how many cores what was measured had (any ddlbench probe into a new file writes it)", path, cores.is_null() ? "nothing" : cores.dump(), words(Sort::above_zero)));
   }
   require_each_once(machine, path);
-  static const std::vector<Term> of_any{{"measured", Sort::time, {}, true}};
+  static const std::vector<Term> of_any{{"device", Sort::word, {}, true}, {"measured", Sort::time, {}, true}};
   for (const auto& [part, when, terms] : needed()) {
     const auto& all = entries(machine, part);
     for (std::size_t number = 0; number < all.size(); ++number) {

@@ -146,7 +146,7 @@ TEST(MachineTerms, NumbersThatCannotBe) {
 // Of two entries the later counts: "yesterday" would be later than any day.
 TEST(MachineTerms, TimesAreTimes) {
   for (const auto* part : {"communication", "compute", "jitter"})
-    for (const auto& wrong : {Json("yesterday"), Json(""), Json("2026-11-21T10:15"), Json("2026-11-21 10:15:02Z"), Json("2026-11-21T10:15:02.Z"), Json("2026-11-21T10:15:02.123Z "), Json("2026-11"), Json(20261121)}) {
+    for (const auto& wrong : {Json("yesterday"), Json(""), Json("2026-11-21T10:15"), Json("2026-11-21 10:15:02Z"), Json("2026-11-21T10:15:02.Z"), Json("2026-11-21T10:15:02.123Z "), Json("2026-11"), Json("2026-13-01"), Json("9999-99-99"), Json("2026-11-21T24:15:02Z"), Json(20261121)}) {
       auto machine = good();
       machine[part][0]["measured"] = wrong;
       EXPECT_NE(said(machine, Code::corrupt).find(fmt::format("measured; got {}, expected a time as 2026-11-21T10:15:02.123Z", wrong.dump())), std::string::npos) << part << " " << wrong;
@@ -157,6 +157,9 @@ TEST(MachineTerms, TimesAreTimes) {
     EXPECT_EQ(said(machine), "") << right;
   }
   auto machine = good();
+  machine["compute"][0]["device"] = nullptr;
+  EXPECT_NE(said(machine, Code::corrupt).find("device; got null, expected a word"), std::string::npos);
+  machine = good();
   machine["storage"] = Json::array({{{"folder", "/data"}, {"measured", "now"}, {"bytes_per_s", 1e6}}});
   EXPECT_NE(said(machine, Code::corrupt).find("expected a time as 2026-11-21T10:15:02.123Z; ddlbench probe storage --data /data measures it again"), std::string::npos);
   machine["storage"][0] = {{"folder", "/data"}};

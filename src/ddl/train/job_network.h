@@ -6,11 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/Parallel.h>
-
-#include "ddl/nn/multiplier.h"
 #include "ddl/nn/network.h"
-#include "ddl/train/allocator.h"
 #include "ddl/train/device.h"
 #include "ddl/train/job.h"
 #include "ddl/train/job_passes.h"
@@ -28,13 +24,6 @@ inline Kernels kernels(const Job& job) { return job.kernels == "torch" ? Kernels
 inline bool chooses_multipliers(const Job& job) {
   const bool multiplies = job.precision == "fp32" || job.precision == "bf16";  // which some processors multiply in fp32
   return kernels(job) == Kernels::fast && multiplies && std::any_of(job.workers.begin(), job.workers.end(), [](const auto& worker) { return worker.device == "cpu" && !worker.emulated(); });
-}
-
-/// This process, which measures, computes as the job's first worker does: with as many threads, the products that are fastest with so many, and our allocator.
-inline void begin_alone(const Job& job) {
-  at::set_num_threads(job.workers.front().threads);
-  if (chooses_multipliers(job)) multipliers();
-  install_allocator(kernels(job) == Kernels::fast);
 }
 
 inline DeviceOptions device_options(const Job& job) { return {.tf32 = job.precision == "tf32", .graphs = wants_graphs(job), .tunes = kernels(job) == Kernels::fast}; }

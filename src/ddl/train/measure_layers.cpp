@@ -20,6 +20,7 @@
 #include "ddl/strategy/partition/layer_sort.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/autocast.h"
+#include "ddl/train/begin_alone.h"
 #include "ddl/train/core_clock.h"
 #include "ddl/train/death_testing.h"
 #include "ddl/train/job_network.h"

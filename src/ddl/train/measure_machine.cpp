@@ -14,9 +14,8 @@
 #include "ddl/core/statistics.h"
 #include "ddl/measure/clock.h"
 #include "ddl/nn/model.h"
-#include "ddl/nn/multiplier.h"
 #include "ddl/nn/network.h"
-#include "ddl/train/allocator.h"
+#include "ddl/train/begin_alone.h"
 #include "ddl/train/core_clock.h"
 #include "ddl/train/device.h"
 #include "ddl/train/measure_layers.h"
@@ -28,12 +27,6 @@ namespace {
 
 constexpr std::int64_t kLargeArray = std::int64_t{64} << 20;  ///< more than caches hold
 constexpr std::size_t kFew = 5;
-
-void begin_alone(int threads) {
-  at::set_num_threads(threads);
-  multipliers();
-  install_allocator(true);
-}
 
 /// Until nothing of it is queued.
 double timed(Device& device, const std::function<void()>& body, bool core = false) {

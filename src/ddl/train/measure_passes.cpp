@@ -23,6 +23,7 @@
 #include "ddl/measure/clock.h"
 #include "ddl/nn/model.h"
 #include "ddl/train/autocast.h"
+#include "ddl/train/begin_alone.h"
 #include "ddl/train/core_clock.h"
 #include "ddl/train/device.h"
 #include "ddl/train/executor.h"

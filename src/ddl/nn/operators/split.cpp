@@ -68,8 +68,7 @@ at::Tensor normalise_by_moments(const OperatorContext& c) {
     variance = whole.squares.div(whole.pixels);
     const c10::NoGradGuard still;
     running_mean.lerp_(mean.detach(), a.momentum);
-    // Of one value there is no variance.
-    if (pixels > 1) running_variance.lerp_(variance.detach().mul(pixels / (pixels - 1)), a.momentum);
+    running_variance.lerp_(variance.detach().mul(pixels / (pixels - 1)), a.momentum);
   }
   const auto factor = variance.add(a.epsilon).rsqrt().mul(c.own.parameters[0]);
   const auto shift = c.own.parameters[1].sub(mean.mul(factor));

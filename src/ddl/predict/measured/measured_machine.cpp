@@ -456,20 +456,23 @@ double MeasuredMachine::load(int worker, std::int64_t samples) const {
 
 TaskCost MeasuredMachine::harness(int worker, double computes, StepCosts& resources) const {
   const auto& own = setup_.workers.at(at(worker));
-  const auto& launches = entries(profile_, "launch");
-  const auto entry = std::find_if(launches.begin(), launches.end(), [&](const Json& each) { return each.value("device", "cpu") == own.kind() && each.value("harness_us", Json()).is_number(); });
-  if (entry == launches.end())
+  const auto known = [&](const char* term) -> std::optional<double> {
+    for (const auto& entry : entries(profile_, "launch"))
+      if (entry.value("device", "cpu") == own.kind() && entry.value(term, Json()).is_number()) return entry[term].get<double>();
+    return std::nullopt;
+  };
+  const auto awake = known("harness_us"), slept = own.computes ? std::nullopt : known("emulated_us");
+  if (!awake && !slept)
     throw Error(Code::not_found, fmt::format("[measured] what ddlbench itself adds to a step was not measured; run ddlbench probe compute{}", own.is_host() ? "" : probe_flags(own)));
-  double seconds = entry->at("harness_us").get<double>() * 1e-6;
-  if (const auto slept = entry->value("emulated_us", Json()); !own.computes && slept.is_number()) {
+  double micros = slept.value_or(awake.value_or(0));
+  if (slept && awake) {
     // Who sleeps finds the core colder the longer it was away, up to as long as was measured; where workers outnumber cores others had it meanwhile, however short that was.
     constexpr double kMeasured = 14;  // ms, of a profile that does not say
     const auto together = std::count_if(setup_.workers.begin(), setup_.workers.end(), [&](const MeasuredWorker& each) { return each.host == own.host; });
-    const auto step = entry->value("emulated_step_ms", Json());
-    const double away = together > cores_ ? 1 : std::clamp(computes * 1e3 / (step.is_number() ? step.get<double>() : kMeasured), 0.0, 1.0);
-    seconds += away * (slept.get<double>() * 1e-6 - seconds);
+    const double away = together > cores_ ? 1 : std::clamp(computes * 1e3 / known("emulated_step_ms").value_or(kMeasured), 0.0, 1.0);
+    micros = *awake + away * (*slept - *awake);
   }
-  return {seconds, {{cores_of(own.host, resources), std::min(1.0, 1.0 / cores_)}}};
+  return {micros * 1e-6, {{cores_of(own.host, resources), std::min(1.0, 1.0 / cores_)}}};
 }
 
 TaskCost MeasuredMachine::loader(int worker, std::int64_t samples, StepCosts& resources) const {

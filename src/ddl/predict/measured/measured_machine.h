@@ -72,7 +72,7 @@ class MeasuredMachine final : public CostSource {
   LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const override;
   double load(int worker, std::int64_t samples) const override;
   TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const override;
-  /// Of a core. Of an emulated worker, which has been asleep until then, as one was measured, where one was.
+  /// Of a core. Of an emulated worker, which slept `computes` until then, between that of one that was awake and that of one that slept long, or the latter where workers outnumber cores; either where the other was not measured.
   TaskCost harness(int worker, double computes, StepCosts& resources) const override;
   std::vector<Demand> computing(int worker, StepCosts& resources) const override;
   std::vector<Demand> updating(int worker, std::int64_t held, StepCosts& resources) const override;

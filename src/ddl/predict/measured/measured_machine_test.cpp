@@ -448,6 +448,9 @@ TEST(MeasuredMachine, WhatEmulatedWorkersDoBetweenTheirWaitsIsTheirOwn) {
   EXPECT_DOUBLE_EQ(seconds(false, 0.002), 9.5e-6);
   EXPECT_DOUBLE_EQ(seconds(false, 0.02), 50e-6);
   EXPECT_DOUBLE_EQ(seconds(false, 1), 50e-6);
+  profile["launch"][0]["harness_us"] = nullptr;
+  EXPECT_DOUBLE_EQ(seconds(false, 0.002), 50e-6) << "that of one that is awake is not known";
+  profile["launch"][0]["harness_us"] = 5;
   // Two have a core each, of three one finds it as another left it.
   EXPECT_DOUBLE_EQ(seconds(false, 0.002, 2), 9.5e-6);
   EXPECT_DOUBLE_EQ(seconds(false, 0.002, 3), 50e-6);

@@ -61,7 +61,7 @@ class Writer {
     for (const auto& task : role.tasks) own.push_back(cost(actor, role, task));
     double computes = 0;
     for (std::size_t t = 0; t < own.size(); ++t)
-      if (role.tasks[t].stream == Stream::compute) computes += own[t].seconds * share_of_steps(role.tasks[t]);
+      if (role.tasks[t].stream == Stream::compute && role.tasks[t].kind != TaskKind::load) computes += own[t].seconds * share_of_steps(role.tasks[t]);
     out_.harness.push_back(source_.harness(actor.worker, computes, out_));
     out_.loader.push_back(reads(role) && loading_.threads > 0 ? batches(actor) : TaskCost{});
   }

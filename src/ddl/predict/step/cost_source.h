@@ -55,7 +55,7 @@ class CostSource {
   /// Handing over a batch that the loader has ready, and making one, of so many samples.
   virtual double load(int worker, std::int64_t samples) const = 0;
   virtual TaskCost loader(int worker, std::int64_t samples, StepCosts& resources) const = 0;
-  /// What is no task of a step: ddlbench's own bookkeeping. `computes`: s, how long the worker's own tasks keep it computing, or in its place waiting, a step.
+  /// What is no task of a step: ddlbench's own bookkeeping. `computes`: s, how long the worker computes a step, or in its place waits; what it does for batches is not in it.
   virtual TaskCost harness(int worker, double computes, StepCosts& resources) const = 0;
   /// What a worker uses of shared resources while it computes, updates or copies; nothing where workers share nothing.
   virtual std::vector<Demand> computing(int, StepCosts&) const { return {}; }

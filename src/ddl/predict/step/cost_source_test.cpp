@@ -20,9 +20,9 @@ class ByBytes final : public CostSource {
   double copy(int, std::int64_t bytes) const override { return static_cast<double>(bytes); }
   bool writes_in_place(int) const override { return in_place_; }
   LayerCost loss(int, const ModelGraph&, std::int64_t) const override { return {}; }
-  double load(int, std::int64_t) const override { return 0; }
+  double load(int, std::int64_t) const override { return 1e12; }
   TaskCost loader(int, std::int64_t, StepCosts&) const override { return {}; }
-  TaskCost harness(int, double, StepCosts&) const override { return {}; }
+  TaskCost harness(int, double computes, StepCosts&) const override { return {computes}; }
 
  private:
   bool in_place_;
@@ -75,6 +75,23 @@ TEST(StepCosts, WhoKeepsPartsUpdatesThose) {
   EXPECT_NEAR(bytes_of("data", false).updated, parameters(), 8);
   for (const auto* strategy : {"sharded[level=1]", "sharded[level=2]", "sharded[level=3]"}) EXPECT_NEAR(bytes_of(strategy, false).updated, parameters() / 4, 64) << strategy;
   EXPECT_NEAR(bytes_of("hybrid[data=2,sharded=2]", false).updated, parameters() / 2, 64);
+}
+
+/// What bookkeeping is told that a worker computes: of what comes within some steps alone its share, and nothing of what it does for batches.
+TEST(StepCosts, BookkeepingIsToldHowLongAWorkerComputes) {
+  const auto told = [](const std::string& strategy) {
+    const auto graph = mlp();
+    const auto spec = parse_spec(strategy);
+    const auto plan = builtin_strategies().at(spec.name).make({graph, 2, 64, 4, spec});
+    return step_costs(plan, graph, 64, {{0, 0, 2}}, ByBytes(true)).harness.at(0).seconds;
+  };
+  const double whole = parameters();
+  EXPECT_NEAR(told("data"), bytes_of("data", true, 2).updated + bytes_of("data", true, 2).copied, 1);
+  EXPECT_GT(told("data"), 0.99 * whole);
+  EXPECT_LT(told("data"), 1.1 * whole);
+  // Averages in every eighth step copy all parameters once more.
+  EXPECT_GT(told("local[every=8]"), 0.99 * whole);
+  EXPECT_LT(told("local[every=8]"), 1.6 * whole);
 }
 
 TEST(StepCosts, GradientsThatAreMadeInTheirPlaceAreNotCopied) {
