@@ -1,12 +1,15 @@
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -132,11 +135,41 @@ TEST(KeptMultipliers, NeedNoFolder) {
   for (const auto* folder : {"", "/proc/none"}) EXPECT_EQ(kept_multipliers(folder, "one", fast), faster_multipliers(fast()));
 }
 
+/// Of this process and of those that a death test starts, each of which runs the test from its beginning.
+class SharedFolder {
+ public:
+  SharedFolder() {
+    if (const char* told = std::getenv(kTold); told != nullptr) {
+      path = told;
+    } else {
+      own_.emplace();
+      path = own_->path;
+      ::setenv(kTold, path.c_str(), 1);
+    }
+  }
+  ~SharedFolder() {
+    if (own_) ::unsetenv(kTold);
+  }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
+  std::string path;
+
+ private:
+  static constexpr const char* kTold = "DDL_MULTIPLIERS_TEST_FOLDER";
+  std::optional<Folder> own_;
+};
+
+/// In a process of its own, which has not asked before: how many files there are for two threads.
+std::ptrdiff_t files_of_two_threads(const std::string& folder) {
+  ::setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  at::set_num_threads(2);
+  return fs::exists(cache_folder()) ? std::distance(fs::directory_iterator(cache_folder()), fs::directory_iterator()) : 0;
+}
+
 /// What is kept in `folder` says so many threads, and was timed with them: not within a loop of theirs, where each product has one.
 [[noreturn]] void ask_within_a_loop(const std::string& folder) {
-  ::setenv("XDG_CACHE_HOME", folder.c_str(), 1);
-  const auto files = [&] { return fs::exists(cache_folder()) ? std::distance(fs::directory_iterator(cache_folder()), fs::directory_iterator()) : 0; };
-  at::set_num_threads(2);
+  const auto files = [&] { return files_of_two_threads(folder); };
+  files();
   std::atomic<int> within{0};
   at::parallel_for(0, 2, 1, [&](std::int64_t, std::int64_t) {
     within += at::in_parallel_region();
@@ -150,8 +183,30 @@ TEST(KeptMultipliers, NeedNoFolder) {
 
 TEST(MultipliersDeathTest, AreNotTimedWithinALoopOfThreads) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  const Folder folder;
+  const SharedFolder folder;
   EXPECT_EXIT(ask_within_a_loop(folder.path), testing::ExitedWithCode(0), "");
+}
+
+/// `bound`: to one of the cores that it may use.
+[[noreturn]] void ask(const std::string& folder, bool bound, int expected) {
+  files_of_two_threads(folder);
+  cpu_set_t allowed, one;
+  CPU_ZERO(&one);
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) std::_Exit(3);
+  for (int unit = 0; bound && CPU_COUNT(&one) == 0 && unit < CPU_SETSIZE; ++unit)
+    if (CPU_ISSET(unit, &allowed)) CPU_SET(unit, &one);
+  if (bound && ::sched_setaffinity(0, sizeof one, &one) != 0) std::_Exit(3);
+  multipliers();
+  std::_Exit(files_of_two_threads(folder) == expected ? 0 : 1);
+}
+
+TEST(MultipliersDeathTest, AreTheSameForWorkersThatAreBoundToCores) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const SharedFolder folder;
+  for (const bool bound : {false, true}) EXPECT_EXIT(ask(folder.path, bound, 1), testing::ExitedWithCode(0), "") << bound;
+  ::setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+  EXPECT_EXIT(ask(folder.path, true, 2), testing::ExitedWithCode(0), "") << "told otherwise, it may find otherwise";
+  ::unsetenv("ONEDNN_MAX_CPU_ISA");
 }
 
 TEST(TimeMultipliers, SizesRiseAndTakeTime) {
