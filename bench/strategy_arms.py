@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from common import BINARY, record
+from common import BINARY, interval_words, record
 from networks import median_interval
 
 PEERS = pathlib.Path(__file__).resolve().parent / "peers"
@@ -87,6 +87,16 @@ def step_cells(runs, batch):
     """Milliseconds a step with their interval, and samples/s; medians of all steps of all runs."""
     middle, low, high = median_interval([ms for run in runs for ms in run["step_ms"]])
     return f"{middle:,.4g} [{low:,.4g} to {high:,.4g}] | {1e3 * batch / middle:,.3g}"
+
+
+def rounds_of(result):
+    """As many as its fullest arm has runs: one may have lost some."""
+    return max(len(runs) for runs in result["runs"].values())
+
+
+def brackets(result):
+    """What a table's figures and brackets are: written above it."""
+    return f"medians of all steps with 95 % intervals, ratios with {interval_words(rounds_of(result))}"
 
 
 def medians(runs):

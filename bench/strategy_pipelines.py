@@ -8,9 +8,9 @@ import statistics
 import subprocess
 import sys
 
-from common import ROOT, interval_words, ratio
+from common import ROOT, ratio
 from networks import TEXT, images
-from strategy_arms import faster_format, interleave, medians, megabytes, ours, peer, step_cells
+from strategy_arms import brackets, faster_format, interleave, medians, megabytes, ours, peer, step_cells
 
 TORCHGPIPE = ROOT / "build" / "bench" / "torchgpipe-0.0.7"
 RESNET = {"model": "resnet101", "options": {}, "dataset": "imagenet[size=64]", "shape": images(3, 64, 1000), "batch": 32, "micro": 8, "steps": 4}
@@ -41,8 +41,8 @@ def run(name, rounds, steps=None):
 
 
 def show(result):
-    print(f"\n{result['case']}, batch {result['batch']} in {result['micro']} micro-batches, two workers of one thread, fp32; medians of all steps with 95 % "
-          f"intervals, ratios with {interval_words(len(result['runs']['ddlbench 1f1b']))}; PyTorch {result['pytorch_format']}; memory: each process's peak, MB\n\n"
+    print(f"\n{result['case']}, batch {result['batch']} in {result['micro']} micro-batches, two workers of one thread, fp32; {brackets(result)}; "
+          f"PyTorch {result['pytorch_format']}; memory: each process's peak, MB\n\n"
           "| | ms a step | samples/s | MB | 1f1b of ours is faster by |\n|---|---|---|---|---|")
     reference = medians(result["runs"]["ddlbench 1f1b"])
     for arm, runs in result["runs"].items():

@@ -14,7 +14,7 @@ import subprocess
 
 from common import BINARY, ROOT
 from networks import images, median_interval
-from strategy_arms import interleave, ours_where_known
+from strategy_arms import interleave, ours_where_known, rounds_of
 
 LINE = re.compile(r"(sync|async)\s+message\s+([\d.]+) ms,\s+([\d.]+) GB/s; push and pull with the update\s+([\d.]+) ms")
 MLP = {"model": "mlp", "options": {"hidden": "2048", "layers": "4"}, "dataset": "mnist", "shape": images(1, 28, 10), "batch": 4, "steps": 20, "train_samples": 400}
@@ -79,7 +79,7 @@ def cells(values, digits="{:.2f}"):
 
 
 def show(result):
-    print(f"\nparameter server over {result['case']}, two workers; medians of {max(len(runs) for runs in result['runs'].values())} runs with 95 % intervals\n\n"
+    print(f"\nparameter server over {result['case']}, two workers; medians of {rounds_of(result)} runs with 95 % intervals\n\n"
           "| | a message, GB/s | push and pull with the update, GB/s | share |\n|---|---|---|---|")
     for arm, word in result["missing"].items():
         print(f"| {arm} | not measured: {word} | | |")

@@ -9,9 +9,9 @@ of one small linear layer, of the same strategy. LibTorch's allocator tells its 
 import functools
 import statistics
 
-from common import interval_words, ratio
+from common import ratio
 from networks import TEXT, images
-from strategy_arms import faster_format, interleave, medians, megabytes, ours, peer, step_cells
+from strategy_arms import brackets, faster_format, interleave, medians, megabytes, ours, peer, step_cells
 
 CASES = {
     "resnet50": {"model": "resnet50", "options": {}, "dataset": "imagenet[size=64]", "shape": images(3, 64, 1000), "batch": 32, "steps": 4},
@@ -53,7 +53,7 @@ def above_nothing(result, arm):
 
 
 def show(result):
-    print(f"\n{result['case']}, batch {result['batch']}, two workers of one thread, fp32; medians of all steps with 95 % intervals, ratios with {interval_words(len(next(iter(result['runs'].values()))))}; PyTorch {result['pytorch_format']}; "
+    print(f"\n{result['case']}, batch {result['batch']}, two workers of one thread, fp32; {brackets(result)}; PyTorch {result['pytorch_format']}; "
           "memory of each worker above that of a network of nothing, and what LibTorch's allocator held at most, MB\n\n"
           "| | ms a step | samples/s | memory | allocator |\n|---|---|---|---|---|")
     for arm, runs in result["runs"].items():

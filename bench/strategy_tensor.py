@@ -6,9 +6,9 @@ loss is of logits in parts (loss_parallel) and of whole ones, as ours gathers th
 import functools
 import statistics
 
-from common import interval_words, ratio
+from common import ratio
 from networks import TEXT
-from strategy_arms import interleave, medians, megabytes, ours_where_known, peer, step_cells
+from strategy_arms import brackets, interleave, medians, megabytes, ours_where_known, peer, step_cells
 
 
 def layer(hidden, heads, batch):
@@ -46,7 +46,7 @@ def run(name, rounds, steps=None):
 
 def show(result):
     print(f"\n{result['case']}: gpt of {result['options']['layers']} layer, {result['options']['hidden']} features, {result['options']['heads']} heads, {result['shape']['classes']} words, batch "
-          f"{result['batch']} of {result['shape']['target'] - 1} places, two workers of one thread, fp32; medians of all steps with 95 % intervals, ratios with {interval_words(len(next(iter(result['runs'].values()))))}; memory: each process's peak, MB\n\n"
+          f"{result['batch']} of {result['shape']['target'] - 1} places, two workers of one thread, fp32; {brackets(result)}; memory: each process's peak, MB\n\n"
           "| | ms a step | samples/s | MB |\n|---|---|---|---|")
     for arm, word in result["missing"].items():
         print(f"| {arm} | not measured: {word} | | |")

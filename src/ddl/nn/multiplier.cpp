@@ -183,8 +183,7 @@ class FolderLock {
   bool held_ = false;
 };
 
-std::mutex settling;
-std::atomic<bool> settled{false};
+std::once_flag settled;
 std::atomic<std::int64_t> onednn_from{Multipliers::kNever};
 
 }  // namespace
@@ -257,20 +256,13 @@ Multipliers kept_multipliers(const std::string& folder, const std::string& machi
 
 Multipliers multipliers() {
   // Within a parallel loop both would have one thread, and the others' wait beside them: not what is to be kept for so many. Who computes asks before; until somebody did MKL multiplies.
-  if (!settled.load(std::memory_order_acquire) && !at::in_parallel_region()) {
-    const std::lock_guard lock(settling);
-    if (!settled.load(std::memory_order_relaxed)) {
-      onednn_from = kept_multipliers(cache_folder(), this_machine(), time_multipliers).onednn_from;
-      settled.store(true, std::memory_order_release);
-    }
-  }
+  if (!at::in_parallel_region()) std::call_once(settled, [] { onednn_from = kept_multipliers(cache_folder(), this_machine(), time_multipliers).onednn_from; });
   return {onednn_from.load(std::memory_order_relaxed)};
 }
 
 void use_multipliers(const Multipliers& chosen) {
-  const std::lock_guard lock(settling);
+  std::call_once(settled, [] {});
   onednn_from = onednn_multiplies() ? chosen.onednn_from : Multipliers::kNever;
-  settled.store(true, std::memory_order_release);
 }
 
 Json to_json(const Multipliers& chosen) { return {{"onednn_from", chosen.onednn_from == Multipliers::kNever ? Json(nullptr) : Json(chosen.onednn_from)}}; }

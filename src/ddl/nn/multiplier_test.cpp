@@ -159,26 +159,28 @@ class SharedFolder {
   std::optional<Folder> own_;
 };
 
-/// In a process of its own, which has not asked before: how many files there are for two threads.
-std::ptrdiff_t files_of_two_threads(const std::string& folder) {
+/// A process of its own, which has not asked before, has two threads and keeps what it finds there.
+void begin_with_two_threads(const std::string& folder) {
   ::setenv("XDG_CACHE_HOME", folder.c_str(), 1);
   at::set_num_threads(2);
+}
+
+std::ptrdiff_t files_kept() {
   return fs::exists(cache_folder()) ? std::distance(fs::directory_iterator(cache_folder()), fs::directory_iterator()) : 0;
 }
 
 /// What is kept in `folder` says so many threads, and was timed with them: not within a loop of theirs, where each product has one.
 [[noreturn]] void ask_within_a_loop(const std::string& folder) {
-  const auto files = [&] { return files_of_two_threads(folder); };
-  files();
+  begin_with_two_threads(folder);
   std::atomic<int> within{0};
   at::parallel_for(0, 2, 1, [&](std::int64_t, std::int64_t) {
     within += at::in_parallel_region();
     multipliers();
   });
   if (within < 2) std::_Exit(3);
-  if (files() != 0) std::_Exit(1);
+  if (files_kept() != 0) std::_Exit(1);
   multipliers();
-  std::_Exit(files() == 1 ? 0 : 2);
+  std::_Exit(files_kept() == 1 ? 0 : 2);
 }
 
 TEST(MultipliersDeathTest, AreNotTimedWithinALoopOfThreads) {
@@ -189,7 +191,7 @@ TEST(MultipliersDeathTest, AreNotTimedWithinALoopOfThreads) {
 
 /// `bound`: to one of the cores that it may use.
 [[noreturn]] void ask(const std::string& folder, bool bound, int expected) {
-  files_of_two_threads(folder);
+  begin_with_two_threads(folder);
   cpu_set_t allowed, one;
   CPU_ZERO(&one);
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) std::_Exit(3);
@@ -197,7 +199,7 @@ TEST(MultipliersDeathTest, AreNotTimedWithinALoopOfThreads) {
     if (CPU_ISSET(unit, &allowed)) CPU_SET(unit, &one);
   if (bound && ::sched_setaffinity(0, sizeof one, &one) != 0) std::_Exit(3);
   multipliers();
-  std::_Exit(files_of_two_threads(folder) == expected ? 0 : 1);
+  std::_Exit(files_kept() == expected ? 0 : 1);
 }
 
 TEST(MultipliersDeathTest, AreTheSameForWorkersThatAreBoundToCores) {

@@ -14,7 +14,7 @@ bool returns_gradients() {
 
 bool has_hook(const at::Tensor& weight) { return torch::autograd::impl::post_acc_grad_hooks(weight) != nullptr; }
 
-at::Tensor put_gradient(const at::Tensor& weight, Sharing sharing, c10::function_ref<std::int64_t(at::Tensor& to, bool adds)> write) {
+at::Tensor put_gradient(const at::Tensor& weight, Sharing sharing, c10::function_ref<void(at::Tensor& to, bool adds)> write, std::int64_t widened) {
   const auto make = [&] { return at::empty_like(weight, weight.options().requires_grad(false)); };
   if (weight.is_leaf() && !returns_gradients()) {
     auto& hook = torch::autograd::impl::post_acc_grad_hooks(weight);
@@ -30,7 +30,7 @@ at::Tensor put_gradient(const at::Tensor& weight, Sharing sharing, c10::function
     } else if (const bool alone = sharing == Sharing::none; alone || sharing == Sharing::tables) {
       auto* const owner = dynamic_cast<GradientPlace*>(hook.get());
       if (auto place = owner != nullptr ? owner->place() : std::nullopt; place) {
-        const auto widened = write(place->gradient, place->adds);
+        write(place->gradient, place->adds);
         owner->arrived(alone, widened);
         return {};
       }

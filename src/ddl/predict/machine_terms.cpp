@@ -1,7 +1,9 @@
 #include "ddl/predict/machine_terms.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -81,15 +83,13 @@ std::string called(const std::string& part, const Json& entry) {
 
 /// UTC in ISO 8601, or the beginning of it from a day on: of two entries the later by its words counts.
 bool is_time(std::string_view text) {
+  static const std::string day = "0000-00-00", second = day + "T00:00:00";
+  std::string form(text);
+  std::replace_if(form.begin(), form.end(), [](char each) { return each >= '0' && each <= '9'; }, '0');
+  const bool has_fraction = form.starts_with(second + ".0") && form.find_first_not_of('0', second.size() + 1) == form.size() - 1 && form.back() == 'Z';
+  if (form != day && form != second + "Z" && !has_fraction) return false;
   const auto within = [&](std::size_t from, std::string_view least, std::string_view most) { return text.size() < from + 2 || (text.substr(from, 2) >= least && text.substr(from, 2) <= most); };
-  if (!within(5, "01", "12") || !within(8, "01", "31") || !within(11, "00", "23") || !within(14, "00", "59") || !within(17, "00", "60")) return false;
-  constexpr std::string_view kForm = "0000-00-00T00:00:00.";
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool digit = text[i] >= '0' && text[i] <= '9';
-    if (text[i] == 'Z' && i + 1 == text.size() && i >= kForm.size() - 1) return text[i - 1] != '.';
-    if (i >= kForm.size() || kForm[i] == '0' ? !digit : text[i] != kForm[i]) return false;
-  }
-  return text.size() == 10;
+  return within(5, "01", "12") && within(8, "01", "31") && within(11, "00", "23") && within(14, "00", "59") && within(17, "00", "60");
 }
 
 bool is(const Json& value, Sort sort) {

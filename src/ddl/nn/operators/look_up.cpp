@@ -61,10 +61,7 @@ struct LookUpNode final : torch::autograd::Node {
     if (leaves_rows(of, sharing))
       found[0] = at::_sparse_coo_tensor_unsafe(numbers.unsqueeze(0), rows, of.sizes(), plain_options(of).layout(at::kSparse));
     else
-      found[0] = put_gradient(of, sharing, [&](at::Tensor& to, bool adds) {
-        add_rows_to(to, numbers, rows, adds);
-        return std::int64_t{0};
-      });
+      found[0] = put_gradient(of, sharing, [&](at::Tensor& to, bool adds) { add_rows_to(to, numbers, rows, adds); });
     return found;
   }
 };

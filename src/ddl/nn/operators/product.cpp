@@ -52,11 +52,11 @@ at::Tensor product_of(const at::Tensor& left, const at::Tensor& right) {
 
 /// left right, as the gradient of a weight; undefined where it went its way already.
 at::Tensor gradient_of(const at::Tensor& weight, const at::Tensor& left, const at::Tensor& right, Sharing sharing) {
-  return put_gradient(weight, sharing, [&](at::Tensor& to, bool adds) {
+  const auto write = [&](at::Tensor& to, bool adds) {
     auto rows = rows_of(to);
     multiply_into(rows, left, right, adds);
-    return widened_bytes(rows, left);
-  });
+  };
+  return put_gradient(weight, sharing, write, widened_bytes(weight, left));
 }
 
 struct ProductNode final : WeightedNode {

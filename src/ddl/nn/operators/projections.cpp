@@ -77,11 +77,13 @@ struct ProjectionsNode final : torch::autograd::Node {
       for (const std::size_t i : {0U, 1U}) to[i].copy_(bias_gradient(rows[i], factor.scalar_type()));
     }
     if (task_should_compute_output(2))
-      found[2] = put_gradient(factor, sharing, [&](at::Tensor& to, bool adds) {
-        auto parts = parts_of(to);
-        for (const std::size_t i : {0U, 1U}) multiply_into(parts[i], rows[i].t(), rows_of(from[i]), adds);
-        return widened_bytes(to, rows[0]);
-      });
+      found[2] = put_gradient(
+          factor, sharing,
+          [&](at::Tensor& to, bool adds) {
+            auto parts = parts_of(to);
+            for (const std::size_t i : {0U, 1U}) multiply_into(parts[i], rows[i].t(), rows_of(from[i]), adds);
+          },
+          widened_bytes(factor, rows[0]));
     return found;
   }
 };

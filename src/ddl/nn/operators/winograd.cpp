@@ -123,10 +123,7 @@ struct WinogradNode final : WeightedNode {
           convolve<T>(tiles_back(windows), factor.size(0), factor.size(1), true, gradient, factor, nullptr, false, found[0]);
         }
         if (task_should_compute_output(2)) found[2] = bias_gradient(gradient.permute({0, 2, 3, 1}).view({-1, factor.size(0)}), factor.scalar_type());
-        if (task_should_compute_output(1)) found[1] = put_gradient(factor, sharing, [&](at::Tensor& to, bool adds) {
-          make_weight_gradient<T>(tiles_of(windows), from, gradient, adds, to);
-          return std::int64_t{0};  // out of sums over blocks of tiles, in the place's own type
-        });
+        if (task_should_compute_output(1)) found[1] = put_gradient(factor, sharing, [&](at::Tensor& to, bool adds) { make_weight_gradient<T>(tiles_of(windows), from, gradient, adds, to); });
       });
     });
   }
