@@ -57,7 +57,7 @@ sanitize: sanitize-asan sanitize-tsan ## those tests under AddressSanitizer and 
 sanitize-asan: SANITIZERS := address,undefined
 sanitize-tsan: SANITIZERS := thread
 sanitize-asan sanitize-tsan: sanitize-%: setup
-	cmake -S . -B build/$* -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DDDL_PYTHON=$(CURDIR)/$(PYTHON) \
+	cmake -S . -B build/$* -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-O1 -DDDL_TOGETHER=OFF -DDDL_PYTHON=$(CURDIR)/$(PYTHON) \
 	  -DDDL_SANITIZE=$(SANITIZERS)
 	cmake --build build/$* -j $(JOBS) --target $(PLAIN_TESTS)
 	tools/sanitized.sh build/$* $(PLAIN_TESTS)

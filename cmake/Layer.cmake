@@ -1,8 +1,9 @@
 # ddl_layer(name SOURCES … TESTS … DEPS … [TORCH]): one layer of src/ddl, as a static library ddl_<name>,
 # and one test executable <name>_test per layer with every x_test.cpp of it. Sources are listed, never globbed.
 # SLOW_TESTS are built into <name>_slow_test, labelled `slow`: `make check` leaves them out.
+# TOGETHER, TESTS_TOGETHER: its files, and its tests' files, are compiled several at once (ddl_together()), but for those that stand ALONE.
 function(ddl_layer name)
-  cmake_parse_arguments(arg "TORCH" "" "SOURCES;TESTS;SLOW_TESTS;DEPS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;TOGETHER;TESTS_TOGETHER" "" "SOURCES;TESTS;SLOW_TESTS;ALONE;DEPS;TEST_DEPS" ${ARGN})
   add_library(ddl_${name} STATIC ${arg_SOURCES})
   target_include_directories(ddl_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(ddl_${name} PUBLIC ${arg_DEPS} ddl_fmt Threads::Threads)
@@ -13,11 +14,31 @@ function(ddl_layer name)
   else()
     ddl_precompile(ddl_${name} plain)
   endif()
+  if(arg_TOGETHER)
+    ddl_together(ddl_${name})
+  endif()
+  if(arg_ALONE)
+    set_source_files_properties(${arg_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
   if(arg_TESTS)
     ddl_test(${name}_test "" "${arg_TESTS}" "ddl_${name};${arg_TEST_DEPS}" ${arg_TORCH})
   endif()
   if(arg_SLOW_TESTS)
     ddl_test(${name}_slow_test slow "${arg_SLOW_TESTS}" "ddl_${name};${arg_TEST_DEPS}" ${arg_TORCH})
+  endif()
+  foreach(test ${name}_test ${name}_slow_test)
+    if(arg_TESTS_TOGETHER AND TARGET ${test})
+      ddl_together(${test})
+    endif()
+  endforeach()
+endfunction()
+
+# Several files are compiled as one. What headers are made into (templates of LibTorch, JSON, GoogleTest; constants of CLI11) is made
+# once for all of them: a quarter to half of the time. Names of their anonymous namespaces must differ, or a file stands ALONE.
+# Not for what is hot: what a compiler puts in line there must not depend on neighbours.
+function(ddl_together target)
+  if(DDL_TOGETHER)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
   endif()
 endfunction()
 

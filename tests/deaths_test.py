@@ -14,7 +14,7 @@ import sys
 import time
 import unittest
 
-from strategy_forms import FORMS, in_process
+from strategy_forms import FORMS, cut_by_flops, in_process
 from training_test import Case, alive, descendants, listening_ports, run, shared_memory
 
 # Over shm, tcp and inproc the others lose a killed rank at once (docs/failures.md). The coordinator hears of it from the kernel, lets the others say for 0.3 s what they saw
@@ -27,13 +27,6 @@ OUTSIDE_STEPS = ("setup", "connect", "epoch", "evaluate", "end")
 # Both epochs have a last step, and an averaging.
 JOB = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", 144, "--test-samples", 48, "--batch", 48, "--epochs", 2, "--learning-rate", 0.01]
 AT_ONCE = min(2, os.cpu_count())
-
-
-def cut_by_flops(form):
-    """Without the second that measuring layers takes."""
-    if not form.startswith(("model", "pipeline", "hybrid[pipeline", "hybrid[data=2,pipeline")) or "balance" in form:
-        return form
-    return form[:-1] + ",balance=flops]" if form.endswith("]") else form + "[balance=flops]"
 
 
 def phases_of(record):

@@ -23,10 +23,18 @@ TWO_CORES = len(os.sched_getaffinity(0)) > 1
 
 class Case(probe_case.Case):
     command = [BINARY]
+    calibrated = {}  # profiles by the words that they were measured with
 
-    def calibrate(self, *words):
+    def calibrate(self, *words, anew=False):
+        """This machine's profile, measured once for all tests, or anew: added to what the test has by now, or where it depends on the minute."""
+        if not anew and words in self.calibrated:
+            self.machine.parent.mkdir()
+            self.machine.write_text(self.calibrated[words])
+            return
         self.run_it("probe", "compute", "--model", "mlp[hidden=64]", "--batch", "8,16", "--budget", "50ms", *words)
         self.run_it("probe", "comm", "--transport", "shm", "--ranks", 2, "--sizes", "64B,4KiB,256KiB", "--budget", "2ms")
+        if not anew:
+            self.calibrated[words] = self.machine.read_text()
 
     def prediction(self, *words):
         record = self.document(*QUICK, *words)
@@ -58,7 +66,7 @@ class Runs(Case):
         self.refused("another machine", "--steps", 6)
 
     def test_one_worker_is_predicted_before_and_judged_after(self):
-        self.calibrate()
+        self.calibrate(anew=True)
         prediction, record = self.prediction("--steps", 200)
         self.assertIsNone(prediction["reason"])
         self.assertEqual(prediction["machine"], str(self.machine))
@@ -77,7 +85,7 @@ class Runs(Case):
 
     @unittest.skipUnless(TWO_CORES, "two workers need two cores")
     def test_two_workers_rounds_and_what_was_not_measured(self):
-        self.calibrate()
+        self.calibrate(anew=True)
         prediction, _ = self.prediction("--steps", 40, "--workers", 2)
         self.assertEqual(prediction["engine"], "simulated")
         self.assertGreater(prediction["error_pct"], -90)
@@ -207,7 +215,8 @@ class Runs(Case):
             predict = [word for word in QUICK[1:] if word not in ("--store", "none")]
             point = self.document("predict", *predict, *words)["points"][0]
             self.assertEqual(point["links"]["pairs"], pairs)
-            self.assertRegex(self.run_it("predict", *predict, *words).stderr, r"busiest link: inside host 0, .* a step the busier way, \d+ % full")
+            if strategy == "data" and not more:
+                self.assertRegex(self.run_it("predict", *predict, *words).stderr, r"busiest link: inside host 0, .* a step the busier way, \d+ % full")
 
     def test_a_profile_that_was_measured_beside_other_work_widens_intervals_and_says_so(self):
         self.calibrate()
@@ -241,7 +250,8 @@ class Runs(Case):
         wide = lambda step: step["high"] / step["low"]
         ready, ready_apart = step(0.1, 0.1), step(0.05, 0.2)
         self.assertAlmostEqual(wide(ready_apart), wide(ready), delta=0.05 * wide(ready), msg="nobody waits for it")
-        waits, apart = step(3, 3), step(1.5, 6)
+        # A step has more than its pass: loaders that take several times as long as both.
+        waits, apart = step(6, 6), step(3, 12)
         self.assertGreater(waits["value"], 2 * ready["value"])
         self.assertGreater(apart["high"] / apart["value"], 1.5 * waits["high"] / waits["value"])
         # The rest of the step is there however fast it is.
@@ -251,10 +261,10 @@ class Runs(Case):
         self.assertIn("a loader of 4 threads was not measured", " ".join(threads["beyond"]))
         # Of one thread it was measured; and of one reader of a storage.
         relative = lambda point: point["step_ms"]["high"] / point["step_ms"]["value"]
-        step(12, 12)
+        step(24, 24)
         one, four = (self.document("predict", *predict, "--loader", count)["points"][0] for count in (1, 4))
         self.assertGreater(relative(four), 1.05 * relative(one))
-        self.assertGreater(wide(step(3)), wide(waits), "of what was measured once nobody knows")
+        self.assertGreater(wide(step(6)), wide(waits), "of what was measured once nobody knows")
 
     def test_a_study_keeps_them_and_its_page_has_them(self):
         self.calibrate()
@@ -910,7 +920,7 @@ class Beyond(Case):
             self.assertIn(f"{term}; got nothing, expected ", done.stderr)
             self.assertIn(probe, done.stderr)
         # Measured again it is whole.
-        self.calibrate()
+        self.calibrate(anew=True)
         self.run_it(*told)
 
 

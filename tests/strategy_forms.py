@@ -43,3 +43,10 @@ FORMS = {
 
 def in_process(form):
     return "in-process" in form
+
+
+def cut_by_flops(form):
+    """Without the second that measuring layers takes."""
+    if not form.startswith(("model", "pipeline", "hybrid[pipeline", "hybrid[data=2,pipeline")) or "balance" in form:
+        return form
+    return form[:-1] + ",balance=flops]" if form.endswith("]") else form + "[balance=flops]"

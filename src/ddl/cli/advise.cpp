@@ -22,7 +22,7 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct AdviseOptions {
   Output output;
   std::string file, machine, budget = "10s";
   int per_node = 0, verify = 0;
@@ -90,7 +90,7 @@ std::vector<std::pair<std::string, int>> why_refused(const Advice& advice) {
   return out;
 }
 
-void say_what_was_looked_at(const Advice& advice, const Options& options) {
+void say_what_was_looked_at(const Advice& advice, const AdviseOptions& options) {
   const auto misfits = std::count_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return !point.fits; });
   const auto looked = advice.points.size() + advice.refused.size();
   options.output.say(fmt::format("{} candidates looked at in {:.3g} s ({:.0f} a second): {} predicted{}, {} do not fit, {} cannot be planned{}", looked, advice.seconds,
@@ -122,7 +122,7 @@ Json advice_json(const Advice& advice, std::int64_t batch) {
           {"plain_data", plain < 0 ? Json() : Json(advice.points[static_cast<std::size_t>(plain)].rank)}, {"ties", ties}};
 }
 
-Json document(const Advice& advice, const std::vector<std::size_t>& numbers, const Json& machine, const Options& options, std::int64_t batch) {
+Json document(const Advice& advice, const std::vector<std::size_t>& numbers, const Json& machine, const AdviseOptions& options, std::int64_t batch) {
   Json points = Json::array(), refused = Json::array();
   for (const auto number : numbers) {
     const auto& point = advice.points[number];
@@ -150,7 +150,7 @@ void print_verified(const Advice& advice, const std::vector<VerifiedPoint>& veri
   output.data("\n" + columns(rows));
 }
 
-Exit act(const Options& options) {
+Exit act(const AdviseOptions& options) {
   const SignalsHeld held;
   const auto settings = merge(options.file.empty() ? Settings{} : read_experiment(options.file), options.flags->settings());
   const auto experiment = resolve(settings);
@@ -199,7 +199,7 @@ Exit act(const Options& options) {
 }  // namespace
 
 Command add_advise(CLI::App& root) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AdviseOptions>();
   auto* app = add_command(root, "advise", "Which strategy to take for an experiment, with which options and how many workers, and whether it is worth it.", options->output,
                           {"ddlbench advise --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 8 --machine v100-16gb --budget 3s",
                            "ddlbench advise --model gpt[hidden=2048,layers=24,heads=16,seq=1024,vocab=51200] --dataset language --synthetic --batch 64 --workers 16 --machine a100-80gb --precision bf16 --budget 3s --json"});

@@ -7,7 +7,7 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct DoctorOptions {
   Output output;
   std::string store = "ddlbench.db";
 };
@@ -26,7 +26,7 @@ Style style(Finding::Verdict verdict) {
   return {"?", Colour::plain};
 }
 
-Exit act(const Options& options) {
+Exit act(const DoctorOptions& options) {
   const auto findings = examine(options.store);
   bool usable = true;
   Json checks = Json::array();
@@ -47,7 +47,7 @@ Exit act(const Options& options) {
 }  // namespace
 
 Command add_doctor(CLI::App& root) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DoctorOptions>();
   auto* app = add_command(root, "doctor", "What this installation can and cannot do; exit code 6 where it cannot train.",
                           options->output, {"ddlbench doctor", "ddlbench doctor --json"});
   app->add_option("--store", options->store, "Where results would go.")->type_name("FILE")->capture_default_str();

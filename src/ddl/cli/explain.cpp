@@ -10,7 +10,7 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct ExplainOptions {
   Output output;
   std::string run = "latest", against, machine, store = "ddlbench.db";
 };
@@ -21,7 +21,7 @@ bool is_file(const std::string& run) {
   return std::filesystem::is_regular_file(run, ignored);
 }
 
-Json record_of(const Options& options, const std::string& run) {
+Json record_of(const ExplainOptions& options, const std::string& run) {
   if (!is_file(run)) return open_existing(options.store).get(run);
   auto record = parse_json(read_file(run), run);
   if (!record.is_object() || record.value("schema", Json()) != "ddlbench.run/1" || !record.contains("ranks"))
@@ -29,7 +29,7 @@ Json record_of(const Options& options, const std::string& run) {
   return record;
 }
 
-std::optional<Json> one_worker(const Options& options, const Json& record, const std::optional<Json>& against) {
+std::optional<Json> one_worker(const ExplainOptions& options, const Json& record, const std::optional<Json>& against) {
   if (against && is_one_worker_of(*against, record)) return against;
   std::error_code ignored;
   if (!std::filesystem::exists(options.store, ignored)) return std::nullopt;
@@ -93,7 +93,7 @@ std::string straggler_line(const Straggler& found) {
   return fmt::format("straggler: rank {}, busy {} ms (+- {}) longer than its peers; {}: {} ms ({})\n", found.worker, ms(found.late), ms(found.error), found.task, ms(found.task_late), judged);
 }
 
-void print(const Options& options, const RunExplanation& run, const std::optional<LedgerDifference>& difference) {
+void print(const ExplainOptions& options, const RunExplanation& run, const std::optional<LedgerDifference>& difference) {
   std::string text = in_words(run) + "\n\nLedgers, ms per step:\n" + ranks_table(run.record);
   if (run.loss) {
     text += run.loss->workers > 1 ? "\nWhat is lost against ideal speed-up, and what would be gained without each cause alone:\n" : "\nWhat would be gained without each cause alone:\n";
@@ -113,7 +113,7 @@ void print(const Options& options, const RunExplanation& run, const std::optiona
     for (const auto& unlike : difference->unlike) options.output.say(fmt::format("note: the runs do not do the same work: {}", unlike));
 }
 
-Exit act(const Options& options) {
+Exit act(const ExplainOptions& options) {
   const auto record = record_of(options, options.run);
   std::optional<Json> against;
   std::optional<LedgerDifference> difference;
@@ -137,7 +137,7 @@ Exit act(const Options& options) {
 }  // namespace
 
 Command add_explain(CLI::App& root) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainOptions>();
   auto* app = add_command(root, "explain", "Why a run is not faster: what its speed is lost to, what each cause costs, and what to try first.", options->output,
                           {"ddlbench explain", "ddlbench explain latest --json", "ddlbench explain latest --against 20261121"});
   app->add_option("run", options->run, "Run by id, a unique beginning of one, or 'latest'; or a file with its record.")->type_name("RUN")->capture_default_str();

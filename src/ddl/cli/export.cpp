@@ -11,12 +11,12 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct ExportOptions {
   Output output;
   std::string run = "latest", format = "json", store = "ddlbench.db", file = "-";
 };
 
-Exit act(const Options& options) {
+Exit act(const ExportOptions& options) {
   const auto exporters = builtin_exporters();
   const auto& exporter = exporters.at(options.format).make;
   const bool to_output = options.file == "-";
@@ -44,7 +44,7 @@ Exit act(const Options& options) {
 }  // namespace
 
 Command add_export(CLI::App& root) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   auto* app = add_command(root, "export", "Print a run's record in another form.", options->output,
                           {"ddlbench export latest", "ddlbench export latest --format csv",
                            "ddlbench export latest --format chrome -o trace.json", "ddlbench export latest --format perfetto -o trace.pftrace",

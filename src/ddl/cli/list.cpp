@@ -21,7 +21,7 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct ListOptions {
   Output output;
   std::string kind;
 };
@@ -189,7 +189,7 @@ void print(const std::string& kind, const Json& all, const Output& output) {
   output.data(columns(rows));
 }
 
-Exit act(const Options& options) {
+Exit act(const ListOptions& options) {
   for (const auto& [name, list] : kinds()) {
     if (name != options.kind) continue;
     const auto all = list();
@@ -207,7 +207,7 @@ Exit act(const Options& options) {
 }  // namespace
 
 Command add_list(CLI::App& root) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ListOptions>();
   auto* app = add_command(root, "list", "What there is of a kind, and what is missing with the reason.", options->output,
                           {"ddlbench list models", "ddlbench list transports --json"});
   app->add_option("kind", options->kind, "One of: " + join(kind_names(), " "))->type_name("KIND")->required();

@@ -15,7 +15,7 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct PredictOptions {
   Output output;
   std::string file, machine, engine = "auto";
   int per_node = 0;  ///< 0: the profile's
@@ -32,7 +32,7 @@ std::vector<std::string> groups_of_workers(const std::string& text) {
   return numbers ? words : std::vector<std::string>{text};
 }
 
-StoredSamples stored_samples(const Options& options) {
+StoredSamples stored_samples(const PredictOptions& options) {
   StoredSamples stored;
   stored.asked = !options.storage.empty();
   if (!stored.asked && (!options.sample_bytes.empty() || !options.sample_time.empty() || options.shared))
@@ -50,7 +50,7 @@ StoredSamples stored_samples(const Options& options) {
 
 Engine engine_of(const std::string& word) { return word == "closed" ? Engine::closed : word == "simulated" ? Engine::simulated : Engine::automatic; }
 
-PredictedPoint predict_one(const Settings& settings, const std::string& workers, const Json& machine, const Options& options) {
+PredictedPoint predict_one(const Settings& settings, const std::string& workers, const Json& machine, const PredictOptions& options) {
   auto own = settings;
   const auto known = own.find("workers");
   own["workers"] = {workers, known == own.end() ? "--workers" : known->second.origin};
@@ -58,7 +58,7 @@ PredictedPoint predict_one(const Settings& settings, const std::string& workers,
 }
 
 /// The trace of one prediction, in another form.
-void write_trace(const std::vector<PredictedPoint>& points, const Json& machine, const Options& options) {
+void write_trace(const std::vector<PredictedPoint>& points, const Json& machine, const PredictOptions& options) {
   if (points.size() > 1) throw Error(Code::invalid_argument, fmt::format("--export: one prediction is written; got {} numbers of workers, expected one", points.size()));
   const auto& experiment = points.front().experiment;
   const auto& job = experiment.job;
@@ -68,7 +68,7 @@ void write_trace(const std::vector<PredictedPoint>& points, const Json& machine,
   options.output.say("written: " + options.written);
 }
 
-Exit act(const Options& options) {
+Exit act(const PredictOptions& options) {
   const auto begin = now();
   if (options.format.empty() != options.written.empty())
     throw Error(Code::invalid_argument, fmt::format("--export and -o go together; got {} alone, expected both", options.format.empty() ? "-o" : "--export"));
@@ -92,7 +92,7 @@ Exit act(const Options& options) {
 }  // namespace
 
 Command add_predict(CLI::App& root) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PredictOptions>();
   auto* app = add_command(root, "predict", "What an experiment would take on a machine, without running it.", options->output,
                           {"ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 1,2,4,8,16 --machine v100-16gb",
                            "ddlbench predict --model resnet50 --dataset imagenet --synthetic --batch 256 --workers 8 --strategy pipeline[micro=16] --machine a100-80gb --precision bf16 --json",

@@ -25,7 +25,7 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct ProbeOptions {
   Output output;
   std::string what = "all";
   std::string transports, collectives, algorithms, ranks = "2", sizes = "1KiB,8KiB,64KiB,512KiB,4MiB,32MiB", memory = "own", machine, report, fabric;
@@ -51,7 +51,7 @@ std::vector<int> rank_counts(const std::string& text) {
   return counts;
 }
 
-CommunicationProbe asked(const Options& options) {
+CommunicationProbe asked(const ProbeOptions& options) {
   CommunicationProbe probe;
   probe.transports = of_flag("--transport", [&] {
     const auto chosen = words(options.transports);
@@ -91,7 +91,7 @@ CommunicationProbe asked(const Options& options) {
   return probe;
 }
 
-ComputeProbe asked_to_compute(const Options& options) {
+ComputeProbe asked_to_compute(const ProbeOptions& options) {
   ComputeProbe probe;
   probe.networks = of_flag("--model", [&] {
     std::vector<ProbedNetwork> networks;
@@ -150,7 +150,7 @@ ComputeProbe asked_to_compute(const Options& options) {
   return probe;
 }
 
-StorageProbe asked_of_storage(const Options& options) {
+StorageProbe asked_of_storage(const ProbeOptions& options) {
   StorageProbe probe;
   probe.folders = words(options.data);
   if (probe.folders.empty()) throw Error(Code::invalid_argument, "--data: folders whose storage is read; got none");
@@ -159,7 +159,7 @@ StorageProbe asked_of_storage(const Options& options) {
   return probe;
 }
 
-LoaderProbe asked_of_loaders(const Options& options) {
+LoaderProbe asked_of_loaders(const ProbeOptions& options) {
   LoaderProbe probe;
   probe.datasets = words(options.datasets);
   if (probe.datasets.empty()) throw Error(Code::invalid_argument, "--dataset: data sets whose samples are made; got none");
@@ -263,7 +263,7 @@ void keep(const std::string& path, const Json& document) {
 }
 
 /// What was run, of traces that do not say it.
-Settings told_of_trace(const Options& options, const CLI::App& app) {
+Settings told_of_trace(const ProbeOptions& options, const CLI::App& app) {
   Settings told;
   for (const auto& [flag, key, value] : {std::tuple{"--model", "model", options.models}, {"--dataset", "dataset", options.datasets}, {"--batch", "batch", options.batches}, {"--precision", "precision", options.precisions},
                                          {"--optimizer", "optimizer", options.optimizers}, {"--kernels", "kernels", options.kernels}})
@@ -274,10 +274,10 @@ Settings told_of_trace(const Options& options, const CLI::App& app) {
 }
 
 /// A path where a profile is written; empty or "none": none is.
-std::string profile_path(const Options& options) { return options.machine.empty() ? default_machine_path() : options.machine; }
+std::string profile_path(const ProbeOptions& options) { return options.machine.empty() ? default_machine_path() : options.machine; }
 
 /// What `options.what` says, measured, and put into the profile.
-Json measure(const Options& options, AgentHub* launched) {
+Json measure(const ProbeOptions& options, AgentHub* launched) {
   const bool of_memory = options.what == "memory", computes = options.what == "compute" || of_memory, of_data = options.what == "storage" || options.what == "loader";
   const auto to_compute = computes ? asked_to_compute(options) : ComputeProbe{};
   const auto probe = computes || of_data ? CommunicationProbe{} : asked(options);
@@ -305,7 +305,7 @@ Json measure(const Options& options, AgentHub* launched) {
   return document;
 }
 
-void print(const Options& options, const Json& document) {
+void print(const ProbeOptions& options, const Json& document) {
   const auto& output = options.output;
   const auto kind = document["kind"].get<std::string>();
   const bool of_comm = kind != "storage" && kind != "loader" && kind != "memory" && kind != "compute";
@@ -329,7 +329,7 @@ struct Turn {
 };
 
 /// Computing, with memory; then communication of each kind of memory that predictions tell apart: the transport's own, that of what layers make, and what has left the caches, which only large buffers do.
-std::vector<Turn> all_turns(const Options& options) {
+std::vector<Turn> all_turns(const ProbeOptions& options) {
   std::vector<Turn> turns{{"compute"}, {"comm", options.memory, options.sizes}};
   if (options.memory != "own") return turns;
   turns.push_back({"comm", "outside", options.sizes});
@@ -341,7 +341,7 @@ std::vector<Turn> all_turns(const Options& options) {
 }
 
 /// What predictions need of a machine. Each is in the profile as soon as it is measured.
-Exit act_on_all(Options options) {
+Exit act_on_all(ProbeOptions options) {
   // A flag of the second that cannot be read must not wait for the first.
   asked_to_compute(options);
   asked(options);
@@ -364,7 +364,7 @@ Exit act_on_all(Options options) {
   return exit_of(state);
 }
 
-Exit act(Options options, AgentHub* launched, const CLI::App& app) {
+Exit act(ProbeOptions options, AgentHub* launched, const CLI::App& app) {
   // Ranks of a launcher can measure no more.
   if (options.what == "all" && launched != nullptr) options.what = "comm";
   if (options.what != "all" && options.what != "comm" && options.what != "compute" && options.what != "memory" && options.what != "storage" && options.what != "loader" && options.what != "import" && options.what != "merge")
@@ -391,7 +391,7 @@ Exit act(Options options, AgentHub* launched, const CLI::App& app) {
 }  // namespace
 
 Command add_probe(CLI::App& root, AgentHub* launched) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ProbeOptions>();
   auto* app = add_command(root, "probe", "Measure this machine: what collectives cost, networks, layer by layer, memory, storage and loaders.", options->output,
                           {"ddlbench probe --model lenet --batch 8,32 --budget 20ms --transport shm", "ddlbench probe comm --collective all-reduce", "ddlbench probe comm --transport tcp --collective all-reduce --sizes 64KiB,4MiB --machine none --json",
                            "ddlbench probe comm --transport mpi[implementation=openmpi] --algorithm native,ring --machine none",

@@ -8,14 +8,14 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct ReportOptions {
   Output output;
   std::vector<std::string> runs;
   std::string study, store = "ddlbench.db", file = "report.html";
   bool unequal_batch = false;
 };
 
-std::vector<Json> chosen(const Options& options, const Store& store) {
+std::vector<Json> chosen(const ReportOptions& options, const Store& store) {
   std::vector<Json> records;
   for (const auto& id : options.runs) records.push_back(store.get(id));
   if (options.runs.empty())
@@ -27,7 +27,7 @@ std::vector<Json> chosen(const Options& options, const Store& store) {
   return records;
 }
 
-Exit act(const Options& options) {
+Exit act(const ReportOptions& options) {
   if (options.output.json && options.file == "-")
     throw Error(Code::invalid_argument, "--output: standard output cannot hold a page and be one JSON document; got -, expected a file");
   const auto store = open_existing(options.store);
@@ -48,7 +48,7 @@ Exit act(const Options& options) {
 }  // namespace
 
 Command add_report(CLI::App& root) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   auto* app = add_command(root, "report", "Write one offline HTML page about runs.", options->output,
                           {"ddlbench report", "ddlbench report latest -o latest.html", "ddlbench report --study first"});
   app->add_option("runs", options->runs, "Runs by id, a unique beginning of one, or 'latest'. Without one, all.")->type_name("RUN");

@@ -11,7 +11,7 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct ResumeOptions {
   Output output;
   std::string study, store = "ddlbench.db", report;
   bool allow_build_change = false, unequal_batch = false;
@@ -33,7 +33,7 @@ void refuse_other_build(const Json& record) {
                           record.at("id").get<std::string>(), build.dump(), build_identity()));
 }
 
-Exit act(const Options& options, AgentHub* launched) {
+Exit act(const ResumeOptions& options, AgentHub* launched) {
   const SignalsHeld held;
   open_existing(options.store);
   Recorder recorder(options.store, options.output);
@@ -74,7 +74,7 @@ Exit act(const Options& options, AgentHub* launched) {
 }  // namespace
 
 Command add_resume(CLI::App& root, AgentHub* launched) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ResumeOptions>();
   auto* app = add_command(root, "resume", "Go on with a study that was interrupted.", options->output,
                           {"ddlbench resume", "ddlbench resume first --report report.html"});
   app->add_option("study", options->study, "Name of the study. Without one, the newest in the store.")->type_name("STUDY");

@@ -9,7 +9,7 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct RunOptions {
   Output output;
   std::string file;
   bool dry = false;
@@ -29,7 +29,7 @@ Exit dry_run(const Experiment& experiment, const Output& output) {
   return Exit::ok;
 }
 
-Exit act(const Options& options, AgentHub* launched) {
+Exit act(const RunOptions& options, AgentHub* launched) {
   // From the first line on: a Ctrl-C is an exit code, never a death.
   const SignalsHeld held;
   const auto& output = options.output;
@@ -65,7 +65,7 @@ Exit act(const Options& options, AgentHub* launched) {
 }  // namespace
 
 Command add_run(CLI::App& root, AgentHub* launched) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   auto* app = add_command(root, "run", "Run one experiment and keep its record.", options->output,
                           {"ddlbench run --model lenet --steps 20 --synthetic",
                            "ddlbench run --workers 2 --transport tcp --steps 20 --synthetic --store none --json",

@@ -9,7 +9,7 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct SelftestOptions {
   Output output;
   int workers = 2, steps = 300;
   std::string transport = "shm";
@@ -18,7 +18,7 @@ struct Options {
 constexpr double kWait = 10;      ///< milliseconds that the null network waits in each step
 constexpr double kMostPercent = 1;
 
-Experiment null_workload(const Options& options) {
+Experiment null_workload(const SelftestOptions& options) {
   Settings settings;
   const auto put = [&](const char* key, const std::string& value) { set(settings, key, value, "selftest"); };
   put("model", fmt::format("null[ms={}]", kWait));
@@ -46,7 +46,7 @@ double overhead_percent(const Json& record) {
   return most;
 }
 
-Exit act(const Options& options) {
+Exit act(const SelftestOptions& options) {
   Json record;
   {
     ProgressLine progress(options.output);
@@ -77,7 +77,7 @@ Exit act(const Options& options) {
 }  // namespace
 
 Command add_selftest(CLI::App& root) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SelftestOptions>();
   auto* app = add_command(root, "selftest", "Run the harness on a null workload and measure its own overhead.", options->output,
                           {"ddlbench selftest", "ddlbench selftest --workers 1 --steps 50 --json"});
   app->add_option("--workers", options->workers, "Workers.")->check(CLI::Range(1, 64))->capture_default_str();

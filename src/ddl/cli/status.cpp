@@ -8,12 +8,12 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct StatusOptions {
   Output output;
   std::string study, store = "ddlbench.db";
 };
 
-Exit act(const Options& options) {
+Exit act(const StatusOptions& options) {
   auto store = open_existing(options.store);
   store.settle();
   const auto rows = store.rows(options.study);
@@ -42,7 +42,7 @@ Exit act(const Options& options) {
 }  // namespace
 
 Command add_status(CLI::App& root) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatusOptions>();
   auto* app = add_command(root, "status", "Show the runs of a store, also while a sweep goes on in another shell.", options->output,
                           {"ddlbench status", "ddlbench status first --json"});
   app->add_option("study", options->study, "Name of a study. Without one, all runs.")->type_name("STUDY");

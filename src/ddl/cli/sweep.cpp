@@ -15,14 +15,14 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct SweepOptions {
   Output output;
   std::string file, report, machine, jobs = "local";
   bool fresh = false, dry = false, predict_only = false, unequal_batch = false;
   std::unique_ptr<ExperimentFlags> flags;
 };
 
-void refuse_what_is_not_here(const Options& options) {
+void refuse_what_is_not_here(const SweepOptions& options) {
   if (!options.machine.empty() && !options.predict_only)
     throw Error(Code::invalid_argument, fmt::format("--machine: a sweep that runs does so here; got '{}', expected it with --predict-only", options.machine));
   if (options.jobs == "slurm")
@@ -62,7 +62,7 @@ Exit predict(const Study& study, const std::string& asked, const Output& output)
   return exit_for_predicted(points);
 }
 
-Exit act(const Options& options, AgentHub* launched) {
+Exit act(const SweepOptions& options, AgentHub* launched) {
   // From the first line on: a Ctrl-C is an exit code, never a death.
   const SignalsHeld held;
   refuse_what_is_not_here(options);
@@ -132,7 +132,7 @@ Exit run_study(const std::string& name, const std::string& digest, const RunPlan
 }
 
 Command add_sweep(CLI::App& root, AgentHub* launched) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SweepOptions>();
   auto* app = add_command(root, "sweep", "Run a study: every experiment of a file that is not done yet.", options->output,
                           {"ddlbench sweep studies/first.yaml", "ddlbench sweep first --fresh --report report.html",
                            "ddlbench sweep studies/first.yaml --steps 5 --epochs 0 --dry-run",

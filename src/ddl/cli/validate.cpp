@@ -10,7 +10,7 @@
 namespace ddl {
 namespace {
 
-struct Options {
+struct ValidateOptions {
   Output output;
   std::string table, machine;
   int worst = 10;
@@ -62,7 +62,7 @@ std::string memory_rows(const Validation& found) {
   return columns(rows);
 }
 
-Exit act(const Options& options) {
+Exit act(const ValidateOptions& options) {
   const auto found = validate(read_table(find_table(options.table)), options.machine, !options.formulae);
   if (options.output.json) {
     options.output.document(to_json(found));
@@ -115,7 +115,7 @@ Exit act(const Options& options) {
 }  // namespace
 
 Command add_validate(CLI::App& root) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ValidateOptions>();
   auto* app = add_command(root, "validate", "Predicts each row of a table of measured runs and says how far off it is.", options->output,
                           {"ddlbench validate megatron-sc21", "ddlbench validate megatron-sc21 --machine a100-40gb --worst 3 --json"});
   app->add_option("table", options->table, "A CSV file, as docs/validation.md describes it, or the name of a table that ships with ddlbench: " + join(shipped_tables(), " "))->required();

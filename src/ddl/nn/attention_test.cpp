@@ -7,12 +7,11 @@
 
 #include "ddl/nn/one_thread_testing.h"
 #include "ddl/nn/operators/attention.h"
+#include "ddl/nn/tensors_testing.h"
 
 // Attention in blocks against ATen's in fp64.
 namespace ddl {
 namespace {
-
-double largest(const at::Tensor& tensor) { return tensor.abs().max().item<double>(); }
 
 struct Case {
   std::int64_t samples, places, seen, heads, width;

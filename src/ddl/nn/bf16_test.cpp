@@ -21,14 +21,13 @@
 #include "ddl/nn/operators/product.h"
 #include "ddl/nn/operators/wide_convolution.h"
 #include "ddl/nn/operators/winograd.h"
+#include "ddl/nn/tensors_testing.h"
 
 // Operators on values of bf16, with parameters of fp32, against fp64 of the same numbers, and against ATen's in bf16.
 namespace ddl {
 namespace {
 
 constexpr double kRounding = 1.0 / 256;  // a number is rounded by at most that part of it
-
-double largest(const at::Tensor& tensor) { return tensor.abs().max().item<double>(); }
 
 at::Tensor wide(const at::Tensor& tensor) { return tensor.detach().to(at::kDouble); }
 

@@ -17,13 +17,13 @@
 #include "ddl/nn/one_thread_testing.h"
 #include "ddl/nn/operators/product.h"
 #include "ddl/nn/sharing.h"
+#include "ddl/nn/tensors_testing.h"
 
 namespace ddl {
 namespace {
 
 constexpr std::int64_t kRows = 40, kFeatures = 150;  // more than a thread's block of columns
 
-double largest(const at::Tensor& tensor) { return tensor.abs().max().item<double>(); }
 at::Tensor table_of(at::ScalarType type = at::kDouble) { return at::randn({kRows, kFeatures}, at::kDouble).to(type).requires_grad_(); }
 /// Some more than once.
 at::Tensor some_words() { return at::tensor({3, 17, 3, 39, 0, 3}, at::kLong).view({2, 3}); }

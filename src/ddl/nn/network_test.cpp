@@ -24,6 +24,7 @@
 #include "ddl/nn/matrix_products.h"
 #include "ddl/nn/network_testing.h"
 #include "ddl/nn/one_thread_testing.h"
+#include "ddl/nn/tensors_testing.h"
 
 namespace ddl {
 namespace {
@@ -36,8 +37,6 @@ Network make(const std::string& text, const SampleShape& shape, NetworkOptions o
 Network mnist(const std::string& name, NetworkOptions options) { return make(name, {1, 28, 28, 10}, options); }
 
 at::Tensor images(std::int64_t n, at::ScalarType type) { return made_up_images(n, {1, 28, 28, 10}, type); }
-
-double largest(const at::Tensor& tensor) { return tensor.abs().max().item<double>(); }
 
 TEST(Network, BothKernelsComputeTheSame) {
   for (const auto* name : {"lenet", "smallcnn", "resnet18", "mobilenetv2[dropout=0]"}) {

@@ -17,14 +17,11 @@
 #include "ddl/nn/one_thread_testing.h"
 #include "ddl/nn/operators/batch_norm.h"
 #include "ddl/nn/operators/product.h"
+#include "ddl/nn/tensors_testing.h"
 
 // Operators that are nodes of autograd of their own, against ATen's.
 namespace ddl {
 namespace {
-
-double largest(const at::Tensor& tensor) { return tensor.abs().max().item<double>(); }
-
-at::Tensor channels_last(at::IntArrayRef sizes, at::ScalarType type) { return at::randn(sizes, at::kDouble).to(type).contiguous(at::MemoryFormat::ChannelsLast); }
 
 std::vector<at::Tensor> copies(const std::vector<at::Tensor>& from) {
   std::vector<at::Tensor> to;

@@ -22,10 +22,10 @@ namespace ddl {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-using Layer = std::function<at::Tensor(const Tensors& leaves)>;
+using Computation = std::function<at::Tensor(const Tensors& leaves)>;
 
 /// Output and gradients of a layer, by so many threads.
-Tensors pass(int threads, const Tensors& given, const Layer& layer) {
+Tensors pass(int threads, const Tensors& given, const Computation& layer) {
   const OneThread kept;
   at::set_num_threads(threads);
   Tensors leaves;
@@ -40,7 +40,7 @@ Tensors pass(int threads, const Tensors& given, const Layer& layer) {
 }
 
 /// Parts of threads are not of one size, and there are more than cores.
-void expect_same_bits(const Tensors& given, const Layer& layer, const char* label) {
+void expect_same_bits(const Tensors& given, const Computation& layer, const char* label) {
   const auto one = pass(1, given, layer);
   for (const int threads : {2, 3, 5}) {
     const auto several = pass(threads, given, layer);
@@ -49,7 +49,7 @@ void expect_same_bits(const Tensors& given, const Layer& layer, const char* labe
 }
 
 /// A library may add up in another order then: `bound` of the largest element.
-void expect_near(const Tensors& given, const Layer& layer, double bound, const char* label) {
+void expect_near(const Tensors& given, const Computation& layer, double bound, const char* label) {
   const auto one = pass(1, given, layer);
   for (const int threads : {2, 3, 5}) {
     const auto several = pass(threads, given, layer);

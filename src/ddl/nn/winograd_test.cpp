@@ -10,14 +10,11 @@
 #include "ddl/nn/network.h"
 #include "ddl/nn/one_thread_testing.h"
 #include "ddl/nn/operators/winograd.h"
+#include "ddl/nn/tensors_testing.h"
 
 // Convolutions by tiles against ATen's in fp64.
 namespace ddl {
 namespace {
-
-double largest(const at::Tensor& tensor) { return tensor.abs().max().item<double>(); }
-
-at::Tensor channels_last(at::IntArrayRef sizes, at::ScalarType type) { return at::randn(sizes, at::kDouble).to(type).contiguous(at::MemoryFormat::ChannelsLast); }
 
 struct Shape {
   std::int64_t samples, in, out, height, width, padding;

@@ -10,7 +10,7 @@ namespace {
 
 using namespace testing;
 
-const std::vector<std::string> kForms = {"data[in-process=parallel]", "data[in-process=parallel,overlap=on,bucket=40kB]", "data[in-process=mirrored]"};
+const std::vector<std::string> kThreadsOfOne = {"data[in-process=parallel]", "data[in-process=parallel,overlap=on,bucket=40kB]", "data[in-process=mirrored]"};
 
 // Of 8 workers some have no samples in the last batch of an epoch.
 TEST(InProcess, EqualsTheBigBatchInFp64) {
@@ -19,7 +19,7 @@ TEST(InProcess, EqualsTheBigBatchInFp64) {
       Trial trial{model};
       const auto reference = train_rank(trial, 0, 1, nullptr);
       trial.accumulate = accumulate;
-      for (const auto& form : kForms)
+      for (const auto& form : kThreadsOfOne)
         for (const int ranks : {1, 2, 3, 8}) {
           trial.strategy = form;
           expect_equal(train(trial, ranks), reference, fmt::format("{} {} {} {}", model, form, ranks, accumulate));
@@ -34,7 +34,7 @@ TEST(InProcess, EqualsTheBigBatchWithEveryOptimizerAndClipping) {
     trial.clip = 0.5;
     const auto reference = train_rank(trial, 0, 1, nullptr);
     EXPECT_GT(reference.updates.clipped, 0);
-    for (const auto& form : kForms) {
+    for (const auto& form : kThreadsOfOne) {
       trial.strategy = form;
       const auto outcomes = train(trial, 3);
       expect_equal(outcomes, reference, fmt::format("{} {}", optimizer, form));
@@ -47,7 +47,7 @@ TEST(InProcess, EqualsTheBigBatchWithEveryOptimizerAndClipping) {
 TEST(InProcess, BatchNormIsAsOfDataParallelism) {
   Trial trial{"smallcnn", "data"};
   const auto expected = train(trial, 3);
-  for (const auto& form : kForms) {
+  for (const auto& form : kThreadsOfOne) {
     trial.strategy = form;
     const auto outcomes = train(trial, 3);
     EXPECT_LT(relative_error(outcomes[0].parameters, expected[0].parameters), 1e-12) << form;
@@ -58,7 +58,7 @@ TEST(InProcess, BatchNormIsAsOfDataParallelism) {
 }
 
 TEST(InProcess, RepeatsBitByBitOnEveryDevice) {
-  for (const auto& form : kForms) {
+  for (const auto& form : kThreadsOfOne) {
     Trial trial{"lenet", form, 6, 4, at::kFloat};
     const auto first = train(trial, 3);
     EXPECT_TRUE(same_bits(first[0].parameters, train(trial, 3)[2].parameters)) << form;
@@ -85,7 +85,7 @@ TEST(InProcess, MixedPrecisionSkipsAndScalesAlike) {
   trial.bright = 3;
   const auto expected = train(trial, 3);
   ASSERT_GT(expected[0].updates.skipped, 0);
-  for (const auto& form : kForms) {
+  for (const auto& form : kThreadsOfOne) {
     trial.strategy = form;
     for (const auto& outcome : train(trial, 3)) {
       EXPECT_EQ(outcome.updates.skipped, expected[0].updates.skipped) << form;
@@ -120,7 +120,7 @@ TEST(InProcess, OneWorkerHasWhatAllShare) {
 }
 
 TEST(InProcess, OneVoteStopsAllWorkersAndALossThatIsNotFiniteEndsThem) {
-  for (const auto& form : kForms) {
+  for (const auto& form : kThreadsOfOne) {
     Trial trial{"mlp", form, 6, 50};
     trial.ask_at = 3;
     trial.ask_rank = 2;

@@ -10,7 +10,7 @@ namespace {
 
 using namespace testing;
 
-const std::vector<std::pair<std::string, int>> kForms{{"pipeline[replicas=2/1,micro=4]", 3},
+const std::vector<std::pair<std::string, int>> kReplicated{{"pipeline[replicas=2/1,micro=4]", 3},
                                                       {"pipeline[replicas=1/2,micro=3]", 3},
                                                       {"pipeline[replicas=2/2,micro=5,recompute=except-last]", 4},
                                                       {"pipeline[replicas=1/3/1,micro=6,balance=count]", 5},
@@ -26,7 +26,7 @@ TEST(ReplicatedStages, EqualTheBigBatchInFp64) {
     Trial trial{model};
     trial.label_smoothing = 0.1;
     const auto reference = train_rank(trial, 0, 1, nullptr);
-    for (const auto& [form, ranks] : kForms) {
+    for (const auto& [form, ranks] : kReplicated) {
       trial.strategy = form;
       expect_equal(train(trial, ranks), reference, fmt::format("{} {}", model, form));
     }

@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-const std::vector<std::string> kForms{"sharded[level=1]",
+const std::vector<std::string> kSharded{"sharded[level=1]",
                                       "sharded[level=1,bucket=20kB,overlap=off]",
                                       "sharded[level=2,bucket=20kB]",
                                       "sharded[level=2,bucket=1B,overlap=off]",
@@ -32,7 +32,7 @@ TEST(Sharded, EqualsTheBigBatchInFp64) {
     Trial trial{model};
     trial.label_smoothing = 0.1;
     const auto reference = train_rank(trial, 0, 1, nullptr);
-    for (const auto& form : kForms)
+    for (const auto& form : kSharded)
       for (const int ranks : {1, 2, 3, 4})
         for (const int accumulate : {1, 3}) {
           trial.strategy = form;

@@ -257,6 +257,11 @@ MpiWorld& MpiWorld::join(const std::string& implementation, Seconds timeout) {
   return *joined;
 }
 
+bool MpiWorld::is_joined() noexcept {
+  const std::lock_guard lock(joining);
+  return joined != nullptr;
+}
+
 void MpiWorld::leave_now() noexcept {
   if (joined != nullptr) joined->leave();
 }

@@ -29,6 +29,9 @@ class MpiWorld {
   /// threads call it at once; invalid_argument for a second implementation; peer_lost, timeout.
   static MpiWorld& join(const std::string& implementation, Seconds timeout = kMpiStart);
 
+  /// Whether the end of the process will leave one: such a process must end by exit().
+  static bool is_joined() noexcept;
+
   /// For a process that ends by _exit(): leaves now, if it has joined. Waits for the others, as the end of the process does,
   /// but not for one whose process has ended or stays stopped: then the job ends.
   static void leave_now() noexcept;
