@@ -12,7 +12,7 @@ import threading
 import time
 import unittest
 
-from strategy_forms import FORMS
+from strategy_forms import FORMS, cut_by_flops
 from training_test import Case, alive, descendants, run
 
 JOB = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", 480, "--test-samples", 48, "--batch", 48, "--epochs", 1]
@@ -214,13 +214,6 @@ class Emulated(EmulatedCase):
         error = point["step_ms"]["value"] / measured - 1
         print(f"predicted {point['step_ms']['value']:.2f} ms, measured {measured:.2f} ms at best: {100 * error:+.1f} %", file=sys.stderr)
         self.assertLess(abs(error), 0.25)
-
-
-def cut_by_flops(form):
-    """Stages as both kinds of workers have them."""
-    if not form.startswith(("model", "pipeline", "hybrid[pipeline", "hybrid[data=2,pipeline")) or "balance" in form:
-        return form
-    return form[:-1] + ",balance=flops]" if form.endswith("]") else form + "[balance=flops]"
 
 
 if __name__ == "__main__":
