@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 PYTHON := .deps/venv/bin/python
 PYTHON_CUDA ?= python3
 
-.PHONY: demo program test test-gpu test-mpi check sanitize sanitize-asan sanitize-tsan fuzz build setup install bench clean help
+.PHONY: apart demo program test test-gpu test-mpi check sanitize sanitize-asan sanitize-tsan fuzz build setup install bench clean help
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -67,6 +67,10 @@ fuzz: setup      ## libFuzzer (clang) on every parser of bytes from outside, SEC
 	  -DCMAKE_C_COMPILER=clang-$(LLVM) -DCMAKE_CXX_COMPILER=clang++-$(LLVM) -DDDL_SANITIZE=fuzzer-no-link,address,undefined
 	cmake --build build/fuzz -j $(JOBS) --target wire_fuzz wire_seeds operation_fuzz text_fuzz
 	tools/fuzz.sh build/fuzz $(SECONDS)
+
+apart: setup     ## compile each file by itself, which finds an include that is missing
+	cmake -S . -B build/apart -G Ninja -DCMAKE_BUILD_TYPE=Release -DDDL_TOGETHER=OFF -DDDL_PYTHON=$(CURDIR)/$(PYTHON)
+	cmake --build build/apart -j $(JOBS)
 
 install: build   ## a ddlbench that stands by itself under PREFIX
 	cmake --install $(BUILD) --prefix $(PREFIX)

@@ -35,7 +35,7 @@ endfunction()
 
 # Several files are compiled as one. What headers are made into (templates of LibTorch, JSON, GoogleTest; constants of CLI11) is made
 # once for all of them: a quarter to half of the time. Names of their anonymous namespaces must differ, or a file stands ALONE.
-# Not for what is hot: what a compiler puts in line there must not depend on neighbours.
+# Not for loops over elements (kernels of nn and train, collectives, transports) and the simulator: what a compiler puts in line there must not depend on neighbours.
 function(ddl_together target)
   if(DDL_TOGETHER)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)

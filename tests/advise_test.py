@@ -144,7 +144,7 @@ class Here(Case):
     def test_transports_threads_and_compressions_that_were_measured_are_looked_at(self):
         self.probe()
         told = self.advice(*TINY[:-2], "--budget", "60s", "--workers", "2", "--allow-lossy")
-        # Which of them are among the points that are told depends on what was measured here just now.
+        # Which of them are among the points that are told depends on what was measured here.
         self.assertLessEqual({point["differs"] for point in told["points"]}, {None, "lossy"})
         self.assertTrue({"tcp", "inproc"} & {point["keys"].get("transport") for point in told["points"]} or "lossy" in {point["differs"] for point in told["points"]}, told["points"])
         for point in told["points"]:

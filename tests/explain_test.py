@@ -5,6 +5,7 @@ usage: explain_test.py PATH-OF-DDLBENCH [unittest arguments]
 import html
 import json
 import pathlib
+import statistics
 import sys
 import time
 import unittest
@@ -268,14 +269,20 @@ class Predicted(Case):
     def test_prediction_beside_measurement(self):
         self.document("probe", "compute", "--model", "lenet", "--batch", "32,64", "--budget", "20ms")
         self.document("probe", "comm", "--transport", "shm", "--ranks", 2, "--collective", "all-reduce", "--sizes", "1KiB,64KiB,256KiB", "--budget", "20ms")
-        _, document = self.explained_undisturbed("--workers", 2)
+        record, document = self.explained_undisturbed("--workers", 2)
         prediction = document["prediction"]
         # Every term of the ledger, and together what the step is off by.
         self.assertEqual(set(prediction["predicted_minus_measured_ms"]), set(document["ledger_ms"]))
         self.assertLessEqual({"load", "copy", "forward", "backward", "communication", "wait", "bubble", "update", "harness", "residual"}, set(document["ledger_ms"]))
-        self.assertAlmostEqual(sum(prediction["predicted_minus_measured_ms"].values()), sum(prediction["ledger_ms"].values()) - sum(document["ledger_ms"].values()), delta=1e-6)
+        measured = prediction["measured_ledger_ms"]
+        self.assertAlmostEqual(sum(prediction["predicted_minus_measured_ms"].values()), sum(prediction["ledger_ms"].values()) - sum(measured.values()), delta=1e-6)
         for term, by in prediction["predicted_minus_measured_ms"].items():
-            self.assertAlmostEqual(by, prediction["ledger_ms"][term] - document["ledger_ms"][term], delta=1e-9)
+            self.assertAlmostEqual(by, prediction["ledger_ms"][term] - measured[term], delta=1e-9)
+        # Of the median step, divided as the mean is: what held steps up for long is no mistake of the model.
+        samples = record["step_ms"]["samples"][record["samples"]["warmup_steps"]:]
+        self.assertAlmostEqual(prediction["measured_ms"], statistics.median(samples), delta=2e-3)
+        for term, by in measured.items():
+            self.assertAlmostEqual(by * sum(document["ledger_ms"].values()), document["ledger_ms"][term] * sum(measured.values()), delta=1e-6 * sum(measured.values()) ** 2)
         self.assertNotIn("latency", document["loss"]["not_known"])
         self.assertNotIn("contention", document["loss"]["not_known"])
         self.assertEqual(prediction["beyond"], [])

@@ -10,7 +10,7 @@ from training_test import MULTIPLIES_BF16, Case
 
 IMAGES = ["--dataset", "cifar10", "--batch", 16]
 DIGITS = ["--dataset", "fashion-mnist", "--batch", 16]
-# Of fewer than 16 samples 1x1 convolutions are products of matrices (is_product() in nn/matrix_products.cpp). As many samples in twice the steps; rates with which these two learn steadily.
+# Of fewer than 16 samples 1x1 convolutions are products of matrices (is_product() in nn/matrix_products.cpp). Half as many samples in more steps; rates with which these two learn steadily.
 FEW_IMAGES = ["--dataset", "cifar10", "--batch", 8, "--optimizer", "adam"]
 # Steps that get somewhere: where a loss goes up and down, rounding decides how, with either kernels.
 STEADY = ["--learning-rate", 0.02, "--momentum", 0]

@@ -33,6 +33,10 @@ WITHIN_WIDENED = 35
 WORKED_IN = 24e6  # bytes: what convolutions by tiles work in (transformed weights, blocks of tiles) is counted of gradients of weights alone
 
 
+# Cut as they come, by the time that layers are measured to take; others by FLOPs, which takes a second less.
+BY_TIME = ("model", "pipeline[schedule=gpipe,micro=6]")
+
+
 def total(holds):
     return sum(holds[part] for part in PARTS)
 
@@ -50,7 +54,7 @@ def shown(holds):
 
 class Memory(Case):
     def measure(self, form, job, workers=None):
-        record = self.record("--strategy", cut_by_flops(form), "--workers", workers or FORMS[form], *job, *COMMON)
+        record = self.record("--strategy", form if form in BY_TIME else cut_by_flops(form), "--workers", workers or FORMS[form], *job, *COMMON)
         return [(planned_of(record, rank["rank"]), rank["memory_bytes"]) for rank in record["ranks"]]
 
     def expect_near(self, pairs, what):
@@ -139,7 +143,7 @@ STEADY = [(SMALLCNN, "single", 1), (SMALLCNN, "data", 2), (SMALLCNN, "sharded[le
           ([*SMALLCNN, "--accumulate", 2], "data", 2), ([*SMALLCNN, "--clip", 1], "data", 2), ([*SMALLCNN, "--recompute"], "data", 2), (SMALLCNN, "data[compress=int8]", 2), ([*SMALL_GPT, "--optimizer", "adamw"], "data", 2),
           ([*SMALLCNN, "--optimizer", "lamb"], "data", 2), ([*SMALLCNN, "--precision", "fp64"], "data", 2), ([*SMALLCNN, "--precision", "fp16"], "data", 2),
           ([*SMALLCNN, "--precision", "bf16"], "data", 2), ([*MOBILENET, "--precision", "bf16"], "single", 1), ([*SMALL_GPT, "--precision", "bf16"], "data", 2)]
-STEPS, WARM_UP, FEW, HEAP = 240, 60, 12, 128 << 10
+STEPS, WARM_UP, FEW, HEAP = 240, 60, 12, 1092  # of the last: bytes a step over the second half
 LARGE, STEPS_OF_LARGE = ("resnet18", "mobilenetv2", "vgg11[dropout=0]", "alexnet[dropout=0]"), 132  # whose steps take a tenth of a second
 # Networks, and the steps of an epoch, whose last batch has 11 samples, and 5.
 EPOCHS = [(["--model", "lenet", "--dataset", "fashion-mnist", "--batch", 32, "--train-samples", 1003], 32), (["--model", "smallcnn", "--dataset", "cifar10", "--batch", 8, "--train-samples", 325], 41)]
@@ -155,7 +159,7 @@ class Steady(Case):
                 self.assertLess(memory["held_since_step"], warm_up, f"rank {rank['rank']} goes on asking the system for memory of tensors")
             self.assertLess(memory["held_steps"], FEW, f"rank {rank['rank']} goes on asking the system for memory of tensors")
             others = memory["heap_end"] - memory["heap_middle"] - (memory["held"] - memory["held_middle"])
-            self.assertLess(others, HEAP, f"rank {rank['rank']} goes on asking for memory")
+            self.assertLess(others, HEAP * max(record["samples"]["steps"], STEPS_OF_LARGE) / 2, f"rank {rank['rank']} goes on asking for memory")
 
     def expect_steady(self, what, arguments, by_chance, warm_up=WARM_UP):
         # Spans wait to be told while others have the cores, and then malloc holds more of them: once more, twice at most. What goes on asking does so each time.
@@ -172,7 +176,7 @@ class Steady(Case):
                     raise
 
     def test_nothing_is_asked_for_once_it_is_warm(self):
-        """Neither by tensors nor by whatever else there is: over the second half of the steps at most 1.1 KiB a step, 1.9 of large networks, of which spans that wait to be told are some."""
+        """Neither by tensors nor by whatever else there is: over the second half of the steps at most 1.1 KiB a step, of which spans that wait to be told are some."""
         for job, strategy, workers in STEADY:
             what = " ".join([job[1], *map(str, job[6:]), strategy])
             with self.subTest(what):

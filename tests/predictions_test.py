@@ -27,6 +27,8 @@ class Case(probe_case.Case):
 
     def calibrate(self, *words, anew=False):
         """This machine's profile, measured once for all tests, or anew: added to what the test has by now, or where it depends on the minute."""
+        if not anew:
+            self.assertFalse(self.machine.exists(), "what is kept for others has nothing else in it")
         if not anew and words in self.calibrated:
             self.machine.parent.mkdir()
             self.machine.write_text(self.calibrated[words])
@@ -894,9 +896,9 @@ class Beyond(Case):
         self.calibrate()
         profile = json.loads(self.machine.read_text())
 
-        def asked(cores):
+        def asked(cores, slow=200):
             self.machine.write_text(json.dumps(profile | {"cpu": profile["cpu"] | {"usable_cores": cores}}))
-            point = self.document("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 64, "--workers", "emulated:v100-16gb[slow=200]:8")["points"][0]
+            point = self.document("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 64, "--workers", f"emulated:v100-16gb[slow={slow}]:8")["points"][0]
             return " ".join(point["beyond"]), point["step_ms"]
 
         (crowded, wide), (roomy, narrow) = asked(2), asked(8)
@@ -904,6 +906,12 @@ class Beyond(Case):
         self.assertNotIn("cores", roomy)
         # Of steps so long that what workers do between their waits is the same in both.
         self.assertGreater(wide["high"] / wide["value"], narrow["high"] / narrow["value"])
+        # Of steps that are over before that is, too little is known.
+        brief, short = asked(8, slow=1)
+        self.assertLess(short["value"], 1)
+        self.assertRegex(brief, r"a step of \S+ ms of several emulated workers: such steps took 1\.25 to 1\.6 times as long as was predicted, and the interval is wider for it")
+        self.assertNotIn("several emulated workers", roomy)
+        self.assertGreater(short["high"] / short["value"], 1.5)
 
     def test_a_profile_that_lacks_a_term_names_it_and_its_probe(self):
         self.calibrate()

@@ -65,7 +65,8 @@ std::string causes_table(const LossReport& loss) {
   return columns(rows);
 }
 
-std::string prediction_table(const Ledger& measured, const ForeseenStep& foreseen, bool apart) {
+std::string prediction_table(const ForeseenStep& foreseen, bool apart) {
+  const auto& measured = foreseen.measured;
   Rows rows{{"term", "predicted ms", "measured ms", "predicted - measured", "of the step"}};
   const auto row = [&](const std::string& term, double predicted, double was) {
     rows.push_back({term, ms(predicted), ms(was), fmt::format("{:+.4g}", (predicted - was) * 1e3), fmt::format("{:+.1f} %", 100 * (predicted - was) / measured.wall)});
@@ -105,7 +106,7 @@ void print(const ExplainOptions& options, const RunExplanation& run, const std::
     }
   }
   if (run.straggler && run.loss->workers > 1) text += "\n" + straggler_line(*run.straggler);
-  text += "\nPredicted by the machine profile, beside what was measured:\n" + (run.foreseen ? prediction_table(*run.ledger, *run.foreseen, run.loss && run.loss->apart) : run.no_prediction + "\n");
+  text += "\nPredicted by the machine profile, beside what was measured:\n" + (run.foreseen ? prediction_table(*run.foreseen, run.loss && run.loss->apart) : run.no_prediction + "\n");
   if (difference) text += fmt::format("\nAgainst run {}:\n", options.against) + difference_table(*difference);
   options.output.data(text);
   for (const auto& note : run.notes) options.output.say("note: " + note);

@@ -113,6 +113,15 @@ void beyond_cores(const Job& job, const Json& machine, Beyond& out) {
     out.words.push_back(fmt::format("{} workers share {} cores: what they wait for one before they exchange was not measured, and the interval is wider for it", job.workers.size(), cores.get<int>()));
 }
 
+/// Below this what workers do between their waits, and how late they wake, is no small part of a step, and one waits for the other's.
+constexpr double kBriefStep = 1e-3;
+
+void beyond_brief(const Job& job, const StepPrediction& step, Beyond& out) {
+  if (!job.emulates() || job.workers.size() < 2 || step.seconds >= kBriefStep) return;
+  out.brief = true;
+  out.words.push_back(fmt::format("a step of {:.2g} ms of several emulated workers: such steps took 1.25 to 1.6 times as long as was predicted, and the interval is wider for it", step.seconds * 1e3));
+}
+
 /// One thread of a loader was measured, and one reader of a storage.
 void beyond_loading(const Job& job, const StoredSamples& stored, Beyond& out) {
   const auto told = [&](double readers, const std::string& what) {
@@ -159,6 +168,7 @@ Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, co
   }
   beyond_loading(job, stored, out);
   beyond_cores(job, machine, out);
+  beyond_brief(job, step, out);
   beyond_exchanges(job, plan, part, costs, machine, out);
   beyond_alone(step, out);
   return out;

@@ -54,8 +54,9 @@ Json to_json(const RunExplanation& run) {
   out["prediction"] = nullptr;
   if (run.foreseen) {
     Json difference = Json::object();
-    for (std::size_t c = 0; c < kCauses; ++c) difference[std::string(name(static_cast<Cause>(c)))] = (run.foreseen->mean.seconds[c] - run.ledger->seconds[c]) * 1e3;
+    for (std::size_t c = 0; c < kCauses; ++c) difference[std::string(name(static_cast<Cause>(c)))] = (run.foreseen->mean.seconds[c] - run.foreseen->measured.seconds[c]) * 1e3;
     out["prediction"] = {{"step_ms", run.foreseen->seconds * 1e3}, {"low", run.foreseen->low * 1e3}, {"high", run.foreseen->high * 1e3}, {"beyond", run.foreseen->beyond}, {"ledger_ms", ledger_json(run.foreseen->mean)},
+                         {"measured_ms", run.foreseen->measured.wall * 1e3}, {"measured_ledger_ms", ledger_json(run.foreseen->measured)},
                          {"predicted_minus_measured_ms", difference}};
   } else {
     out["no_prediction"] = run.no_prediction;

@@ -19,6 +19,9 @@ constexpr double kRunToRun = 0.02, kExposed = 0.2;
 /// Of what a step's messages and collectives take, where computing takes what it is said to; and for each doubling of workers over cores, whose exchanges wait for a core that was theirs when wires were measured.
 constexpr double kWireSigma = 0.05, kCrowded = 0.05;
 
+/// Of steps below a millisecond of several emulated workers: two of .3 ms were predicted 36 % too fast, four below 1 ms 20 to 27 % (docs/validation.md, "Many emulated workers").
+constexpr double kBrief = 0.25;
+
 /// For each doubling between the ranks of a collective and those that were measured, of the share of a step that it is exposed in. Judgement.
 constexpr double kRanksBeyond = 0.1;
 
@@ -100,7 +103,7 @@ std::pair<double, double> job_interval(const Job& job, const Plan& plan, const M
   if (costs.measured == nullptr)
     return widened(step, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices, beyond.unheld), beyond.wires ? kDatasheetWires : 0, (kDatasheetExposed + (beyond.node ? kDatasheetNode : 0)) * exposed), loader);
   // Wires were measured between ranks that had the cores for themselves.
-  const double crowded = kCrowded * beyond.crowded;
+  const double crowded = std::hypot(kCrowded * beyond.crowded, beyond.brief ? kBrief : 0);
   const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes + (beyond.memory ? kMemoryBeyond : 0) + (beyond.untimed ? kUntimed : 0) + (beyond.fabric ? kFabricBeyond : 0);
   const double rest = std::hypot(std::hypot(sigma, crowded, kWorkersBeyond * beyond.workers), std::hypot(own, beyond.contention ? kContentionBeyond : 0, kCarriedOn * beyond.carried), exchanges * exposed);
   return widened(step, rest, loader);

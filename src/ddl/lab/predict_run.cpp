@@ -39,12 +39,16 @@ Json predict_run(const Experiment& experiment, const ModelGraph& graph, const Js
   return out;
 }
 
-void judge_prediction(Json& prediction, const Plan& plan, std::span<const double> measured) {
-  if (!prediction.is_object() || !prediction.at("step_ms").is_number() || measured.empty()) return;
+double usual_step(const Plan& plan, std::span<const double> measured) {
   const auto round = static_cast<std::size_t>(steps_to_simulate(plan).round);
   std::vector<double> rounds;
   for (std::size_t first = 0; first + round <= measured.size(); first += round) rounds.push_back(mean(measured.subspan(first, round)));
-  const double took = rounds.empty() ? mean(measured) : median(rounds);
+  return rounds.empty() ? mean(measured) : median(rounds);
+}
+
+void judge_prediction(Json& prediction, const Plan& plan, std::span<const double> measured) {
+  if (!prediction.is_object() || !prediction.at("step_ms").is_number() || measured.empty()) return;
+  const double took = usual_step(plan, measured);
   prediction["measured_ms"] = took;
   prediction["error_pct"] = took > 0 ? Json(100 * (prediction["step_ms"].get<double>() / took - 1)) : Json(nullptr);
 }

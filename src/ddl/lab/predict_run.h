@@ -17,8 +17,11 @@ Json predict_run(const Experiment& experiment, const ModelGraph& graph, const Js
 /// One that says nothing but why.
 Json no_prediction(const std::string& reason);
 
-/// Adds what was measured, and how far off the prediction was: against the median step; of a plan whose tasks have not all had their turn before k steps (local), against the median over rounds
-/// of k steps of their mean. `measured`: milliseconds of the steps after warm-up.
+/// What steps take that a prediction is held against: the median; of a plan whose tasks have not all had their turn before k steps (local), the median over rounds of k steps of their mean.
+/// `measured`: of the steps after warm-up, one at least, in any unit.
+double usual_step(const Plan& plan, std::span<const double> measured);
+
+/// Adds what was measured, and how far off the prediction was. `measured`: milliseconds of the steps after warm-up.
 void judge_prediction(Json& prediction, const Plan& plan, std::span<const double> measured);
 
 }  // namespace ddl

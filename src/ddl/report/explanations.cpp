@@ -22,16 +22,14 @@ std::optional<ExplanationView> explanation_of(const std::vector<Json>& documents
   view.predicted_ms = number_at(*found, {"prediction", "step_ms"});
   view.low_ms = number_at(*found, {"prediction", "low"});
   view.high_ms = number_at(*found, {"prediction", "high"});
-  double sum = 0;
   std::vector<std::array<double, 2>> terms;
   for (std::size_t i = 0; i < kCauses; ++i) {
     const auto cause = name(static_cast<Cause>(i));
-    const auto predicted = number_at(*found, {"prediction", "ledger_ms", cause}), measured = number_at(*found, {"ledger_ms", cause});
+    const auto predicted = number_at(*found, {"prediction", "ledger_ms", cause}), measured = number_at(*found, {"prediction", "measured_ledger_ms", cause});
     if (predicted && measured) terms.push_back({*predicted, *measured});
-    sum += measured.value_or(0);
   }
   if (terms.size() == kCauses) view.terms = terms;
-  if (sum > 0) view.measured_ms = sum;
+  view.measured_ms = number_at(*found, {"prediction", "measured_ms"});
   return view;
 }
 

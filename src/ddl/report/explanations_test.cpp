@@ -25,7 +25,7 @@ Json explanation(const Json& record) {
           {"words", "2 workers reach 1.60x: 0.35x is lost to bytes & such."},
           {"ledger_ms", measured},
           {"loss", {{"workers", 2}, {"speedup", 1.6}, {"not_explained", 0.1}, {"causes", {cause("fabric", "bytes on their way between workers", 0.35, 3.8, 1.8), cause("compute", "computing in parts", -0.05, 4.3, 1.55)}}}},
-          {"prediction", {{"step_ms", 4.5}, {"low", 4.0}, {"high", 5.0}, {"ledger_ms", predicted}}}};
+          {"prediction", {{"step_ms", 4.5}, {"low", 4.0}, {"high", 5.0}, {"ledger_ms", predicted}, {"measured_ms", 4.0}, {"measured_ledger_ms", measured}}}};
 }
 
 struct Made {

@@ -21,6 +21,11 @@ Verdict judge(const std::vector<Rated>& all) {
     if (!out.pick || better(all[i], all[*out.pick])) out.pick = i;
   }
   for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].plain && all[i].workers == all[*out.pick].workers && as_fast(all[i]) && all[i].seconds <= kAlike * all[*out.pick].seconds) {
+      out.pick = i;
+      break;
+    }
+  for (std::size_t i = 0; i < all.size(); ++i)
     if (i != *out.pick && as_fast(all[i]) && all[i].workers == all[*out.pick].workers) out.ties.push_back(i);
   std::sort(out.ties.begin(), out.ties.end(), [&](std::size_t a, std::size_t b) { return all[a].seconds < all[b].seconds; });
   out.pick_workers = all[*out.pick].workers;

@@ -31,6 +31,21 @@ TEST(Verdict, FewerAreEnoughWhereTheyAreAsFast) {
   EXPECT_TRUE(found.worth_it());
 }
 
+TEST(Verdict, ThePlainWayIsTakenWhereItIsAlike) {
+  const auto plain = [](int workers, double seconds) {
+    auto out = rated(workers, seconds);
+    out.plain = true;
+    return out;
+  };
+  const auto alike = judge({plain(1, 4), rated(2, 2.0), rated(2, 2.005), plain(2, 2.03)});
+  EXPECT_EQ(alike.best, 1u);
+  EXPECT_EQ(alike.pick, 3u);
+  EXPECT_EQ(alike.ties, (std::vector<std::size_t>{1, 2}));
+  EXPECT_EQ(judge({plain(1, 4), rated(2, 2.0), plain(2, 2.05)}).pick, 1u) << "within the interval, but told apart";
+  EXPECT_EQ(judge({plain(1, 4), rated(4, 2.0), plain(2, 2.01), rated(2, 2.0)}).pick, 2u);
+  EXPECT_EQ(judge({plain(1, 4), rated(2, 2.0), plain(4, 2.0)}).pick, 1u) << "of more workers";
+}
+
 TEST(Verdict, WhatNoWorkerHoldsIsNoneToTake) {
   const auto alone = judge({rated(1, 1, 1.1, false), rated(2, 1)});
   EXPECT_FALSE(alone.alone.has_value());

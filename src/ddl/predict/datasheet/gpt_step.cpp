@@ -11,10 +11,9 @@ namespace ddl {
 namespace {
 
 /// Two things that go on at once, the longer of which decides; smooth where they are alike.
-double beside(double a, double b) {
-  constexpr double kNorm = 8;
+double beside(double a, double b, double norm) {
   const double most = std::max({a, b, 1e-15});
-  return most * std::pow(std::pow(a / most, kNorm) + std::pow(b / most, kNorm), 1 / kNorm);
+  return most * std::pow(std::pow(a / most, norm) + std::pow(b / most, norm), 1 / norm);
 }
 
 /// Forward and backward.
@@ -35,7 +34,7 @@ class GptPricing {
     const auto one = layer(), host = host_layer(), head = logits();
     const double embedding = embed();
     const auto stage = [&](double blocks, double more_forward, double more_backward) {
-      return beside(blocks * one.forward + more_forward, blocks * host.forward + own_.host_stage) + beside(blocks * one.backward + more_backward, blocks * host.backward + own_.host_stage);
+      return beside(blocks * one.forward + more_forward, blocks * host.forward + own_.host_stage, k_.host_norm) + beside(blocks * one.backward + more_backward, blocks * host.backward + own_.host_stage, k_.host_norm);
     };
     // Of a pipeline's inner stages the longest; where it has none, what an even one would be.
     const double middle = stage(p > 2 ? *std::max_element(stages_.begin() + 1, stages_.end() - 1) : w_.layers / p, 0, 0);

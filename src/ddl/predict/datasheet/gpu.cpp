@@ -52,6 +52,7 @@ GpuKernels gpu_kernels(const Json& kernels, CollectiveLibrary library) {
   out.flops_per_joule_gain = term(kernels, "flops_per_joule_gain");
   out.slowdown_per_doubling = term(kernels, "slowdown_per_doubling_of_nodes");
   out.launch = term(kernels, "launch_us") * 1e-6;
+  out.host_norm = term(kernels, "host_norm");
   out.library = std::move(library);
   return out;
 }

@@ -41,6 +41,7 @@ struct GpuKernels {
   double batched_gemm_efficiency = 0, gemm_bandwidth = 0;   ///< relative to gemm_efficiency; of the memory's
   double pass_bandwidth = 0, flash_efficiency = 0, update_bandwidth = 0;
   double flops_per_joule_gain = 0, launch = 0;
+  double host_norm = 0;              ///< of two things that go on at once, a GPU's work and its host's launches: the longer decides, smoothly by this norm
   double slowdown_per_doubling = 0;  ///< of a step, each time that nodes double: the slowest of more
   CollectiveLibrary library;         ///< which of them carries collectives
 

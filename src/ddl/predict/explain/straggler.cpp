@@ -15,8 +15,11 @@ constexpr std::size_t kFewestSteps = 3;
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
-/// A server's work is beside its worker's.
-bool is_busy(const Task& task) { return task.stream != Stream::server && (work_of(task) == Work::compute || work_of(task) == Work::other); }
+/// A server's work is beside its worker's. Batches count where peers load them, too: of stages the first alone does.
+bool is_busy(const Role& role, const Task& task) {
+  const auto work = work_of(task);
+  return task.stream != Stream::server && (work == Work::compute || work == Work::other || (work == Work::load && role.count > 1));
+}
 
 std::vector<int> peers_of(const Plan& plan, int worker) {
   const auto& role = plan.role_of(worker);
@@ -34,7 +37,7 @@ Parts parts_of(const Plan& plan, const StepDraw& step, int worker, bool by_kind)
   const auto& role = plan.role_of(worker);
   Parts out;
   for (std::size_t t = 0; t < role.tasks.size(); ++t)
-    if (const auto& task = role.tasks[t]; is_busy(task) && !std::isnan(step.tasks[at(worker)][t])) out[by_kind ? std::string(name(task.kind)) : task.label] += step.tasks[at(worker)][t];
+    if (const auto& task = role.tasks[t]; is_busy(role, task) && !std::isnan(step.tasks[at(worker)][t])) out[by_kind ? std::string(name(task.kind)) : task.label] += step.tasks[at(worker)][t];
   return out;
 }
 

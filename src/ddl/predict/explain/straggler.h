@@ -16,8 +16,8 @@ struct Straggler {
   std::size_t steps = 0;
 };
 
-/// A worker's peers are the others of its role, or, where roles have one worker each, all others. It stands out where it is busy longer than their median in the traced steps by more than three standard errors
-/// and by more than 2 % of a step.
+/// A worker's peers are the others of its role, or, where roles have one worker each, all others. It stands out where it is busy (forward, backward, update; among peers that load batches waiting for them, too) longer than their
+/// median in the traced steps by more than three standard errors and by more than 2 % of a step. Not busy is who exchanges: a message and a collective take all who take part as long.
 Straggler find_straggler(const Plan& plan, const StepDraws& draws);
 
 }  // namespace ddl

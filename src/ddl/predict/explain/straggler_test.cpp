@@ -41,6 +41,22 @@ TEST(Straggler, IsAStageThatTakesLongerThanTheOthers) {
   EXPECT_NEAR(found.late, 6e-3, 3e-4);
 }
 
+TEST(Straggler, IsTheReplicaThatWaitsForItsBatches) {
+  const auto plan = plan_of("data", 3);
+  const auto draws = steps_of(plan, [](int worker, const Task& task) { return passes(task) + (task.kind == TaskKind::load ? (worker == 2 ? 1.5e-3 : 0.5e-3) : 0); }, 0.002);
+  const auto found = find_straggler(plan, draws);
+  EXPECT_EQ(found.worker, 2);
+  EXPECT_EQ(found.task, "load");
+  EXPECT_NEAR(found.task_late, 1e-3, 1e-4);
+}
+
+// The first stage loads, and no other does: that says nothing of who is slow.
+TEST(Straggler, IsNoStageForItsBatches) {
+  const auto plan = plan_of("pipeline[schedule=1f1b,micro=4]", 3);
+  const auto draws = steps_of(plan, [](int, const Task& task) { return passes(task) + (task.kind == TaskKind::load ? 2e-3 : 0); }, 0.001);
+  EXPECT_EQ(find_straggler(plan, draws).worker, kNone);
+}
+
 TEST(Straggler, NeedsPeers) {
   const auto plan = plan_of("single", 1);
   EXPECT_EQ(find_straggler(plan, steps_of(plan, [](int, const Task& task) { return passes(task); }, 0.01)).worker, kNone);
