@@ -402,7 +402,7 @@ class Adviser {
       auto& point = out_.points[i];
       if (point.fits) point.rank = static_cast<int>(i) + 1;
       if (point.step.engine == Engine::closed) ++out_.priced;
-      rated.push_back({point.workers, point.step.seconds, point.step.low, point.step.high, point.fits, point.keys.empty() && (point.strategy == Spec{"data", {}} || point.strategy == Spec{"single", {}})});
+      rated.push_back({point.workers, point.step.seconds, point.step.low, point.step.high, point.fits, is_plain(point, "data") || is_plain(point, "single")});
     }
     out_.verdict = judge(rated);
   }

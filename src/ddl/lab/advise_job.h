@@ -40,6 +40,9 @@ struct AdvisedPoint {
   int rank = 0;                                  ///< by time, from 1; 0: does not fit
 };
 
+/// The strategy with nothing else said.
+inline bool is_plain(const AdvisedPoint& point, const std::string& strategy) { return point.keys.empty() && point.strategy == Spec{strategy, {}}; }
+
 struct RefusedPoint {
   Spec strategy;
   std::map<std::string, std::string> keys = {};

@@ -17,7 +17,7 @@ int plain_data(const Advice& advice) {
   int found = -1;
   for (std::size_t i = 0; i < advice.points.size(); ++i) {
     const auto& point = advice.points[i];
-    if (point.strategy == Spec{"data", {}} && point.keys.empty() && (found < 0 || point.workers > advice.points[static_cast<std::size_t>(found)].workers)) found = static_cast<int>(i);
+    if (is_plain(point, "data") && (found < 0 || point.workers > advice.points[static_cast<std::size_t>(found)].workers)) found = static_cast<int>(i);
   }
   return found;
 }

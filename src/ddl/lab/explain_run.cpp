@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <span>
 
 #include "ddl/core/error.h"
 #include "ddl/lab/advice.h"
@@ -67,15 +68,22 @@ std::vector<WorkerSpec> workers_of(const Json& record) {
   return parse_workers(record.at("config").at("workers").get<std::string>());
 }
 
+/// Divided as it is, so long in all. `ledger`: of a step that took something.
+Ledger as_long_as(Ledger ledger, double wall) {
+  for (auto& each : ledger.seconds) each *= wall / ledger.wall;
+  ledger.wall = wall;
+  return ledger;
+}
+
 /// One worker's step as its run has it, without what made some of them longer than others: the median step, divided as the ledger is.
 std::optional<OneWorker> one_worker_of(const Json& record) {
   const auto ledger = mean_ledger(record);
   if (!ledger || ledger->wall <= 0 || !record.at("step_ms").is_object()) return std::nullopt;
-  const double scale = record["step_ms"].at("median").get<double>() * 1e-3 / ledger->wall;
+  const auto usual = as_long_as(*ledger, record["step_ms"].at("median").get<double>() * 1e-3);
   OneWorker one;
-  one.compute = ((*ledger)[Cause::forward] + (*ledger)[Cause::backward]) * scale;
-  one.load = (*ledger)[Cause::load] * scale;
-  one.other = ledger->wall * scale - one.compute - one.load;
+  one.compute = usual[Cause::forward] + usual[Cause::backward];
+  one.load = usual[Cause::load];
+  one.other = usual.wall - one.compute - one.load;
   return one;
 }
 
@@ -254,14 +262,10 @@ std::string measured_since(const Json& record, const Json& machine, double now) 
 
 /// A prediction is of the median step, and a few that something held up for long move the mean: those are no mistakes of the model.
 Ledger usual_ledger(const RunExplanation& run, const Plan& plan) {
-  auto out = *run.ledger;
-  const auto& told = run.record.at("step_ms").at("samples");
-  std::vector<double> samples(told.begin() + run.record.at("samples").at("warmup_steps").get<std::ptrdiff_t>(), told.end());
-  if (samples.empty() || out.wall <= 0) return out;
-  const double scale = usual_step(plan, samples) * 1e-3 / out.wall;
-  out.wall *= scale;
-  for (auto& each : out.seconds) each *= scale;
-  return out;
+  const auto samples = run.record.at("step_ms").at("samples").get<std::vector<double>>();
+  const auto warm = run.record.at("samples").at("warmup_steps").get<std::size_t>();
+  if (samples.size() <= warm || run.ledger->wall <= 0) return *run.ledger;
+  return as_long_as(*run.ledger, usual_step(plan, std::span(samples).subspan(warm)) * 1e-3);
 }
 
 void foresee(RunExplanation& run, const ModelGraph& graph, const Json* machine) {
