@@ -18,6 +18,7 @@ prints tables in Markdown; build/bench/predictions.json has every row and every 
 import argparse
 import json
 import os
+import pathlib
 import re
 import shutil
 import statistics
@@ -37,6 +38,8 @@ DATASETS = {"mlp": "fashion-mnist", "lenet": "fashion-mnist", "smallcnn": "cifar
 CALIBRATED = {"lenet": "4,16,64", MLP: "4,16,64", "smallcnn": "4,16,64", "mobilenetv2": "1,5,16", "resnet18": "1,5,16", GPT: "1,5,16", TRANSFORMER: "1,5,16"}
 # And what of their layers is left to a worker where they are split, by themselves.
 PARTS = {"smallcnn": "tensor:2", "resnet18": "tensor[split=height]:2", GPT: "tensor:2", TRANSFORMER: "tensor:2"}
+# Formats that its layers are measured in.
+PRECISIONS = {"smallcnn": "fp32,bf16", GPT: "fp32,bf16"}
 GOAL = {"rows": 60, "mape": 5, "inside": 0.9}  # of all experiments together
 STOLEN = 0.01    # of the time that a hypervisor gave to others: as bad as another pace
 MEASURED = 4     # times that a network is measured in a round, at most
@@ -83,6 +86,13 @@ CASES = [
     case(GPT, 12, "data[overlap=off]", transport="tcp", fabric=FABRIC),
     # Optimizers.
     case("resnet18", 4, "single", 1, optimizer="adam"), case(GPT, 12, optimizer="adam"),
+    # Compressed gradients.
+    case("resnet18", 8, "data[compress=fp16]", transport="tcp"), case(MLP, 64, "data[compress=int8]", transport="tcp"), case(GPT, 12, "data[compress=top-k]"), case("resnet18", 8, "data[compress=power-sgd]"),
+    # Half precision, which is measured by itself.
+    *(case(GPT, batch, strategy, workers, precision="bf16") for batch, strategy, workers in [(6, "single", 1), (12, "data", 2), (16, "pipeline[schedule=1f1b,micro=4]", 2)]), case("smallcnn", 48, precision="bf16"),
+    # Ranks that mpirun starts, where the build has an MPI.
+    *(case(model, batch, strategy, transport="mpi") for model, batch, strategy in
+      [("lenet", 96, "data"), ("resnet18", 8, "data"), (GPT, 12, "data"), (GPT, 12, "data[collective=native]"), ("resnet18", 12, "pipeline[schedule=1f1b,micro=4]"), (GPT, 6, "tensor"), (MLP, 64, "sharded[level=2]")]),
     # Emulated workers, as slow as two cores can exchange for so many.
     *(case("lenet", 96, workers=f"emulated:v100[slow=40]:{count}") for count in (2, 4, 8, 16, 32)),
     *(case(GPT, 32, workers=f"emulated:k80[slow=20]:{count}") for count in (4, 8)),
@@ -112,9 +122,16 @@ def ddlbench(profile, *words):
 
 # Transports, ranks, budget of each measurement, and where buffers lie.
 WIRES = (("shm,tcp,inproc", "2", "60ms", "own"), ("shm,tcp", "8", "20ms", "own"), ("shm", "4,16,32", "20ms", "own"), ("shm,tcp", "2", "60ms", "outside"), ("shm,tcp", "2", "20ms", "evicted"))
+MPI_WIRES = (("mpi", "2", "60ms", "own"), ("mpi", "2", "60ms", "outside"), ("mpi", "2", "20ms", "evicted"))
 
 
-def calibrate_wires(profile, of=WIRES):
+def mpi_missing():
+    """Why nothing can be run over MPI; empty where it can."""
+    with tempfile.TemporaryDirectory() as folder:
+        return ddlbench(pathlib.Path(folder) / "none.json", "run", "--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--steps", 1, "--workers", 2, "--transport", "mpi", "--store", "none", "--no-evaluate", "--quiet").stderr.strip()
+
+
+def calibrate_wires(profile, of):
     for transports, ranks, budget, memory in of:
         begun = time.monotonic()
         # Only large buffers are ever priced as evicted.
@@ -127,9 +144,9 @@ def calibrate_wires(profile, of=WIRES):
         say(f"wires of {ranks} ranks, memory {memory}, measured in {time.monotonic() - begun:.0f} s")
 
 
-def wires_again(wires, measured):
+def wires_again(wires, measured, of):
     """Those of two ranks, which most experiments have, once more: memory's pace drifts, too. Into all profiles that there are."""
-    calibrate_wires(wires, [each for each in WIRES if each[1] == "2"])
+    calibrate_wires(wires, [each for each in of if each[1] == "2"])
     known = json.loads(wires.read_text())["communication"]
     for profile, _ in measured.values():
         document = json.loads(profile.read_text())
@@ -158,7 +175,7 @@ class Watched:
 
 
 def probed(model, profile, budget, pulse):
-    words = ["probe", "compute", "--model", model, "--dataset", DATASETS[model.split("[")[0]], "--batch", CALIBRATED[model], "--budget", budget, "--json"] + (["--parts", PARTS[model]] if model in PARTS else [])
+    words = ["probe", "compute", "--model", model, "--dataset", DATASETS[model.split("[")[0]], "--batch", CALIBRATED[model], "--precision", PRECISIONS.get(model, "fp32"), "--budget", budget, "--json"] + (["--parts", PARTS[model]] if model in PARTS else [])
     now = Watched(pulse, lambda: ddlbench(profile, *words))
     if now.result.returncode != 0:
         sys.exit(f"probe compute of {model} ended with {now.result.returncode}: {now.result.stderr}")
@@ -419,6 +436,10 @@ def main():
     cases = {name_of(one): one for one in CASES if any(word in name_of(one) for word in chosen.only.split(","))}
     if not cases:
         parser.error(f"--only: got {chosen.only}: no experiment has that in its name")
+    all_wires = WIRES + MPI_WIRES
+    if not chosen.again and any(one["transport"] == "mpi" for one in cases.values()) and (why := mpi_missing()):
+        say(f"none over mpi: {why}")
+        cases, all_wires = {name: one for name, one in cases.items() if one["transport"] != "mpi"}, WIRES
     rounds, failed = {name: [] for name in cases}, {}
     if chosen.again:
         for row in json.loads((folder / "predictions.json").read_text())["rows"]:
@@ -428,13 +449,13 @@ def main():
         pulse = Pulse()
         if not (chosen.keep_wires and wires.exists()):
             wires.unlink(missing_ok=True)
-            calibrate_wires(wires)
+            calibrate_wires(wires, all_wires)
     models = list(dict.fromkeys(one["model"] for one in cases.values()))
     measured = calibrate_all(models, wires, chosen, pulse) if chosen.calibrations and not chosen.again else {}
     for number in range(0 if chosen.again else chosen.rounds):
         begun = time.monotonic()
         if chosen.by_turns and number > 0:
-            wires_again(wires, measured)
+            wires_again(wires, measured, all_wires)
         for model in models if number % 2 == 0 else models[::-1]:
             names = [name for name, one in cases.items() if one["model"] == model and name not in failed]
             found, lost = block(model, names if number % 2 == 0 else names[::-1], cases, number, chosen, wires, pulse, measured)

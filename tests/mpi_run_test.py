@@ -151,6 +151,20 @@ def check_probe(name, transports, environment, launcher=()):
            f"{name}: probe comm --transport {transports}: {len(rows)} rows", code, out, err)
 
 
+def check_predicted(name, transport, environment):
+    """By a profile in which the library's own all-reduce was measured, and was fastest: runs follow it, and so do predictions."""
+    environment = {**environment, "DDLBENCH_MACHINE": str(FOLDER / "predicted.json")}
+    job = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--batch", "16", "--workers", "2", "--transport", transport]
+    for words in (["probe", "comm", "--transport", transport, "--ranks", "2", "--collective", "all-reduce", "--algorithm", "native", "--sizes", "1KiB,64KiB,1MiB", "--budget", "10ms"],
+                  ["probe", "compute", "--model", "lenet", "--dataset", "fashion-mnist", "--batch", "8,16", "--budget", "50ms"]):
+        code, out, err = run([*words, "--json"], environment)
+        expect(code == 0, f"{name}: {' '.join(words[:2])} for a prediction", code, out[-500:], err)
+    point = json.loads(run(["predict", *job, "--json"], environment)[1])["points"][0]
+    expect(point["step_ms"] is not None and point["ledger_ms"]["communication"] + point["ledger_ms"]["wait"] > 0 and point["links"]["busiest"]["busiest_bytes"] > 0, f"{name}: predict prices the library's own all-reduce", point)
+    record = record_of([*job, "--train-samples", "320", "--no-evaluate", "--steps", "20"], environment)
+    expect(record["prediction"]["step_ms"] is not None, f"{name}: a run predicts itself", record["prediction"]["reason"])
+
+
 def check_kill(name, transport, environment, launcher=(), more=()):
     store = FOLDER / f"{uuid.uuid4().hex}.db"
     process = start(["run", *LONG, "--workers", "2", "--transport", transport, *more, "--store", str(store)], environment, launcher)
@@ -184,6 +198,7 @@ def check_plain(kind, environment):
     native = record_of([*QUICK, "--steps", "4", "--workers", "2", "--transport", transport, "--collective", "native"], environment)
     expect(native["state"] == "ok", f"{name}: with its own all-reduce")
     check_probe(name, f"{transport},tcp", environment)
+    check_predicted(name, transport, environment)
     check_kill(name, transport, environment)
     check_interrupt(name, transport, environment)
     store = FOLDER / "study.db"

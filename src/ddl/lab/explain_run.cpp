@@ -127,7 +127,7 @@ std::function<std::optional<double>(const Task&, const std::vector<int>&)> laten
     const auto ranks = static_cast<int>(among.size());
     if (ranks < 2) return 0;
     double sum = 0;
-    const auto add = [&](const Json& profile) { sum += wire_seconds(profile, setup, is_transfer(task) ? Goal::point_to_point : task.goal, task.bytes, ranks, latency_alone); };
+    const auto add = [&](const Json& profile) { sum += wire_seconds(profile, setup, is_transfer(task) ? Goal::point_to_point : task.goal, task.bytes, ranks, Portion::latency); };
     try {
       for (const auto& profile : profiles) add(profile);
       // Neighbours on one host have no wire between them.

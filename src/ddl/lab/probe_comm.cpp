@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "ddl/collective/bus_factor.h"
 #include "ddl/collective/native.h"
 #include "ddl/collective/prepare.h"
 #include "ddl/core/error.h"
@@ -142,6 +143,20 @@ Json best_of(const ProbedGroup& group, const std::vector<Row>& rows) {
   return best;
 }
 
+/// What collectives of the library's own took, along their sizes.
+Json native_of(const ProbedGroup& group, const std::vector<Row>& rows) {
+  std::map<std::pair<Goal, std::string>, std::map<std::size_t, double>> times;
+  for (const auto& row : rows)
+    if (const auto& which = group.cases[row.number]; row.native) times[{which.goal, which.algorithm}][which.bytes] = row.time.median;
+  Json all = Json::array();
+  for (const auto& [which, points] : times) {
+    Json list = Json::array();
+    for (const auto& [bytes, seconds] : points) list.push_back({{"bytes", bytes}, {"time_us", seconds * 1e6}});
+    all.push_back({{"collective", name(which.first)}, {"algorithm", which.second}, {"points", std::move(list)}});
+  }
+  return all;
+}
+
 Json row_json(const ProbedGroup& group, const Row& row) {
   const auto& which = group.cases[row.number];
   const double bits = 8e-9 * static_cast<double>(which.bytes) / row.time.median;
@@ -204,6 +219,7 @@ void conclude(const ProbedGroup& group, const std::string& memory, Json& documen
     }
   }
   part.best = best_of(group, rows);
+  part.native = native_of(group, rows);
   part.measured = document["started"];
   for (const auto& choice : part.best) {
     Json entry{{"transport", group.transport}, {"ranks", group.ranks}, {"memory", part.memory}};
@@ -217,7 +233,7 @@ void conclude(const ProbedGroup& group, const std::string& memory, Json& documen
     limits.push_back({{"bytes", bytes}, {"exchange_us", micros(limit.exchange)}, {"one_way_us", micros(limit.one_way)}, {"reduce_us", micros(limit.reduce)}});
   document["limits"].push_back({{"transport", group.transport}, {"ranks", group.ranks}, {"points", limits}});
   document["machine_parts"].push_back({{"transport", part.transport}, {"ranks", part.ranks}, {"memory", part.memory}, {"rounds", to_json(part.rounds)},
-                                       {"one_shot", to_json(part.one_shot)}, {"best", part.best}, {"measured", part.measured}, {"most_bytes", part.most_bytes}});
+                                       {"one_shot", to_json(part.one_shot)}, {"best", part.best}, {"native", part.native}, {"measured", part.measured}, {"most_bytes", part.most_bytes}});
 }
 
 }  // namespace
@@ -290,7 +306,7 @@ Json probe_communication(const CommunicationProbe& probe, const RunEvents& event
 void add_to_machine(Json& machine, const Json& document) {
   for (const auto& entry : document.at("machine_parts"))
     add(machine, {entry.at("transport"), entry.at("ranks"), entry.at("memory"), wire_cost_from_json(entry.at("rounds")),
-                  wire_cost_from_json(entry.at("one_shot")), entry.at("best"), entry.at("measured"), entry.at("most_bytes")});
+                  wire_cost_from_json(entry.at("one_shot")), entry.at("best"), entry.at("native"), entry.at("measured"), entry.at("most_bytes")});
 }
 
 }  // namespace ddl

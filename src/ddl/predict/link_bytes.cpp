@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "ddl/collective/native.h"
 #include "ddl/core/error.h"
 #include "ddl/plan/occasion.h"
 #include "ddl/plan/peers.h"
@@ -44,9 +45,11 @@ void add_ring(const Task& task, int ranks, Bytes& out) {
   }
 }
 
-void add_schedules(const Task& task, const std::vector<int>& hosts, int ranks, const CollectiveWays& ways, Bytes& out) {
+void add_collective(const Task& task, const std::vector<int>& hosts, int ranks, const CollectiveWays& ways, Bytes& out) {
+  const auto word = ways.algorithm ? ways.algorithm(task, ranks) : "native";
+  if (parse_native(task.goal, word)) return add_ring(task, ranks, out);
   const auto element = static_cast<std::size_t>(task.cargo == Cargo::control || task.cargo == Cargo::norms ? 8 : ways.element);
-  const auto [algorithm, shape] = chosen_schedules(task.goal, ways.algorithm(task, ranks), static_cast<std::size_t>(task.bytes), ranks, element, hosts);
+  const auto [algorithm, shape] = chosen_schedules(task.goal, word, static_cast<std::size_t>(task.bytes), ranks, element, hosts);
   const auto group = group_schedules(algorithm, shape, element);
   for (int rank = 0; rank < ranks; ++rank)
     for (const auto& round : group.ranks[at(rank)])
@@ -104,7 +107,7 @@ class Counting {
           for (const int member : together) hosts.push_back(ways_.hosts.at(at(member)));
         auto [place, fresh] = known.try_emplace({together.size(), hosts});
         if (fresh)
-          for (const auto* task : own) ways_.algorithm ? add_schedules(*task, hosts, static_cast<int>(together.size()), ways_, place->second) : add_ring(*task, static_cast<int>(together.size()), place->second);
+          for (const auto* task : own) add_collective(*task, hosts, static_cast<int>(together.size()), ways_, place->second);
         for (const auto& [between, bytes] : place->second) all_[{together[at(between.first)], together[at(between.second)]}] += bytes;
       }
     }

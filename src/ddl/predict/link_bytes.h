@@ -18,7 +18,7 @@ struct PairBytes {
 
 /// How collectives move what they move.
 struct CollectiveWays {
-  /// The algorithm of a task between so many ranks, as users write it. None: a library's, counted as rings, in which each rank sends to the next.
+  /// The algorithm of a task between so many ranks, as users write it. None, or `native`: a library's, counted as rings, in which each rank sends to the next.
   std::function<std::string(const Task& task, int ranks)> algorithm = {};
   int element = 4;              ///< bytes of one number; of cargo `control` and `norms` they are 8
   std::vector<int> hosts = {};  ///< of workers, for algorithms that care; empty: all on one

@@ -53,6 +53,7 @@ TEST(LinkBytes, ARingLoadsEachLinkAlike) {
   EXPECT_DOUBLE_EQ(sum_of(pairs), 6 * whole);
   // A library, too, but for the rounding.
   EXPECT_DOUBLE_EQ(sum_of(bytes_between(plan, {})), 6 * whole);
+  EXPECT_DOUBLE_EQ(sum_of(bytes_between(plan, by("native"))), 6 * whole);
 }
 
 TEST(LinkBytes, EveryAllReduceThatIsOptimalMovesAsMuch) {

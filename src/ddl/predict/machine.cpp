@@ -83,6 +83,7 @@ std::string default_machine_path() {
 void add(Json& machine, const CommunicationPart& part) {
   Json entry{{"transport", part.transport}, {"ranks", part.ranks}, {"memory", part.memory}, {"measured", part.measured},
              {"rounds", to_json(part.rounds)}, {"one_shot", to_json(part.one_shot)}, {"best", part.best}};
+  if (!part.native.empty()) entry["native"] = part.native;
   if (part.most_bytes > 0) entry["most_bytes"] = part.most_bytes;
   add_entry(machine, "communication", entry_keys("communication"), entry);
 }

@@ -41,6 +41,8 @@ struct CommunicationPart {
   WireCost one_shot;            ///< of those that shared memory runs in one pass; none where it does not
   /// [{collective, from_bytes, to_bytes, algorithm}]: what was fastest, without gaps by collective.
   Json best = Json::array();
+  /// [{collective, algorithm, points: [{bytes, time_us}]}]: what collectives of the transport's own library took, of which nobody knows rounds.
+  Json native = Json::array();
   std::string measured;         ///< when, UTC
   std::size_t most_bytes = 0;   ///< of the largest buffer; 0: not told
 };

@@ -41,7 +41,8 @@ const std::vector<Needed>& needed() {
   static const std::vector<Needed> all{
       {"communication", "",
        {{"transport", Sort::word}, {"ranks", Sort::above_zero}, {"memory", Sort::word}, {"rounds", Sort::list, pieces}, {"one_shot", Sort::list, pieces},
-        {"best", Sort::list, {{"collective", Sort::word}, {"from_bytes"}, {"to_bytes"}, {"algorithm", Sort::word}}}}},
+        {"best", Sort::list, {{"collective", Sort::word}, {"from_bytes"}, {"to_bytes"}, {"algorithm", Sort::word}}},
+        {"native", Sort::list, {{"collective", Sort::word}, {"algorithm", Sort::word}, {"points", Sort::list, {{"bytes"}, {"time_us"}}}}, true}}},
       {"compute", "",
        {{"network", Sort::word}, {"batch", Sort::above_zero}, {"correction", Sort::above_zero}, {"step", Sort::object, {{"load_ms"}, {"copy_ms"}}}, {"loader_us"}, {"layers", Sort::list, layers},
         {"parts", Sort::list, {{"layers", Sort::list, layers}}, true}, {"pass_ms", Sort::number, {}, true}, {"parameter_bytes", Sort::number, {}, true}, {"update_us", Sort::number, {}, false, "parameter_bytes"}, {"waited", Sort::number_or_null, {}, true}, {"graphs", Sort::object_or_null, graphs, true}, history("pass_ms")}},

@@ -48,6 +48,15 @@ TEST(MachineTerms, OfTwoEntriesOfTheSameNeitherIsTaken) {
   EXPECT_EQ(said(machine), "");
 }
 
+TEST(MachineTerms, OfALibrarysOwnCollectivesItsTimesAreNeeded) {
+  auto machine = good();
+  machine["communication"][0]["native"] = Json::array({{{"collective", "all-reduce"}, {"algorithm", "native"}, {"points", Json::array({{{"bytes", 1024}, {"time_us", 10}}})}}});
+  EXPECT_EQ(said(machine), "");
+  machine["communication"][0]["native"][0]["points"][0].erase("time_us");
+  EXPECT_NE(said(machine).find("time_us"), std::string::npos) << said(machine);
+  EXPECT_NE(said(machine).find("probe comm"), std::string::npos) << said(machine);
+}
+
 TEST(MachineTerms, ACorrelationIsOne) {
   auto machine = good();
   for (const Json& good : {Json(0.4), Json(-1), Json()}) {

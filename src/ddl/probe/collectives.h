@@ -58,8 +58,4 @@ struct ProbeEvents {
 /// Errors: those of collectives; corrupt where the data check fails (which case, element, got, expected).
 void probe_rank(Rendezvous& rendezvous, const ProbeSettings& settings, const ProbeEvents& events);
 
-/// Bytes over a link that bus bandwidth counts, over the bytes of the buffer: NCCL's factors (nccl-tests, PERFORMANCE.md):
-/// all-reduce 2(P-1)/P; reduce-scatter, all-gather, all-to-all, gather, scatter (P-1)/P; broadcast, reduce, point-to-point 1.
-double bus_factor(Goal goal, int ranks);
-
 }  // namespace ddl

@@ -3,8 +3,9 @@
 #include <set>
 #include <utility>
 
-#include "ddl/collective/algorithms.h"
+#include "ddl/collective/bus_factor.h"
 #include "ddl/collective/communicator.h"
+#include "ddl/collective/native.h"
 #include "ddl/collective/prepare.h"
 #include "ddl/core/error.h"
 #include "ddl/core/spec.h"
@@ -58,10 +59,22 @@ UnitCosts over_wire(UnitCosts costs, const WireSetup& setup) {
   return costs;
 }
 
-ChosenSchedules chosen_for(const Json& profile, const WireSetup& setup, Goal goal, std::size_t size, int ranks, std::vector<int> hosts = {}) {
-  std::string algorithm = goal == Goal::all_reduce && setup.collective != "auto" ? setup.collective : best_algorithm(profile, setup.transport, ranks, goal, size);
-  if (algorithm.empty()) algorithm = std::string(default_algorithm(goal, size, ranks, shares_memory(setup.transport)));
-  return chosen_schedules(goal, algorithm, size, ranks, kElement, std::move(hosts));
+/// What is left of unit costs.
+UnitCosts portion_of(const UnitCosts& costs, Portion portion) { return portion == Portion::latency ? UnitCosts{costs.alpha, costs.overhead} : costs; }
+
+std::string default_word(const WireSetup& setup, Goal goal, std::size_t size, int ranks) { return std::string(default_algorithm(goal, size, ranks, shares_memory(setup.transport))); }
+
+/// As users write it; maybe the library's own.
+std::string word_for(const Json& profile, const WireSetup& setup, Goal goal, std::size_t size, int ranks) {
+  const auto word = goal == Goal::all_reduce && setup.collective != "auto" ? setup.collective : best_algorithm(profile, setup.transport, ranks, goal, size);
+  return word.empty() ? default_word(setup, goal, size, ranks) : word;
+}
+
+/// Of a test network, that no byte goes faster than its wire lets it through.
+double library_seconds(const Json& part, const WireSetup& setup, Goal goal, const std::string& word, std::size_t size, int ranks, Portion portion) {
+  const double there = native_seconds(part, goal, word, static_cast<std::int64_t>(size), ranks, portion), latency = setup.latency * std::ceil(std::log2(ranks));
+  if (portion == Portion::latency || setup.bytes_per_s <= 0) return there + latency;
+  return std::max(there, bus_factor(goal, ranks) * static_cast<double>(size) / setup.bytes_per_s) + latency;
 }
 
 }  // namespace
@@ -95,19 +108,21 @@ int pricing_ranks(const Json& profile, const std::string& transport, int ranks) 
   return nearest_ranks(ranks, measured);
 }
 
-double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, int ranks, UnitCosts (*as)(const UnitCosts&)) {
+double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, int ranks, Portion portion) {
   const auto& part = nearest_part(profile, setup.transport, ranks, goal, setup.memory);
   const bool shared = shares_memory(setup.transport);
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(0, bytes));
-  const auto [algorithm, shape] = chosen_for(profile, setup, goal, size, ranks);
+  const auto word = word_for(profile, setup, goal, size, ranks);
+  if (parse_native(goal, word)) return library_seconds(part, setup, goal, word, size, ranks, portion);
+  const auto [algorithm, shape] = chosen_schedules(goal, word, size, ranks, kElement);
   const auto one_shot = wire_cost_from_json(part.at("one_shot"));
   if (shared && shape.elements != 0 && !one_shot.pieces.empty() && prepare(algorithm(0, shape), goal, shape.root).one_shot)
-    return as(one_shot.at(size)).seconds(one_shot_counts(shape, kElement));
+    return portion_of(one_shot.at(size), portion).seconds(one_shot_counts(shape, kElement));
   const auto rounds = wire_cost_from_json(part.at("rounds"));
   if (rounds.pieces.empty())
     throw Error(Code::not_found, fmt::format("[measured] what rounds of {} between {} ranks over {} take was not measured; run ddlbench probe comm --transport {} --ranks {}", name(goal), ranks,
                                              setup.transport, setup.transport, ranks));
-  return price(group_schedules(algorithm, shape, kElement), as(over_wire(rounds.at(size), setup))).seconds;
+  return price(group_schedules(algorithm, shape, kElement), portion_of(over_wire(rounds.at(size), setup), portion)).seconds;
 }
 
 double WireLoads::busiest() const {
@@ -118,7 +133,12 @@ double WireLoads::busiest() const {
 }
 
 WireLoads wire_loads(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, const std::vector<int>& hosts) {
-  const auto [algorithm, shape] = chosen_for(profile, setup, goal, static_cast<std::size_t>(std::max<std::int64_t>(0, bytes)), static_cast<int>(hosts.size()), hosts);
+  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(0, bytes));
+  const auto ranks = static_cast<int>(hosts.size());
+  auto word = word_for(profile, setup, goal, size, ranks);
+  // A library tells nobody what it sends where; taken to be what ours would.
+  if (parse_native(goal, word)) word = default_word(setup, goal, size, ranks);
+  const auto [algorithm, shape] = chosen_schedules(goal, word, size, ranks, kElement, hosts);
   WireLoads loads;
   loads.hosts = static_cast<int>(std::set<int>(hosts.begin(), hosts.end()).size());
   const auto group = group_schedules(algorithm, shape, kElement);

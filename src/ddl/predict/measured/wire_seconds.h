@@ -7,7 +7,7 @@
 
 #include "ddl/core/json.h"
 #include "ddl/plan/schedule.h"
-#include "ddl/predict/wire_cost.h"
+#include "ddl/predict/measured/native_seconds.h"
 
 namespace ddl {
 
@@ -27,10 +27,6 @@ bool shares_memory(const std::string& transport);
 /// Whether what collectives over one take of cores, and of those that compute there, is taken for the other's.
 bool contends_alike(const std::string& measured, const std::string& transport);
 
-inline UnitCosts as_measured(const UnitCosts& costs) { return costs; }
-/// What is left of them where bytes cost nothing.
-inline UnitCosts latency_alone(const UnitCosts& costs) { return {costs.alpha, costs.overhead}; }
-
 /// What the communication part of a machine profile has of just as many ranks and such memory; null where nothing was measured.
 const Json* measured_part(const Json& profile, const std::string& transport, int ranks, const std::string& memory);
 /// The number of ranks whose measurement over a transport prices so many: the nearest, in doublings, of `measured`; 0 where there is none.
@@ -47,7 +43,7 @@ struct WireLoads {
 };
 WireLoads wire_loads(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, const std::vector<int>& hosts);
 
-/// What one takes between so many ranks by the communication part of a machine profile, with unit costs made into others. Errors: not_found, naming the probe that measures it; those of choose_algorithm().
-double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, int ranks, UnitCosts (*as)(const UnitCosts&) = as_measured);
+/// What one takes between so many ranks by the communication part of a machine profile, or a portion of that. Errors: not_found, naming the probe that measures it; those of choose_algorithm().
+double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std::int64_t bytes, int ranks, Portion portion = Portion::whole);
 
 }  // namespace ddl
