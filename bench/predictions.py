@@ -10,9 +10,9 @@
 
 Where a machine is never calm, nothing is gained by tries: `--calibrations 3 --tries 1` measures each network three times before all runs, into one profile (which takes the median, and widens intervals by how far they were apart), and holds
 each prediction against the median of so many rounds of runs; a column tells the errors at the pace that each run had. With `--by-turns` measuring and running take turns instead: each round measures each network once more, into the
-profile that it has, right before that network's runs, and the wires of two ranks before all of them, so that what drifts over half an hour is in both alike; every prediction is still made before its run, from what was measured before it.
+profile that it has, right before that network's runs, and again after every eight of them (--between), and the wires of two ranks before all of them, so that what drifts over half an hour is in both alike; every prediction is still made before its run, from what was measured before it.
 
-usage: predictions.py [--rounds 2] [--seconds 2] [--tries 3] [--calibrations 3 | --by-turns] [--only WORD,…] [--keep-wires] [--hold]
+usage: predictions.py [--rounds 2] [--seconds 2] [--tries 3] [--calibrations 3 | --by-turns [--between 8]] [--only WORD,…] [--keep-wires] [--hold]
 prints tables in Markdown; build/bench/predictions.json has every row and every run. Run it on a quiet machine: the table says how disturbed it was. A fabric takes root
 """
 import argparse
@@ -128,7 +128,8 @@ MPI_WIRES = (("mpi", "2", "60ms", "own"), ("mpi", "2", "60ms", "outside"), ("mpi
 def mpi_missing():
     """Why nothing can be run over MPI; empty where it can."""
     with tempfile.TemporaryDirectory() as folder:
-        return ddlbench(pathlib.Path(folder) / "none.json", "run", "--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--steps", 1, "--workers", 2, "--transport", "mpi", "--store", "none", "--no-evaluate", "--quiet").stderr.strip()
+        done = ddlbench(pathlib.Path(folder) / "none.json", "run", "--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--steps", 1, "--workers", 2, "--transport", "mpi", "--store", "none", "--no-evaluate", "--quiet")
+    return done.stderr.strip() or f"ended with {done.returncode}" if done.returncode != 0 else ""
 
 
 def calibrate_wires(profile, of):
@@ -289,7 +290,10 @@ def block(model, names, cases, number, chosen, wires, pulse, measured):
             profile = wires.with_name(f"predictions_{number}_{re.sub('[^a-z0-9]+', '-', model)}_{measurement}.json")
             known = calibrate(model, wires, profile, chosen.budget, pulse, chosen.tries)
         lost = 0
-        for name in [name for name in names if name not in failed and not (name in found and found[name]["calm"])]:
+        for place, name in enumerate([name for name in names if name not in failed and not (name in found and found[name]["calm"])]):
+            if chosen.by_turns and place > 0 and place % chosen.between == 0:
+                measure_again(model, wires, chosen, pulse, measured)
+                profile, known = measured[model]
             prediction = predict(cases[name], profile)
             if "step_ms" not in prediction:
                 failed[name] = prediction.get("reason", "no prediction")
@@ -426,6 +430,7 @@ def main():
     parser.add_argument("--tries", type=int, default=3)
     parser.add_argument("--calibrations", type=int, default=0, help="so many of each network before all runs, into one profile; else one before each network's runs, by itself")
     parser.add_argument("--by-turns", action="store_true", help="each round measures each network once more, into the same profile, right before its runs")
+    parser.add_argument("--between", type=int, default=8, help="with --by-turns: experiments between two measurements of their network, at most; what drifts within minutes is in both, then")
     parser.add_argument("--keep-wires", action="store_true", help="what probe comm measured for this script before")
     parser.add_argument("--hold", action="store_true", help=f"end with 1 where there are fewer than {GOAL['rows']} experiments, MAPE is above {GOAL['mape']} %% or fewer than {GOAL['inside']} lie inside")
     parser.add_argument("--again", action="store_true", help="no runs: predict what the last run of this script measured, from the profiles of then")

@@ -160,6 +160,47 @@ class Here(Case):
         refused = self.run_it("predict", *TINY[:-2], "--workers", "2", "--strategy", "data[compress=top-k[ratio=0.3]]", code=2)
         self.assertIn("run ddlbench probe compute --compression top-k[ratio=0.3]", refused.stderr)
 
+    def test_what_is_asked_for_leaves_the_prices_of_others_alone(self):
+        """The strategy that is asked for is priced first; its algorithm is not that of others."""
+        self.probe()
+
+        def of(strategy, wanted):
+            points = self.advice(*TINY, "--workers", 2, "--transport", "tcp", "--strategy", strategy)["points"]
+            return next(point["step_ms"]["value"] for point in points if point["strategy"] == wanted and point["workers"] == 2 and not point["keys"])
+
+        plain, star = of("data", "data"), of("data[collective=star,overlap=off]", "data[collective=star,overlap=off]")
+        self.assertEqual(of("data[collective=star,overlap=off]", "data"), plain)
+        self.assertNotEqual(star, plain)
+
+    def test_what_was_asked_for_can_be_verified_with_all_else(self):
+        """A size of buckets that one worker does not have; threads of one process, beside ways that have processes."""
+        self.probe()
+        told = self.advice(*TINY, "--workers", 2, "--bucket", "1MiB", "--verify", 2)
+        self.assertEqual({run["state"] for run in told["verified"]}, {"ok"}, told["verified"])
+        points = self.advice(*TINY, "--workers", 2, "--strategy", "data[in-process=mirrored]")["points"]
+        plain = self.advice(*TINY, "--workers", 2)["points"]
+        of = lambda points: next(point["step_ms"]["value"] for point in points if point["strategy"] == "data" and point["workers"] == 2 and not point["keys"])
+        self.assertEqual(of(points), of(plain))
+
+    def test_without_wires_nobody_knows_whether_more_workers_are_worth_it(self):
+        self.probe()
+        path = self.folder / "machine.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"communication": []}))
+        advice = self.advice(*TINY, "--workers", 2)["advice"]
+        self.assertIsNone(advice["worth_it"])
+        self.assertIn("no way of more than one could be predicted: [measured] what all-reduce between 2 ranks over shm takes was not measured", advice["words"])
+
+    def test_transports_that_are_for_comparison_are_not_advised(self):
+        self.probe()
+        profile = json.loads((self.folder / "machine.json").read_text())
+        # Next to nothing, so that it would be the fastest.
+        cheap = lambda pieces: [{key: value if key.endswith("_bytes") else value * 1e-3 for key, value in piece.items()} for piece in pieces]
+        profile["communication"] += [entry | {"transport": "gloo", "rounds": cheap(entry["rounds"])} for entry in profile["communication"] if entry["transport"] == "tcp"]
+        (self.folder / "machine.json").write_text(json.dumps(profile))
+        told = self.advice(*TINY, "--workers", 2, "--transport", "tcp")
+        self.assertTrue(told["points"])
+        self.assertNotIn("gloo", json.dumps([told["points"], told["refused"]]))
+
     def test_unlike_workers_share_a_batch_by_what_they_do(self):
         self.probe()
         told = self.advice("--model", "smallcnn", "--dataset", "cifar10", "--synthetic", "--train-samples", "4096", "--test-samples", "64", "--batch", "1024", "--budget", "3s", "--workers",

@@ -702,7 +702,7 @@ class Beyond(Case):
         self.assertIn("making a batch of 2048 samples was measured of less alone, 1.3e+02 times less at most", larger["beyond"][1])
         self.assertGreater(width(larger), 1.2 * width(inside))
         wider = point("--workers", 16, batch=256)
-        self.assertIn("collectives of 16 ranks over shm were not measured: taken from rounds between 2", " ".join(wider["beyond"]))
+        self.assertIn("collectives of 16 ranks over shm were not measured: taken from what was measured between 2", " ".join(wider["beyond"]))
         other = point("--workers", 2, model="mlp[hidden=96]")
         self.assertIn("ddlbench probe compute --model mlp[hidden=96]", " ".join(other["beyond"]))
         told = self.run_it(*asked("--workers", 16, batch=256))
@@ -723,13 +723,37 @@ class Beyond(Case):
         profile = json.loads(self.machine.read_text())
         told = lambda *words: " ".join(self.document("predict", "--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--synthetic", "--batch", 32, *words)["points"][0]["beyond"])
         mesh = ("--workers", 8, "--strategy", "hybrid[data=4,tensor=2]")
-        self.assertIn("collectives of 4 ranks over shm were not measured: taken from rounds between 2", told(*mesh))
+        self.assertIn("collectives of 4 ranks over shm were not measured: taken from what was measured between 2", told(*mesh))
         self.assertNotIn("of 2 ranks over shm were not measured", told(*mesh))
         # Those of four say something of four alone.
         profile["communication"] = [entry | {"ranks": 4} for entry in profile["communication"]]
         self.machine.write_text(json.dumps(profile))
-        self.assertIn("exchanges of 2 ranks over shm were not measured: taken from rounds between 4", told(*mesh))
+        self.assertIn("exchanges of 2 ranks over shm were not measured: taken from what was measured between 4", told(*mesh))
         self.assertNotIn("of 4 ranks over shm were not measured", told(*mesh))
+
+    def test_hosts_whose_wires_nobody_measured_are_told(self):
+        self.calibrate()
+        none, inside = self.two_workers()
+        told, apart = self.two_workers("--devices-per-node", 1)
+        self.assertIn("wires between hosts of 1 worker were not measured", told)
+        self.assertGreater(apart["high"] / apart["value"], inside["high"] / inside["value"])
+
+    def test_an_optimizer_of_which_only_the_name_was_measured_is_told(self):
+        self.calibrate()
+        none, inside = self.two_workers()
+        self.assertEqual(none, "")
+        for words, said in ((("--optimizer", "sgd[nesterov=on]"), "an update by sgd[nesterov=on] was not measured: taken for one by sgd, and the interval is wider for it (ddlbench probe compute"),
+                            (("--momentum", 0), "an update without momentum was not measured: taken for one with it")):
+            told, other = self.two_workers(*words)
+            self.assertIn(said, told)
+            self.assertGreater(other["high"] / other["value"], inside["high"] / inside["value"])
+        # Until it is.
+        profile = json.loads(self.machine.read_text())
+        profile["optimizer"] += [entry | {"optimizer": "sgd[nesterov=on]", "update_us": 50 * entry["update_us"]} for entry in profile["optimizer"] if entry["optimizer"] == "sgd"]
+        self.machine.write_text(json.dumps(profile))
+        told, other = self.two_workers("--optimizer", "sgd[nesterov=on]")
+        self.assertEqual(told, "")
+        self.assertGreater(other["value"], inside["value"])
 
     def test_company_that_was_not_measured_is_told(self):
         self.calibrate()

@@ -118,7 +118,7 @@ Json advice_json(const Advice& advice, std::int64_t batch) {
   const int plain = plain_data(advice);
   Json ties = Json::array();
   for (const auto number : verdict.ties) ties.push_back(advice.points[number].rank);
-  return {{"words", advice_words(advice, batch)}, {"worth_it", verdict.pick ? Json(verdict.worth_it()) : Json()}, {"take", rank(verdict.pick)}, {"fastest", rank(verdict.best)}, {"one_worker", rank(verdict.alone)},
+  return {{"words", advice_words(advice, batch)}, {"worth_it", verdict.pick && looked_at_several(advice) ? Json(verdict.worth_it()) : Json()}, {"take", rank(verdict.pick)}, {"fastest", rank(verdict.best)}, {"one_worker", rank(verdict.alone)},
           {"plain_data", plain < 0 ? Json() : Json(advice.points[static_cast<std::size_t>(plain)].rank)}, {"ties", ties}};
 }
 

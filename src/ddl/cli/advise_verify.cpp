@@ -23,6 +23,8 @@ Settings settings_of(const Advice& advice, const AdvisedPoint& point, const Sett
   put("strategy", to_string(point.strategy));
   put("workers", to_string(chosen_workers(parse_workers(asked.contains("workers") ? asked.at("workers").value : "1"), advice.fastest, point.workers)));
   own.erase("accumulate");
+  // Of what was priced the strategy says it.
+  own.erase("bucket");
   for (const auto& [key, value] : point.keys) put(key, value);
   own.erase("epochs");
   put("steps", std::to_string(static_cast<std::int64_t>(std::clamp(kSeconds / point.step.seconds, 20.0, 1000.0))));
@@ -61,18 +63,23 @@ void require_own_machine(const Json& machine) {
 }
 
 std::vector<VerifiedPoint> verify_advice(const Advice& advice, int count, const Settings& settings, const Output& output, bool& interrupted) {
-  std::vector<VerifiedPoint> out;
+  std::vector<VerifiedPoint> out, refused;
   std::vector<Pending> pending;
   for (const auto i : to_verify(advice, count)) {
-    auto experiment = resolve(settings_of(advice, advice.points[i], settings));
-    experiment.name = fmt::format("{}, {} workers", in_words(advice.points[i].strategy, advice.points[i].keys), advice.points[i].workers);
-    check_names(experiment);
-    auto record = planned_record(experiment, "", "", 0);
-    record["case"] = experiment.name;
-    pending.push_back({std::move(experiment), std::move(record)});
-    out.push_back({i, "not run", ""});
+    try {
+      auto experiment = resolve(settings_of(advice, advice.points[i], settings));
+      experiment.name = fmt::format("{}, {} workers", in_words(advice.points[i].strategy, advice.points[i].keys), advice.points[i].workers);
+      check_names(experiment);
+      auto record = planned_record(experiment, "", "", 0);
+      record["case"] = experiment.name;
+      pending.push_back({std::move(experiment), std::move(record)});
+      out.push_back({i, "not run", ""});
+    } catch (const Error& error) {
+      // What cannot be run here is one of several: the others still say something.
+      refused.push_back({i, "failed", error.what()});
+    }
   }
-  if (pending.empty()) return out;
+  if (pending.empty()) return refused;
   Recorder recorder(pending.front().experiment.store, output);
   const auto outcome = run_all(pending, recorder, output, nullptr);
   interrupted = outcome.exit == Exit::interrupted || outcome.exit == Exit::terminated;
@@ -83,13 +90,18 @@ std::vector<VerifiedPoint> verify_advice(const Advice& advice, int count, const 
     if (record.contains("reason") && record["reason"].is_string()) own.reason = record["reason"].get<std::string>();
     if (own.state != "ok") continue;
     const auto& step = record.at("step_ms");
-    own.median = step.at("median").get<double>() * 1e-3;
-    own.low = step.at("low").get<double>() * 1e-3;
-    own.high = step.at("high").get<double>() * 1e-3;
+    const double median = step.at("median").get<double>();
+    // Where some of a step is not done in every one, what is predicted is of a whole round.
+    const auto usual = record.at("prediction").value("measured_ms", Json());
+    own.median = (usual.is_number() ? usual.get<double>() : median) * 1e-3;
+    own.low = step.at("low").get<double>() / median * own.median;
+    own.high = step.at("high").get<double>() / median * own.median;
     const auto& predicted = advice.points[own.number].step;
     own.error_pct = 100 * (predicted.seconds / own.median - 1);
     own.inside = own.median >= predicted.low && own.median <= predicted.high;
   }
+  out.insert(out.end(), refused.begin(), refused.end());
+  std::sort(out.begin(), out.end(), [](const VerifiedPoint& a, const VerifiedPoint& b) { return a.number < b.number; });
   return out;
 }
 

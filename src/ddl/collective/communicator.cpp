@@ -7,6 +7,7 @@
 
 #include <fmt/ranges.h>
 
+#include "ddl/collective/bus_factor.h"
 #include "ddl/collective/native.h"
 #include "ddl/collective/queue.h"
 #include "ddl/transport/rendezvous.h"
@@ -145,7 +146,7 @@ const Planned& Communicator::Impl::plan(const Collective& what, const Buffer& bu
     const std::size_t bytes = buffer.elements * size_of(buffer.type);
     std::string word(what.algorithm);
     if (word == "auto")
-      word = options.automatic ? options.automatic(what.goal, bytes)
+      word = options.automatic ? options.automatic(what.goal, bytes, ranks)
                                : std::string(default_algorithm(what.goal, bytes, ranks, transport->shares_memory()));
     auto made = std::make_unique<Planned>();
     try {
@@ -228,7 +229,10 @@ void Communicator::run(const Collective& what, const Buffer& buffer) {
 }
 
 std::int64_t Communicator::bytes_sent(const Collective& what, std::size_t elements, ElementType type) {
-  return static_cast<std::int64_t>(impl_->plan(what, {nullptr, elements, type}).prepared.sent * size_of(type));
+  const auto& planned = impl_->plan(what, {nullptr, elements, type});
+  // A library tells nobody what it sends: what links carry by NCCL's factors, as of a ring.
+  if (planned.native) return static_cast<std::int64_t>(bus_factor(what.goal, size()) * static_cast<double>(elements * size_of(type)));
+  return static_cast<std::int64_t>(planned.prepared.sent * size_of(type));
 }
 
 Handle Communicator::all_reduce(Buffer buffer, ReduceOp op, std::string_view algorithm, Start when, std::function<void()> ready) {

@@ -43,8 +43,8 @@ struct CommunicatorOptions {
   Seconds timeout{60};
   /// The host of every rank, for hierarchical; empty: all on one.
   std::vector<int> hosts = {};
-  /// What "auto" means for a goal and so many bytes. Must be the same on every rank. Empty: default_algorithm().
-  std::function<std::string(Goal goal, std::size_t bytes)> automatic = {};
+  /// What "auto" means for a goal and so many bytes between so many ranks: of a group, its own. Must be the same on every rank. Empty: default_algorithm().
+  std::function<std::string(Goal goal, std::size_t bytes, int ranks)> automatic = {};
 };
 
 /// The algorithm that "auto" stands for where nothing was measured.

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
+#include <set>
+
 #include "ddl/collective/execute.h"
 #include "ddl/collective/testing.h"
 
@@ -45,6 +48,26 @@ TEST(Communicator, RunsInTheBackground) {
     require(values[9] == 2, "sum");
   });
   EXPECT_EQ(failure(outcomes), "");
+}
+
+// Of a group "auto" is asked by the group's own size.
+TEST(Communicator, AutomaticIsOfAsManyRanksAsTakePart) {
+  std::mutex guard;
+  std::set<int> asked;
+  CommunicatorOptions options{Seconds{20}};
+  options.automatic = [&](Goal, std::size_t, int ranks) {
+    const std::lock_guard lock(guard);
+    asked.insert(ranks);
+    return std::string("direct");
+  };
+  const auto outcomes = run_group("inproc", 4, [&](Communicator& all) {
+    const auto pair = all.group(all.rank() < 2 ? std::vector{0, 1} : std::vector{2, 3});
+    std::vector<float> values(10, 1);
+    pair->run({Goal::all_reduce}, buffer_of(std::span(values)));
+    require(values[9] == 2, "sum of two");
+  }, options);
+  EXPECT_EQ(failure(outcomes), "");
+  EXPECT_EQ(asked, std::set<int>{2});
 }
 
 TEST(Communicator, WaitsUntilABufferIsReadyWithoutHoldingUpWhoStartedIt) {

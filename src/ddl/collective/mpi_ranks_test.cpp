@@ -122,6 +122,8 @@ TEST(MpiRanks, RunsNativeCollectivesOfGroupsBesideEachOther) {
     }
     require(a == std::vector<double>(3000, 1) && b == std::vector<double>(3000, 2), "averages");
     other->start({Goal::barrier, ReduceOp::sum, "native"}, {}).wait();
+    // As of a ring, since a library tells nobody: 2 (P-1)/P of the buffer.
+    require(all.bytes_sent({Goal::all_reduce, ReduceOp::sum, "native"}, 3000, ElementType::fp64) == 2LL * (all.size() - 1) * 3000 * 8 / all.size(), "bytes");
   });
   EXPECT_EQ(failure(outcomes), "");
 }

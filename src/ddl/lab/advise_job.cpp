@@ -24,6 +24,7 @@
 #include "ddl/predict/machine.h"
 #include "ddl/predict/step/compressed.h"
 #include "ddl/strategy/split_parts.h"
+#include "ddl/train/check_job.h"
 #include "ddl/train/plan_job.h"
 #include "ddl/train/precision.h"
 
@@ -88,12 +89,19 @@ Job job_of(const Job& base, const std::vector<std::size_t>& fastest, int workers
   if (const auto found = keys.find("recompute"); found != keys.end()) job.recompute = true;
   if (const auto found = keys.find("collective"); found != keys.end()) job.collective = found->second;
   if (const auto found = keys.find("transport"); found != keys.end()) job.transport = found->second;
+  else if (is_in_process(job)) job.transport = "inproc";
+  return job;
+}
+
+/// What joins the threads of a way that was asked for joins no processes, which other ways have.
+Job of_processes(Job job) {
+  if (job.transport == "inproc") job.transport = Job{}.transport;
   return job;
 }
 
 class Adviser {
  public:
-  explicit Adviser(const AdviceInput& input) : input_(input), job_(input.experiment.job), begin_(now()) {}
+  explicit Adviser(const AdviceInput& input) : input_(input), job_(of_processes(input.experiment.job)), begin_(now()) {}
 
   Advice run() {
     order_workers();
@@ -180,7 +188,7 @@ class Adviser {
     std::set<std::string> all;
     if (is_measured(input_.machine) && job_.fabric.empty())
       for (const auto& part : entries(input_.machine, "communication"))
-        if (const auto name = part.at("transport").get<std::string>(); part.at("memory") == "own" && name != job_.transport && parse_spec(name).name != "inproc") all.insert(name);
+        if (const auto name = part.at("transport").get<std::string>(); part.at("memory") == "own" && name != job_.transport && parse_spec(name).name != "inproc" && trains_over(name)) all.insert(name);
     return {all.begin(), all.end()};
   }
 
@@ -208,7 +216,7 @@ class Adviser {
     const auto& family = families_[candidate.family];
     AdvisedPoint point{family.spec(candidate.at), family.keys(candidate.at), family.workers};
     // Told keys are the experiment's own everywhere.
-    if (job_.accumulate > 1 && !point.keys.contains("accumulate") && point.strategy == job_.strategy) point.keys["accumulate"] = std::to_string(job_.accumulate);
+    if (job_.accumulate > 1 && !point.keys.contains("accumulate") && point.strategy == job_.strategy && family.axes.empty()) point.keys["accumulate"] = std::to_string(job_.accumulate);
     point.asked = point.workers == static_cast<int>(job_.workers.size()) && point.strategy == job_.strategy && (point.keys.empty() || family.axes.empty());
     const auto number = look(std::move(point));
     return number ? std::optional(worth_of(out_.points[*number])) : std::nullopt;
@@ -333,7 +341,7 @@ class Adviser {
 
   /// Errors: of the source.
   const JobCosts& costs_of(const Job& job) {
-    const std::tuple of{job.workers.size(), job.collective, job.transport, job.graphs};
+    const std::tuple of{job.workers.size(), collective_of(job), job.transport, job.graphs};
     auto known = costs_.find(of);
     if (known == costs_.end()) known = costs_.emplace(of, job_costs(job, input_.machine, input_.per_node)).first;
     return known->second;
@@ -408,7 +416,7 @@ class Adviser {
   }
 
   const AdviceInput& input_;
-  const Job& job_;
+  const Job job_;
   Nanoseconds begin_;
   std::vector<StrategyFamily> families_;
   std::map<std::string, std::optional<std::size_t>> known_;    ///< numbers of points, by what they are called

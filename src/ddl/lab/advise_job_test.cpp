@@ -7,6 +7,7 @@
 #include "ddl/core/error.h"
 #include "ddl/data/dataset.h"
 #include "ddl/lab/advise_words.h"
+#include "ddl/lab/predict_job.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_source.h"
@@ -134,6 +135,42 @@ TEST(Advise, TheExperimentsOwnStrategyIsAmongThem) {
   const auto asked = std::find_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.asked; });
   ASSERT_NE(asked, advice.points.end());
   EXPECT_EQ(to_string(asked->strategy), "data[bucket=7MiB]");
+}
+
+// Of one worker alone nobody can say whether more are worth it.
+TEST(Advise, OfOneWorkerItDoesNotSayThatMoreAreNotWorthIt) {
+  const auto advice = advised({.workers = "1", .budget = 0.5});
+  EXPECT_FALSE(looked_at_several(advice));
+  const auto words = advice_words(advice, 128);
+  EXPECT_NE(words.find("Whether distributing is worth it is not known: no way of more than one was looked at"), std::string::npos) << words;
+  EXPECT_TRUE(looked_at_several(advised({.workers = "2", .budget = 0.5})));
+}
+
+// Without accumulation plain data is looked at, too, where the experiment accumulates.
+TEST(Advise, PlainDataIsLookedAtBesideWhatAccumulates) {
+  Settings settings;
+  for (const auto& [key, value] : {std::pair{"model", "resnet50"}, {"dataset", "imagenet"}, {"workers", "4"}, {"batch", "128"}, {"accumulate", "2"}, {"synthetic", "true"}}) set(settings, key, value, "test");
+  const auto experiment = resolve(settings);
+  const auto graph = make_model(experiment.job.model, dataset_shape("imagenet", true));
+  const auto advice = advise({experiment, graph, find_machine("v100-16gb"), 0, false, Seconds{1}, false});
+  EXPECT_GE(plain_data(advice), 0);
+  EXPECT_TRUE(std::any_of(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.asked && point.keys.contains("accumulate"); }));
+}
+
+// A stage that only the larger of two devices holds fits where it is on that one.
+TEST(Advise, EachStageIsHeldAgainstItsOwnDevice) {
+  const auto fits = [](const std::string& workers) {
+    Settings settings;
+    for (const auto& [key, value] : {std::pair{"model", std::string("resnet50")}, {"dataset", "imagenet"}, {"workers", workers}, {"batch", "256"}, {"strategy", "pipeline[schedule=gpipe,micro=4,stages=100/75]"}, {"synthetic", "true"}}) set(settings, key, value, "test");
+    const auto job = resolve(settings).job;
+    const auto graph = make_model(job.model, dataset_shape("imagenet", true));
+    const auto found = predict_job(job, graph, find_machine("v100-16gb"));
+    return std::pair(found.fits, found.plan.roles.front().holds.total() > found.plan.roles.back().holds.total());
+  };
+  const auto [large_first, first_holds_more] = fits("emulated:v100-32gb:1,emulated:k80:1");
+  EXPECT_TRUE(first_holds_more);
+  EXPECT_TRUE(large_first);
+  EXPECT_FALSE(fits("emulated:k80:1,emulated:v100-32gb:1").first);
 }
 
 // Half of the bytes over wires that are slow: faster, and not what was asked for unless it was.
@@ -285,6 +322,12 @@ TEST(Advise, WhatWasMeasuredChangesTheRecommendation) {
   EXPECT_NE(lost.find("take that, 100 ms"), std::string::npos) << lost;
   VerifiedPoint failed{0, "failed", "lost"};
   EXPECT_NE(verified_words(advice, {failed}).find("None"), std::string::npos);
+  // What is advised and fails is told, whatever others did.
+  ASSERT_TRUE(advice.verdict.pick);
+  const auto other = *advice.verdict.pick == 0 ? std::size_t{1} : std::size_t{0};
+  const auto words = verified_words(advice, {VerifiedPoint{*advice.verdict.pick, "failed", "lost"}, measured(other, 0.1)});
+  EXPECT_TRUE(words.starts_with("What is advised, ")) << words;
+  EXPECT_NE(words.find("did not run to its end: lost. Measured: 1 of 1"), std::string::npos) << words;
 }
 
 }  // namespace

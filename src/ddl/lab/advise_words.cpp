@@ -13,6 +13,10 @@ std::string called(const AdvisedPoint& point) { return fmt::format("{} with {}",
 
 }  // namespace
 
+bool looked_at_several(const Advice& advice) {
+  return std::any_of(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.workers > 1; });
+}
+
 int plain_data(const Advice& advice) {
   int found = -1;
   for (std::size_t i = 0; i < advice.points.size(); ++i) {
@@ -32,7 +36,12 @@ std::string advice_words(const Advice& advice, std::int64_t batch) {
   const auto& pick = advice.points[*verdict.pick];
   const auto& best = advice.points[*verdict.best];
   std::string text;
-  if (!verdict.worth_it() && verdict.best_workers > 1)
+  if (!looked_at_several(advice)) {
+    const auto refused = std::find_if(advice.refused.begin(), advice.refused.end(), [](const auto& each) { return each.workers > 1; });
+    const auto why = refused == advice.refused.end() ? std::string("no way of more than one was looked at (--workers says how many there are, --budget how long to look)")
+                                                     : fmt::format("no way of more than one could be predicted: {}", refused->reason);
+    text = fmt::format("Take {}: {} a step ({} to {}). Whether distributing is worth it is not known: {}.", called(pick), milliseconds(pick.step.seconds), milliseconds(pick.step.low), milliseconds(pick.step.high), why);
+  } else if (!verdict.worth_it() && verdict.best_workers > 1)
     text = fmt::format("Distributing is not worth it: one worker takes {} a step, and the best of more, {}, takes {}, which is no faster within what is known ({} to {}). Take {}.",
                        milliseconds(pick.step.seconds), called(best), milliseconds(best.step.seconds), milliseconds(best.step.low), milliseconds(best.step.high), in_words(pick.strategy, pick.keys));
   else if (!verdict.worth_it())
@@ -74,9 +83,11 @@ std::string verified_words(const Advice& advice, const std::vector<VerifiedPoint
     inside += each.inside;
     if (fastest == nullptr || each.median < fastest->median) fastest = &each;
   }
-  if (fastest == nullptr) return verified.empty() ? "" : "None of what was to be verified ran to its end.";
+  const auto pick = std::find_if(verified.begin(), verified.end(), [&](const auto& each) { return advice.verdict.pick && each.number == *advice.verdict.pick; });
+  const auto lost = pick == verified.end() || pick->state == "ok" ? std::string() : fmt::format("What is advised, {}, did not run to its end: {}. ", called(advice.points[pick->number]), pick->reason.empty() ? pick->state : pick->reason);
+  if (fastest == nullptr) return verified.empty() ? "" : lost + "None of what was to be verified ran to its end.";
   const auto count = measured.size();
-  auto text = fmt::format("Measured: {} of {} in {} interval, off by {:.1f} % on the mean.", inside, count, count == 1 ? "its" : "their", off / static_cast<double>(count));
+  auto text = lost + fmt::format("Measured: {} of {} in {} interval, off by {:.1f} % on the mean.", inside, count, count == 1 ? "its" : "their", off / static_cast<double>(count));
   if (count > 1) text += order_held(measured) ? " The order held." : " The order did not hold.";
   const auto& winner = advice.points[fastest->number];
   const auto first = std::find_if(verified.begin(), verified.end(), [](const auto& each) { return each.state == "ok"; });

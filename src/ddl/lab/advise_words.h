@@ -7,6 +7,9 @@
 
 namespace ddl {
 
+/// Whether any way of more than one worker could be predicted: else nobody knows whether that is worth it.
+bool looked_at_several(const Advice& advice);
+
 /// A top choice that was run.
 struct VerifiedPoint {
   std::size_t number = 0;          ///< among Advice::points

@@ -28,7 +28,7 @@ void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, 
   const auto beside = static_cast<int>(costs.measured->computing_beside(real.number));
   if (beside < 2) return;
   const auto& own = costs.measured->worker(real.number);
-  const auto of_these = [&](const Json& entry) { return MeasuredMachine::is_of(entry, own) && entry.value("precision", "") == job.precision; };
+  const auto of_these = [&](const Json& entry) { return MeasuredMachine::is_of(entry, own) && entry.value("precision", "") == job.precision && entry.value("kernels", "") == job.kernels; };
   int most = 0;
   for (const auto& entry : entries(machine, "contention"))
     if (entry.value("what", "") == "steps" && of_these(entry)) most = std::max(most, entry.at("workers").get<int>());
@@ -84,6 +84,15 @@ void beyond_curves(const Job& job, const Plan& plan, const ModelGraph& part, con
                                     MeasuredMachine::probe_flags(own)));
   };
   told(carried.update, fmt::format("an update of {}", to_string(Bytes{updated})));
+  const auto optimizer = to_string(job.optimizer);
+  const auto other = [&](const std::string& what, const std::string& as, const std::string& probe) {
+    out.carried = std::max(out.carried, 1.0);
+    out.words.push_back(fmt::format("an update {} was not measured: taken for one {}, and the interval is wider for it{}", what, as, probe));
+  };
+  if (updated > 0 && !costs.measured->knows_optimizer(optimizer))
+    other("by " + optimizer, "by " + job.optimizer.name, fmt::format(" (ddlbench probe compute --model {}{} --optimizer '{}')", to_string(job.model), MeasuredMachine::probe_flags(own), optimizer));
+  else if (updated > 0 && job.momentum == 0 && (job.optimizer.name == "sgd" || job.optimizer.name == "lars"))
+    other("without momentum", "with it", "");
   told(carried.loader, fmt::format("making a batch of {} samples", samples));
   told(carried.copy, fmt::format("copying {} of gradients", to_string(Bytes{copied})));
 }
@@ -144,7 +153,7 @@ void beyond_alone(const StepPrediction& step, Beyond& out) {
 
 Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const StoredSamples& stored, const StepPrediction& step) {
   if (costs.measured == nullptr) {
-    auto out = is_datasheet(machine) ? beyond_datasheet(job, plan, part, machine, step) : Beyond{};
+    auto out = is_datasheet(machine) ? beyond_datasheet(job, plan, part, machine, costs.per_node, step) : Beyond{};
     // Loaders of datasheets' devices cost nothing that nobody tells.
     if (stored.asked || stored.making) beyond_loading(job, stored, out);
     beyond_alone(step, out);

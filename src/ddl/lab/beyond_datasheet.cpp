@@ -131,10 +131,10 @@ void beyond_held(const Job& job, const Plan& plan, const ModelGraph& part, const
 }
 
 /// Whether several messages or collectives may be on their way in one node at once, of devices that one switch or bus joins: each is priced as if alone there.
-bool shares_node(const Plan& plan, const Json& machine) {
+bool shares_node(const Plan& plan, const Json& machine, int near) {
   const auto node = machine.value("node", Json::object());
   if (!node.value("link", std::string()).starts_with("pcie")) return false;
-  const auto here = std::min(static_cast<std::size_t>(plan.workers()), static_cast<std::size_t>(term_or(machine, "node.devices", 8)));
+  const auto here = std::min(static_cast<std::size_t>(plan.workers()), static_cast<std::size_t>(near));
   const bool messages = std::any_of(plan.roles.begin(), plan.roles.end(), [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::send; }); });
   const bool groups = std::any_of(plan.groups.begin(), plan.groups.end(), [&](const auto& group) {
     const auto among = members(plan.mesh, group, 0).size();
@@ -145,8 +145,9 @@ bool shares_node(const Plan& plan, const Json& machine) {
 
 }  // namespace
 
-Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, const StepPrediction& step) {
+Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part, const Json& machine, int per_node, const StepPrediction& step) {
   Beyond out;
+  const int near = per_node > 0 ? per_node : static_cast<int>(term_or(machine, "node.devices", 8));
   const auto workers = static_cast<std::size_t>(plan.workers());
   // Which kind of device, and how many threads, is of workers here; a datasheet is of whole devices. Of a GPU that is plain.
   const auto device = machine.value("device", Json::object());
@@ -159,13 +160,13 @@ Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part
   beyond_network(part, device.value("kind", "gpu") == "cpu", out);
   if (workers < 2) return out;
   for (const auto& words : machine.value("node", Json::object()).value("replaced", Json::array())) out.words.push_back(words.get<std::string>() + ": the interval is wider for it"), out.wires = true;
-  if (shares_node(plan, machine)) {
+  if (shares_node(plan, machine, near)) {
     out.node = true;
     out.words.push_back(fmt::format("several messages or collectives at once within a node have its {} each for themselves here: the interval is wider for it", machine["node"].value("link", std::string("wires"))));
   }
   if (!compression_of(job.strategy).empty())
     unheld(out, kOtherCompression, fmt::format("what {} takes on a {} was not measured: counted in passes over its memory", compression_of(job.strategy), device.value("kind", "") == "cpu" ? "processor of that class" : "GPU"));
-  if (const int near = static_cast<int>(term_or(machine, "node.devices", 8)); !plan.split.empty() && plan.parts() > near)
+  if (!plan.split.empty() && plan.parts() > near)
     unheld(out, kTensorOverNodes, fmt::format("no measured step had layers split over {} devices, {} of which share a node", plan.parts(), near));
   const auto library = machine.value("node", Json::object()).value("library", std::string("nccl"));
   if (const auto collective = collective_of(job); collective != "auto") out.words.push_back(fmt::format("collectives as {} does them there: collective={} is of transports here, and left out", library, collective));

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "ddl/collective/native.h"
 #include "ddl/core/units.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
@@ -96,7 +97,7 @@ void beyond_ranks(const Job& job, const Exchanged& of, const Json& machine, Beyo
     const int nearest = pricing_ranks(machine, job.transport, ranks);
     if (nearest == 0 || nearest == ranks) continue;
     out.ranks = std::max(out.ranks, far(ranks, nearest));
-    out.words.push_back(fmt::format("{} of {} ranks over {} were not measured: taken from rounds between {}, and the interval is wider for it (ddlbench probe comm --transport {} --ranks {})", ranks == 2 ? "exchanges" : "collectives", ranks,
+    out.words.push_back(fmt::format("{} of {} ranks over {} were not measured: taken from what was measured between {}, and the interval is wider for it (ddlbench probe comm --transport {} --ranks {})", ranks == 2 ? "exchanges" : "collectives", ranks,
                                     job.transport, nearest, job.transport, ranks));
   }
 }
@@ -139,6 +140,20 @@ void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, con
   if (gradients && of.widest > 1 && measured.left_caches(made, 0) > 0) told("evicted", of.widest, of.bucket, "memory that has left the caches before it is exchanged", fmt::format("buckets that have left the caches, over {},", job.transport));
 }
 
+/// A library sums numbers of 16 bits by a function of ours, twice as many of them in as many bytes.
+void beyond_native(const Job& job, const Plan& plan, const std::string& compression, const Exchanged& of, const Json& machine, Beyond& out) {
+  const auto summed = [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.goal == Goal::all_reduce && task.layer != kNone; }); };
+  const bool narrow = compression == "fp16" || compression == "bf16" || (element_bytes(job.precision) == 2 && std::any_of(plan.roles.begin(), plan.roles.end(), summed));
+  if (!narrow) return;
+  const auto asked = collective_of(job);
+  bool native = parse_native(Goal::all_reduce, asked).has_value();
+  for (const auto& [ranks, bytes] : of.largest)
+    for (const auto& choice : best_algorithms(machine, job.transport, ranks, Goal::all_reduce)) native |= asked == "auto" && parse_native(Goal::all_reduce, choice.algorithm).has_value();
+  if (!native) return;
+  out.untimed = true;
+  out.words.push_back(fmt::format("sums of 16-bit numbers by the library behind {} were not timed: taken to go as fast as those of as many bytes of fp32, and the interval is wider for it", job.transport));
+}
+
 }  // namespace
 
 void beyond_exchanges(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, Beyond& out) {
@@ -148,11 +163,20 @@ void beyond_exchanges(const Job& job, const Plan& plan, const ModelGraph& part, 
   beyond_goals(job, compression.empty() ? of : exchanged(compressed_moves(plan, compression, part.parameter_specs())), machine, out);
   if (compression.empty()) beyond_sizes(job, of, machine, out);
   else beyond_compression(compression, of, machine, out);
+  beyond_native(job, plan, compression, of, machine, out);
   beyond_ranks(job, of, machine, out);
   beyond_memory(job, plan, part, of, *costs.measured, machine, out);
-  if (job.fabric.empty() || of.largest.empty()) return;
+  if (of.largest.empty()) return;
+  if (job.fabric.empty() && costs.per_node > 0 && plan.workers() > costs.per_node) {
+    out.untimed = true;
+    out.words.push_back(fmt::format("wires between hosts of {} {} were not measured: exchanges are priced as within one, and the interval is wider for it (--fabric says what joins hosts)", costs.per_node, costs.per_node == 1 ? "worker" : "workers"));
+  }
+  if (job.fabric.empty()) return;
   out.fabric = true;
   out.words.push_back(fmt::format("exchanges over fabric {} were not measured: priced from messages on this host and from what the network is said to let through, and the interval is wider for it", job.fabric));
+  if (parse_spec(job.transport).name != "mpi") return;
+  out.untimed = true;
+  out.words.push_back("an MPI has other ways between hosts than within one, where it was measured: what its calls cost there is not known, and the interval is wider for it");
 }
 
 }  // namespace ddl

@@ -45,7 +45,7 @@ Nanoseconds nanoseconds(const Json& microseconds) { return static_cast<Nanosecon
 
 /// The keys that say what work a step is; workers and how they share it apart.
 const std::vector<std::string>& keys_of_work() {
-  static const std::vector<std::string> keys{"subject", "model", "dataset", "synthetic", "batch", "precision", "kernels", "optimizer", "recompute", "clip", "accumulate"};
+  static const std::vector<std::string> keys{"subject", "model", "dataset", "synthetic", "batch", "precision", "kernels", "optimizer", "recompute", "clip", "accumulate", "loader"};
   return keys;
 }
 
@@ -58,9 +58,16 @@ bool by_graphs(const Json& record) {
   });
 }
 
+/// What machine profiles know a machine by; null where a record does not say.
+Json processor_of(const Json& record) {
+  const auto environment = record.value("environment", Json());
+  const auto before = environment.is_object() ? environment.value("before", Json()) : Json();
+  return before.is_object() ? new_machine(before).at("cpu") : Json();
+}
+
 bool same_work(const Json& a, const Json& b) {
   if (!a.contains("config") || !b.contains("config") || !a["config"].is_object() || !b["config"].is_object()) return false;
-  if (by_graphs(a) != by_graphs(b)) return false;
+  if (by_graphs(a) != by_graphs(b) || processor_of(a) != processor_of(b)) return false;
   return std::all_of(keys_of_work().begin(), keys_of_work().end(), [&](const std::string& key) { return a["config"].value(key, Json()) == b["config"].value(key, Json()); });
 }
 
@@ -453,6 +460,10 @@ RunExplanation explain_run(const Json& record, const Json* one, const std::strin
       run.notes.push_back("the run is of another machine than this one, whose profile says nothing of it (--machine)");
       profile.reset();
     }
+    // What a profile says is of one host: of wires between several, and of cores that not all ranks share, it knows nothing.
+    const auto before = record.value("prediction", Json());
+    const bool several = before.is_object() && before.value("hosts", 1) > 1;
+    if (several) profile.reset();
     const auto* known = profile ? &*profile : nullptr;
     try {
       attribute(run, one, graph, known);
@@ -461,6 +472,7 @@ RunExplanation explain_run(const Json& record, const Json* one, const std::strin
       run.no_loss = error.what();
     }
     foresee(run, graph, known);
+    if (several) run.no_prediction = text_at(before, "reason");
   } catch (const Json::exception& error) {
     throw Error(Code::corrupt, fmt::format("[explain] run {} is not as docs/record.md has it: {}", text_at(record, "id"), error.what()));
   }

@@ -147,6 +147,12 @@ TEST(ExplainRun, OneWorkersRunIsWhatTheSpeedUpIsOver) {
   const auto two = record_of({{"workers", "2"}}, by_kind);
   EXPECT_TRUE(is_one_worker_of(one, two));
   EXPECT_FALSE(is_one_worker_of(two, two));
+  // Of another processor, or with another loader, it is other work.
+  auto elsewhere = one, loaded = one;
+  elsewhere["environment"]["before"]["cpu"]["model"] = "Another";
+  EXPECT_FALSE(is_one_worker_of(elsewhere, two));
+  loaded["config"]["loader"] = 7;
+  EXPECT_FALSE(is_one_worker_of(loaded, two));
   EXPECT_FALSE(is_one_worker_of(record_of({{"workers", "1"}, {"strategy", "single"}, {"batch", "32"}}, by_kind), two));
   const auto run = explain_run(two, &one, "");
   EXPECT_EQ(run.one_worker, one.at("id"));
@@ -181,6 +187,19 @@ TEST(ExplainRun, WhatCannotBeToldSaysWhy) {
   auto failed = record;
   failed["ranks"] = Json::array();
   EXPECT_THROW(explain_run(failed, nullptr, ""), Error);
+}
+
+// What a profile says is of one host.
+TEST(ExplainRun, RanksOfSeveralHostsAreNotPredicted) {
+  auto record = record_of({{"workers", "2"}}, by_kind);
+  const std::string why = "ranks ran on 2 hosts";
+  record["prediction"] = {{"step_ms", nullptr}, {"reason", why}, {"hosts", 2}};
+  const auto run = explain_run(record, nullptr, "v100-16gb");
+  EXPECT_TRUE(run.loss);
+  EXPECT_FALSE(run.foreseen);
+  EXPECT_EQ(run.no_prediction, why);
+  record["prediction"].erase("hosts");
+  EXPECT_TRUE(explain_run(record, nullptr, "v100-16gb").foreseen);
 }
 
 TEST(LedgerDifference, IsTermByTermAndAddsUp) {

@@ -80,6 +80,7 @@ Json machine_called(const std::string& asked) {
 
 JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
   JobCosts costs;
+  costs.per_node = per_node;
   costs.source = costs_on(machine, job, per_node);
   costs.measured = dynamic_cast<const MeasuredMachine*>(costs.source.get());
   const bool own_pace = job.emulates() || std::any_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.slow != 1; });
@@ -122,12 +123,15 @@ Job job_on(Job job, const ModelGraph& graph, const Json& machine) {
 }
 
 bool job_fits(const Job& job, const ModelGraph& graph, const Plan& plan, const JobCosts& costs, const StepPrediction& step) {
-  if (batch_shares(job.strategy).empty()) return static_cast<double>(step.most.total()) <= costs.memory_bytes;
-  // Beside what the plan says, what compression keeps.
-  const auto besides = step.most.total() - plan.roles.front().holds.total();
+  const bool alike = std::all_of(costs.memory_of.begin(), costs.memory_of.end(), [&](double own) { return own == costs.memory_of.front(); });
+  if (batch_shares(job.strategy).empty() && alike) return static_cast<double>(step.most.total()) <= costs.memory_bytes;
+  // Beside what the plan says, what compression keeps: of who holds most, as of the others.
+  std::int64_t most = 0;
+  for (const auto& role : plan.roles) most = std::max(most, static_cast<std::int64_t>(role.holds.total()));
+  const auto besides = static_cast<std::int64_t>(step.most.total()) - most;
   const auto holds = holdings_by_worker(job, graph, plan);
   for (std::size_t w = 0; w < holds.size(); ++w)
-    if (static_cast<double>(holds[w].total() + besides) > costs.memory_of[w]) return false;
+    if (static_cast<double>(static_cast<std::int64_t>(holds[w].total()) + besides) > costs.memory_of[w]) return false;
   return true;
 }
 

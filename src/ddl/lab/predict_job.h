@@ -32,6 +32,7 @@ struct JobCosts {
   bool unlike = false;      ///< PredictionInput::unlike
   double memory_bytes = 0;  ///< what there is for one worker, the one that has least
   std::vector<double> memory_of = {};  ///< by worker
+  int per_node = 0;                    ///< as it was given
 };
 /// Of passes as the job asks for them: as graphs where such are on (job_on()).
 /// `per_node`: devices that share a node, or a host; 0: as the profile says, all on one host where it was measured. Errors: those of MeasuredMachine and datasheet_source().

@@ -5,6 +5,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/units.h"
+#include "ddl/lab/measured_choices.h"
 #include "ddl/predict/datasheet/gpu.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
@@ -29,7 +30,7 @@ std::string algorithm_of(const Job& job, const Task& task, int ranks) {
   const auto asked = collective_of(job);
   const bool of_numbers = task.cargo == Cargo::control || task.cargo == Cargo::norms;
   std::string word = "auto";
-  if (task.goal == Goal::all_reduce && !of_numbers) word = asked;
+  if (task.goal == Goal::all_reduce && !of_numbers && task.layer == kNone) word = asked;
   // An algorithm may be one of all-reduce alone.
   else if ((task.goal == Goal::reduce_scatter || task.goal == Goal::all_gather) && task.layer == kNone && (asked == "ring" || asked == "direct")) word = asked;
   return word == "auto" ? automatic_algorithm(job, task.goal, static_cast<std::size_t>(task.bytes), ranks, shares_memory(job.transport)) : word;
@@ -76,8 +77,7 @@ JobLinks job_links(const Job& job, const Plan& plan, const ModelGraph& part, con
     ways.element = static_cast<int>(element_bytes(job.precision));
     if (!job.fabric.empty()) ways.hosts = rates.places;
     // As a run follows its machine's profile.
-    if (own.measured.empty() && collective_of(job) == "auto")
-      for (const auto& choice : best_algorithms(machine, job.transport, plan.workers(), Goal::all_reduce)) own.measured.push_back({choice.from, choice.to, choice.algorithm});
+    if (own.measured.empty() && collective_of(job) == "auto") own.measured = measured_choices(machine, job.transport, plan.workers());
     ways.algorithm = [&own](const Task& task, int ranks) { return algorithm_of(own, task, ranks); };
   }
   const auto compression = compression_of(job.strategy);

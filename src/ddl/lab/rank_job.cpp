@@ -32,7 +32,7 @@ int train(const Json& text, int rank, Control& control) {
   job.latency = {text.at("latency").get<double>()};
   job.forward_seconds = text.at("forward_seconds").get<std::vector<double>>();
   job.backward_seconds = text.at("backward_seconds").get<std::vector<double>>();
-  for (const auto& each : text.at("measured")) job.measured.push_back({each.at("from"), each.at("to"), each.at("algorithm")});
+  for (const auto& each : text.at("measured")) job.measured.push_back({each.at("ranks"), each.at("from"), each.at("to"), each.at("algorithm")});
   if (const auto& places = text.at("places"); !places.is_null() && job.addresses.empty()) {
     job.hosts = places.at("hosts").get<std::vector<int>>();
     job.addresses = places.at("addresses").get<std::vector<std::string>>();
@@ -70,7 +70,7 @@ int probe(const Json& text, int rank, int ranks, Control& control) {
 Json train_job(const Experiment& experiment) {
   const auto& job = experiment.job;
   Json measured = Json::array();
-  for (const auto& each : job.measured) measured.push_back({{"from", each.from}, {"to", each.to}, {"algorithm", each.algorithm}});
+  for (const auto& each : job.measured) measured.push_back({{"ranks", each.ranks}, {"from", each.from}, {"to", each.to}, {"algorithm", each.algorithm}});
   return {{"kind", "train"},  {"config", experiment.config}, {"provenance", experiment.provenance}, {"secret", job.secret},
           {"hosts", job.hosts}, {"addresses", job.addresses},  {"latency", job.latency.value},        {"measured", measured},
           {"forward_seconds", job.forward_seconds}, {"backward_seconds", job.backward_seconds}};

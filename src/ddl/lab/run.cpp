@@ -15,6 +15,7 @@
 #include "ddl/lab/config_values.h"
 #include "ddl/lab/follow_layers.h"
 #include "ddl/lab/launches.h"
+#include "ddl/lab/measured_choices.h"
 #include "ddl/lab/plan_record.h"
 #include "ddl/lab/predict_run.h"
 #include "ddl/lab/record.h"
@@ -76,10 +77,9 @@ void follow_machine_profile(Experiment& experiment, Json& record) {
     const auto machine = read_machine_to_measure(path);
     if (!same_machine(machine, record.at("environment").at("before"))) return;
     require_terms(machine, path);
-    for (const auto& choice : best_algorithms(machine, job.transport, static_cast<int>(job.workers.size()), Goal::all_reduce)) {
+    job.measured = measured_choices(machine, job.transport, static_cast<int>(job.workers.size()));
+    for (const auto& choice : job.measured)
       if (!parse_native(Goal::all_reduce, choice.algorithm)) choose_algorithm(Goal::all_reduce, choice.algorithm);
-      job.measured.push_back({choice.from, choice.to, choice.algorithm});
-    }
     if (!job.measured.empty()) record["machine_profile"] = path;
   } catch (const Error& error) {
     job.measured.clear();
@@ -154,8 +154,10 @@ Json run_experiment(const Experiment& wanted, const RunEvents& events, AgentHub*
   // Beside what workers do before their first step.
   supervise(*launch, experiment, events, observed, [&] { record["prediction"] = predict_run(experiment, graph, record.at("environment").at("before")); });
   // Known only once all have come.
-  if (launched != nullptr && launched->hosts() > 1)
+  if (launched != nullptr && launched->hosts() > 1) {
     record["prediction"] = no_prediction(fmt::format("ranks ran on {} hosts, and what was measured is of this one and of wires within it: steps over several measured hosts are not predicted in this version", launched->hosts()));
+    record["prediction"]["hosts"] = launched->hosts();
+  }
   if (observed.killed_for_memory) observed.reason += killed_for_memory(experiment, graph);
 
   const auto plan = plan_as_run(experiment.job, graph, observed.done.front());

@@ -146,6 +146,12 @@ void check_plan(const Job& job, const ModelGraph& graph, const Plan& plan) {
                                        to_string(Bytes{together}), to_string(Bytes{limit}), advice));
 }
 
+bool trains_over(const std::string& transport) {
+  const auto standing = self_standing_transports();
+  const auto name = parse_spec(transport).name;
+  return name == "mpi" || std::find(standing.begin(), standing.end(), name) != standing.end();
+}
+
 void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
   const auto workers = static_cast<std::int64_t>(job.workers.size());
   constexpr int kMostThatRun = 4096;
@@ -186,10 +192,8 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
   if (is_in_process(job) && job.emulates() && !std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); }))
     throw JobFault("workers", Code::unsupported, fmt::format("unsupported: threads of one process are emulated all or none; got {} with others, expected workers of one kind", to_string(job.strategy)));
   if (const auto name = parse_spec(job.transport).name; name != "inproc" && workers > 1) {
-    const auto standing = self_standing_transports();
-    if (name == "mpi")
-      of_key("transport", [&] { return choose_mpi(choose_transport(job.transport, {}).options.implementation); });
-    else if (std::find(standing.begin(), standing.end(), name) == standing.end())
+    if (name == "mpi") of_key("transport", [&] { return choose_mpi(choose_transport(job.transport, {}).options.implementation); });
+    if (!trains_over(job.transport))
       throw JobFault("transport", Code::unsupported, fmt::format("unsupported: training over {} is not in this version; got {}, expected shm, tcp or mpi", name,
                                                                  job.transport));
   }

@@ -28,6 +28,9 @@ class JobFault : public Error {
 /// `shape` and `samples` are the training set's; samples 0: not known yet.
 void check_job(const Job& job, const SampleShape& shape, std::int64_t samples);
 
+/// Whether workers that are processes are trained over it, where the build has it: not over those that are for comparison.
+bool trains_over(const std::string& transport);
+
 /// Throws a JobFault for a plan that verify() finds fault with, or that does not fit: where a worker's plan holds more than Job::memory_limit or, where none is given and workers are on the processor, one of them or all
 /// together hold more than this machine has, or where one that is emulated holds more than its profile says there is. Of segments that a single stage is run again in plans know nothing: activations do not count there.
 void check_plan(const Job& job, const ModelGraph& graph, const Plan& plan);

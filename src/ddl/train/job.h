@@ -27,8 +27,9 @@ struct WorkerSpec {
   bool operator==(const WorkerSpec&) const = default;
 };
 
-/// The all-reduce that was fastest for [from, to) bytes.
+/// The all-reduce that was fastest between so many ranks for [from, to) bytes.
 struct MeasuredChoice {
+  int ranks = 0;
   std::size_t from = 0;
   std::size_t to = 0;
   std::string algorithm;

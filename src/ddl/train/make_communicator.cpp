@@ -10,7 +10,7 @@ namespace ddl {
 std::string automatic_algorithm(const Job& job, Goal goal, std::size_t bytes, int ranks, bool shares_memory) {
   if (goal == Goal::all_reduce)
     for (const auto& choice : job.measured)
-      if (bytes >= choice.from && bytes < choice.to) return choice.algorithm;
+      if (choice.ranks == ranks && bytes >= choice.from && bytes < choice.to) return choice.algorithm;
   return std::string(default_algorithm(goal, bytes, ranks, shares_memory));
 }
 
@@ -29,7 +29,7 @@ std::unique_ptr<Communicator> make_communicator(const Job& job, int rank, Contro
   auto transport = chosen.make(rendezvous, chosen.options);
   const bool shares = transport->shares_memory();
   CommunicatorOptions how{job.collective_timeout, job.hosts, {}};
-  how.automatic = [&job, ranks, shares](Goal goal, std::size_t bytes) { return automatic_algorithm(job, goal, bytes, ranks, shares); };
+  how.automatic = [&job, shares](Goal goal, std::size_t bytes, int among) { return automatic_algorithm(job, goal, bytes, among, shares); };
   return std::make_unique<Communicator>(std::move(transport), std::move(how));
 }
 

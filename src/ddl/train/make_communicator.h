@@ -10,7 +10,7 @@
 
 namespace ddl {
 
-/// What "auto" stands for: what was measured here, or else the built-in rule.
+/// What "auto" stands for between so many ranks: what was measured here, or else the built-in rule.
 std::string automatic_algorithm(const Job& job, Goal goal, std::size_t bytes, int ranks, bool shares_memory);
 
 /// Between a worker and its peers, who find each other through the coordinator. Null for a worker that is alone. `job` must outlive it.

@@ -444,12 +444,18 @@ Json staleness_json(const Executor& executor) {
 Json Worker::buckets_json() const {
   const auto specs = graph_.parameter_specs();
   Json buckets = Json::array();
+  // Ranks that sum a bucket: of a mesh, those of one group.
+  const auto among = [&](int number) {
+    for (const auto& task : executor_.role().tasks)
+      if (task.kind == TaskKind::collective && task.cargo == Cargo::gradients && task.bucket == number) return static_cast<int>(members(plan_.mesh, plan_.groups.at(static_cast<std::size_t>(task.group)), rank_).size());
+    return ranks_;
+  };
   for (const auto& bucket : executor_.role().buckets) {
     Json inside = Json::array();
     for (const int parameter : bucket.parameters) inside.push_back(specs.at(static_cast<std::size_t>(parameter)).name);
     const auto asked = collective_of(job_);
     const auto taken = asked != "auto" ? asked
-                                       : automatic_algorithm(job_, shards_ ? Goal::reduce_scatter : Goal::all_reduce, static_cast<std::size_t>(bucket.bytes), ranks_,
+                                       : automatic_algorithm(job_, shards_ ? Goal::reduce_scatter : Goal::all_reduce, static_cast<std::size_t>(bucket.bytes), among(static_cast<int>(buckets.size())),
                                                              communicator_->transport().shares_memory());
     // With servers bucket s is what server s has.
     const auto moved = plan_.serving.servers > 0 ? fmt::format("server {}", buckets.size()) : taken;

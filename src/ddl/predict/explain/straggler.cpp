@@ -61,8 +61,8 @@ double sum(const Parts& parts) {
 Straggler find_straggler(const Plan& plan, const StepDraws& draws) {
   Straggler out;
   out.steps = draws.steps.size();
-  bool stands_out = false;
-  int latest = kNone;
+  // Of all, and of those who stand out: who was late by chance once may be later than who is late in every step.
+  int latest = kNone, standing = kNone;
   for (int worker = 0; worker < plan.workers(); ++worker) {
     const auto peers = peers_of(plan, worker);
     if (peers.empty()) continue;
@@ -73,17 +73,19 @@ Straggler find_straggler(const Plan& plan, const StepDraws& draws) {
       late.push_back(sum(parts_of(plan, step, worker, true)) - median(others));
     }
     const double by = mean(late);
-    if (latest != kNone && by <= out.late) continue;
     double squares = 0;
     for (const double each : late) squares += (each - by) * (each - by);
     const auto n = static_cast<double>(late.size());
-    latest = worker;
+    const double error = n > 1 ? std::sqrt(squares / (n - 1) / n) : 0;
+    const bool stands_out = late.size() >= kFewestSteps && by > kErrors * error && by > kShare * draws.seconds();
+    if (!stands_out && standing != kNone) continue;
+    if ((stands_out ? standing : latest) != kNone && by <= out.late) continue;
+    (stands_out ? standing : latest) = worker;
     out.late = by;
-    out.error = n > 1 ? std::sqrt(squares / (n - 1) / n) : 0;
-    stands_out = late.size() >= kFewestSteps && by > kErrors * out.error && by > kShare * draws.seconds();
+    out.error = error;
   }
-  if (!stands_out) return out;
-  out.worker = latest;
+  if (standing == kNone) return out;
+  out.worker = latest = standing;
   const bool by_kind = plan.role_of(latest).count == 1;
   Parts total;
   for (const auto& step : draws.steps) {

@@ -32,6 +32,18 @@ TEST(Straggler, IsNobodyWithinTheNoise) {
   EXPECT_EQ(find_straggler(plan, draws).worker, kNone);
 }
 
+// Who is late in every step counts, not who was held up once for longer than all of that.
+TEST(Straggler, IsNotHiddenByWhoWasHeldUpOnce) {
+  const auto plan = plan_of("data", 4);
+  std::vector<TracedStep> steps;
+  for (int step = 1; step <= 20; ++step)
+    steps.push_back(traced(plan, costs_of(plan, [&](int worker, const Task& task) { return passes(task) * (worker == 1 && task.kind == TaskKind::backward ? 1.4 : 1) + (worker == 3 && step == 7 && task.kind == TaskKind::forward ? 40e-3 : 0); }), step));
+  const auto found = find_straggler(plan, step_draws(plan, steps, true));
+  EXPECT_EQ(found.worker, 1);
+  EXPECT_EQ(found.task, "backward");
+  EXPECT_NEAR(found.late, found.task_late, 1e-4);
+}
+
 TEST(Straggler, IsAStageThatTakesLongerThanTheOthers) {
   const auto plan = plan_of("pipeline[schedule=1f1b,micro=4]", 3);
   const auto draws = steps_of(plan, [](int worker, const Task& task) { return passes(task) * (worker == 2 ? 1.5 : 1); }, 0.001);

@@ -84,8 +84,17 @@ std::vector<CurvePoint> medians(const std::map<std::int64_t, std::vector<double>
 MeasuredMachine::MeasuredMachine(Json profile, MeasuredSetup setup) : profile_(std::move(profile)), setup_(std::move(setup)) {
   const auto& cpu = profile_.value("cpu", Json());
   if (cpu.is_object() && cpu.value("usable_cores", Json()).is_number()) cores_ = cpu["usable_cores"].get<int>();
+  if (!knows_optimizer(setup_.optimizer)) setup_.optimizer = parse_spec(setup_.optimizer).name;
   for (int worker = 0; worker < static_cast<int>(setup_.workers.size()); ++worker)
     if (setup_.workers[at(worker)].computes) compute(worker);
+}
+
+bool MeasuredMachine::knows_optimizer(const std::string& words) const {
+  for (const auto* part : {"compute", "optimizer"}) {
+    const auto& all = entries(profile_, part);
+    if (std::any_of(all.begin(), all.end(), [&](const Json& entry) { return says(entry, "optimizer", words); })) return true;
+  }
+  return false;
 }
 
 bool MeasuredMachine::is_of(const Json& entry, const MeasuredWorker& worker) {
@@ -335,7 +344,7 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
   const auto& own = setup_.workers.at(at(worker));
   const auto beside = computing_on(own.host, own.kind());
   for (const auto& entry : entries(profile_, "contention"))
-    if (beside > 1 && says(entry, "what", "steps") && is_of(entry, own) && says(entry, "precision", setup_.precision) && of_network(entry))
+    if (beside > 1 && says(entry, "what", "steps") && is_of(entry, own) && says(entry, "precision", setup_.precision) && says(entry, "kernels", setup_.kernels) && of_network(entry))
       together.add(entry, "slowdown");
   const auto& known = compute(worker);
   double launching = 0;
@@ -550,7 +559,7 @@ std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources)
   const auto& own = setup_.workers.at(at(worker));
   // Who queues work for a GPU has its core when it wants one: it mostly waits.
   std::vector<Demand> demands{own.is_host() ? Demand{cores_of(own.host, resources), std::min(1.0, static_cast<double>(own.threads) / cores_)} : Demand{gpu_of(worker, resources), 1}};
-  const auto steps = [&](const Json& entry) { return says(entry, "what", "steps") && says(entry, "precision", setup_.precision); };
+  const auto steps = [&](const Json& entry) { return says(entry, "what", "steps") && says(entry, "precision", setup_.precision) && says(entry, "kernels", setup_.kernels); };
   // Of all networks, unless the own one was measured.
   auto share = memory_share(worker, [&](const Json& entry) { return steps(entry) && of_network(entry); });
   if (!share) share = memory_share(worker, steps);

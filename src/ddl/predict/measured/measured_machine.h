@@ -38,7 +38,7 @@ struct MeasuredSetup {
   std::string precision = "fp32";
   std::string kernels = "fast";
   bool graphs = false;            ///< passes on GPUs are graphs of the device
-  std::string optimizer = "sgd";
+  std::string optimizer = "sgd";  ///< as users write it, options and all
   bool judges_gradient = false;  ///< all of it is read before it is applied: clipping by its norm, or a loss that is scaled
   std::string transport = "shm";
   std::string collective = "auto";
@@ -85,6 +85,8 @@ class MeasuredMachine final : public CostSource {
   double waited(int worker) const;
   /// Whether what steps take was measured as the worker's passes are: as graphs of its device (MeasuredSetup::graphs), where those were found to be had.
   bool knows_graphs(int worker) const;
+  /// Whether updates were measured of the optimizer with just these options; else those of its name are taken.
+  bool knows_optimizer(const std::string& words) const;
   /// Whether an entry is of such a worker: its kind of device and, of a processor, its threads.
   static bool is_of(const Json& entry, const MeasuredWorker& worker);
   /// " --threads 2", or " --device cuda": of the probe that measures it.
@@ -192,10 +194,12 @@ class MeasuredMachine final : public CostSource {
   mutable std::map<std::pair<std::string, int>, Compute> computes_;       ///< by kind of device and threads
   mutable std::pair<const ModelGraph*, std::vector<Word>> words_{};
   /// Of a test network: which hosts' wires these workers' bytes go over.
-  const WireLoads& loads(Goal goal, std::int64_t bytes, const std::vector<int>& workers) const;
+  const WireLoads& loads(Goal goal, std::int64_t bytes, const std::vector<int>& workers, bool own_memory) const;
+  /// The algorithm that is asked for; what layers make of is moved as ranks choose by themselves.
+  std::string asked_of(bool own_memory) const;
   bool crosses(const std::vector<int>& workers) const;
   int wire_host(int worker) const { return setup_.wire_hosts.empty() ? worker : setup_.wire_hosts.at(static_cast<std::size_t>(worker)); }
-  mutable std::map<std::tuple<int, std::int64_t, std::vector<int>>, WireLoads> loads_;  ///< by goal, bytes, and hosts of workers
+  mutable std::map<std::tuple<int, bool, std::int64_t, std::vector<int>>, WireLoads> loads_;  ///< by goal, whether of the transport's own memory, bytes, and hosts of workers
   mutable std::map<std::tuple<int, std::string, bool, std::int64_t, int>, double> wires_;  ///< s, by goal, whose memory, whether over the test network, bytes and ranks
 };
 

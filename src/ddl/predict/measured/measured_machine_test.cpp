@@ -147,7 +147,7 @@ TEST(MeasuredMachine, CostsAreThoseOfTheUsualMeasurement) {
 // What two workers take from each other was found to be now more, now less.
 TEST(MeasuredMachine, SeveralWorkersAreLessCertainWhereTheirContentionDrifts) {
   auto profile = profile_of({entry_of("lenet", 8)});
-  Json earlier, now{{"what", "steps"}, {"threads", 1}, {"precision", "fp32"}, {"network", "lenet"}, {"workers", 2}};
+  Json earlier, now{{"what", "steps"}, {"threads", 1}, {"precision", "fp32"}, {"kernels", "fast"}, {"network", "lenet"}, {"workers", 2}};
   for (const double slowdown : {1.0, 1.1, 1.2}) {
     now["slowdown"] = slowdown;
     remember(now, earlier, "slowdown", "same");
@@ -474,6 +474,18 @@ TEST(MeasuredMachine, UpdatesCopiesAndCollectivesAreAsMeasured) {
   EXPECT_NEAR(machine.message(1 << 20, 0, 1, costs).seconds, 1e-6 + (1 << 20) * 1e-9, 1e-6);
 }
 
+// Each time, not once: advise asks one machine of hundreds of ways.
+TEST(MeasuredMachine, WiresThatNobodyMeasuredAreRefusedWhoeverAsks) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  profile["communication"] = Json::array();
+  const MeasuredMachine machine(profile, {.workers = {{}, {}}, .network = "mlp", .transport = "tcp", .wire_bytes_per_s = 1e9, .wire_hosts = {0, 1}});
+  StepCosts costs;
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_THROW(machine.message(1 << 20, 0, 1, costs), Error) << time;
+    EXPECT_THROW(machine.collective(Goal::all_reduce, 1 << 20, {0, 1}, costs), Error) << time;
+  }
+}
+
 // The slower of wire and processor counts of a byte, and latency comes to each round.
 TEST(MeasuredMachine, ATestNetworkSlowsRounds) {
   auto profile = profile_of({entry_of("mlp", 8)});
@@ -615,7 +627,9 @@ TEST(MeasuredMachine, WorkersShareCoresAndMemory) {
   const double alone = step_of(profile, 1, 4096);
   EXPECT_NEAR(step_of(profile, 2, 2 * 4096), alone, 0.05 * alone);
   EXPECT_NEAR(step_of(profile, 4, 4 * 4096), 2 * alone, 0.1 * alone);
-  add_entry(profile, "contention", {"what", "workers"}, {{"what", "steps"}, {"threads", 1}, {"precision", "fp32"}, {"network", "mlp"}, {"workers", 2}, {"slowdown", 1.5}});
+  add_entry(profile, "contention", {"what", "workers"}, {{"what", "steps"}, {"threads", 1}, {"precision", "fp32"}, {"kernels", "torch"}, {"network", "mlp"}, {"workers", 2}, {"slowdown", 1.5}});
+  EXPECT_NEAR(step_of(profile, 2, 2 * 4096), alone, 0.05 * alone) << "of other kernels";
+  profile["contention"].back()["kernels"] = "fast";
   EXPECT_NEAR(step_of(profile, 2, 2 * 4096), 1.5 * alone, 0.07 * alone);
   EXPECT_NEAR(step_of(profile, 1, 4096), alone, 1e-9);
 }

@@ -59,19 +59,31 @@ UnitCosts over_wire(UnitCosts costs, const WireSetup& setup) {
   return costs;
 }
 
+/// What `make` makes of a key, made once. What it throws leaves nothing: who asks again is refused again, instead of being given a zero.
+template <typename Map, typename Make>
+const typename Map::mapped_type& remembered(Map& known, const typename Map::key_type& key, const Make& make) {
+  const auto found = known.find(key);
+  return found != known.end() ? found->second : known.emplace(key, make()).first->second;
+}
+
 /// What is left of unit costs.
 UnitCosts portion_of(const UnitCosts& costs, Portion portion) { return portion == Portion::latency ? UnitCosts{costs.alpha, costs.overhead} : costs; }
 
 std::string default_word(const WireSetup& setup, Goal goal, std::size_t size, int ranks) { return std::string(default_algorithm(goal, size, ranks, shares_memory(setup.transport))); }
 
-/// As users write it; maybe the library's own.
+/// As users write it; maybe the library's own. As runs choose: they follow a profile in all-reduces alone, and what is asked for also where parts are scattered and gathered, if such have it.
 std::string word_for(const Json& profile, const WireSetup& setup, Goal goal, std::size_t size, int ranks) {
-  const auto word = goal == Goal::all_reduce && setup.collective != "auto" ? setup.collective : best_algorithm(profile, setup.transport, ranks, goal, size);
+  const auto& asked = setup.collective;
+  const bool of_parts = goal == Goal::reduce_scatter || goal == Goal::all_gather;
+  if (asked != "auto" && (goal == Goal::all_reduce || (of_parts && (asked == "ring" || asked == "direct")))) return asked;
+  const auto word = goal == Goal::all_reduce ? best_algorithm(profile, setup.transport, ranks, goal, size) : "";
   return word.empty() ? default_word(setup, goal, size, ranks) : word;
 }
 
 /// Of a test network, that no byte goes faster than its wire lets it through.
 double library_seconds(const Json& part, const WireSetup& setup, Goal goal, const std::string& word, std::size_t size, int ranks, Portion portion) {
+  if (const auto name = parse_spec(setup.transport).name; shares_memory(name) || name == "tcp")
+    throw Error(Code::invalid_argument, fmt::format("[measured] native is the all-reduce of a transport's library, and {} has none; got {}, expected transport mpi", name, word));
   const double there = native_seconds(part, goal, word, static_cast<std::int64_t>(size), ranks, portion), latency = setup.latency * std::ceil(std::log2(ranks));
   if (portion == Portion::latency || setup.bytes_per_s <= 0) return there + latency;
   return std::max(there, bus_factor(goal, ranks) * static_cast<double>(size) / setup.bytes_per_s) + latency;
@@ -113,7 +125,11 @@ double wire_seconds(const Json& profile, const WireSetup& setup, Goal goal, std:
   const bool shared = shares_memory(setup.transport);
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(0, bytes));
   const auto word = word_for(profile, setup, goal, size, ranks);
-  if (parse_native(goal, word)) return library_seconds(part, setup, goal, word, size, ranks, portion);
+  if (parse_native(goal, word)) {
+    // Of other memory it may not have been timed.
+    const bool timed = times_native(part, goal, word);
+    return library_seconds(timed ? part : nearest_part(profile, setup.transport, ranks, goal, "own"), setup, goal, word, size, ranks, portion);
+  }
   const auto [algorithm, shape] = chosen_schedules(goal, word, size, ranks, kElement);
   const auto one_shot = wire_cost_from_json(part.at("one_shot"));
   if (shared && shape.elements != 0 && !one_shot.pieces.empty() && prepare(algorithm(0, shape), goal, shape.root).one_shot)
@@ -160,12 +176,12 @@ WireLoads wire_loads(const Json& profile, const WireSetup& setup, Goal goal, std
   return loads;
 }
 
-const WireLoads& MeasuredMachine::loads(Goal goal, std::int64_t bytes, const std::vector<int>& workers) const {
+std::string MeasuredMachine::asked_of(bool own_memory) const { return own_memory ? setup_.collective : "auto"; }
+
+const WireLoads& MeasuredMachine::loads(Goal goal, std::int64_t bytes, const std::vector<int>& workers, bool own_memory) const {
   std::vector<int> hosts;
   for (const int worker : workers) hosts.push_back(wire_host(worker));
-  const auto [place, unknown] = loads_.try_emplace({static_cast<int>(goal), bytes, hosts});
-  if (unknown) place->second = wire_loads(profile_, {setup_.transport, setup_.collective}, goal, bytes, hosts);
-  return place->second;
+  return remembered(loads_, {static_cast<int>(goal), own_memory, bytes, hosts}, [&] { return wire_loads(profile_, {setup_.transport, asked_of(own_memory)}, goal, bytes, hosts); });
 }
 
 bool MeasuredMachine::crosses(const std::vector<int>& workers) const {
@@ -188,10 +204,9 @@ double MeasuredMachine::left_caches(std::int64_t touched, int worker) const {
 }
 
 double MeasuredMachine::wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory, bool over_fabric) const {
-  const auto [place, unknown] = wires_.try_emplace({static_cast<int>(goal), memory, over_fabric, bytes, ranks});
-  if (unknown)
-    place->second = wire_seconds(profile_, {setup_.transport, setup_.collective, over_fabric ? setup_.wire_bytes_per_s : 0, over_fabric ? setup_.wire_latency : 0, memory}, goal, bytes, ranks);
-  return place->second;
+  return remembered(wires_, {static_cast<int>(goal), memory, over_fabric, bytes, ranks}, [&] {
+    return wire_seconds(profile_, {setup_.transport, asked_of(memory != "outside"), over_fabric ? setup_.wire_bytes_per_s : 0, over_fabric ? setup_.wire_latency : 0, memory}, goal, bytes, ranks);
+  });
 }
 
 TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const {
@@ -199,7 +214,7 @@ TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touch
   if (ranks < 2) return {};
   // Neighbours on one host of a test network have none of its wires between them.
   const bool over_fabric = (setup_.wire_bytes_per_s > 0 || setup_.wire_latency > 0) && crosses(workers);
-  const auto* wires = over_fabric && !setup_.wire_hosts.empty() ? &loads(goal, bytes, workers) : nullptr;
+  const auto* wires = over_fabric && !setup_.wire_hosts.empty() ? &loads(goal, bytes, workers, own_memory) : nullptr;
   // Of workers with a host each every round is over wires; of others some are, and those of a host share its wire.
   const bool each_has_one = over_fabric && (wires == nullptr || wires->hosts == ranks);
   TaskCost cost{wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside", each_has_one)};

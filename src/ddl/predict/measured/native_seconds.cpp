@@ -11,25 +11,40 @@
 
 namespace ddl {
 
+namespace {
+
+/// Ascending. Of a word that was not timed, what was of `native`: without the meeting before it is not slower.
+std::vector<CurvePoint> points_of(const Json& part, Goal goal, const std::string& word) {
+  std::vector<CurvePoint> own, usual;
+  for (const auto& each : entries(part, "native")) {
+    if (each.at("collective") != name(goal)) continue;
+    const auto algorithm = each.at("algorithm").get<std::string>();
+    for (const auto& point : each.at("points"))
+      for (auto* const to : {algorithm == word ? &own : nullptr, algorithm == "native" ? &usual : nullptr})
+        if (to != nullptr) to->push_back({point.at("bytes").get<double>(), point.at("time_us").get<double>() * 1e-6});
+  }
+  auto& points = own.empty() ? usual : own;
+  std::sort(points.begin(), points.end(), [](const CurvePoint& a, const CurvePoint& b) { return a.size < b.size; });
+  return points;
+}
+
+}  // namespace
+
+bool times_native(const Json& part, Goal goal, const std::string& word) { return !points_of(part, goal, word).empty(); }
+
 double native_seconds(const Json& part, Goal goal, const std::string& word, std::int64_t bytes, int ranks, Portion portion) {
-  std::vector<CurvePoint> points;
-  for (const auto& each : entries(part, "native"))
-    if (each.at("collective") == name(goal) && each.at("algorithm") == word)
-      for (const auto& point : each.at("points")) points.push_back({point.at("bytes").get<double>(), point.at("time_us").get<double>() * 1e-6});
+  const auto points = points_of(part, goal, word);
   if (points.empty()) {
     const auto transport = part.at("transport").get<std::string>();
-    throw Error(Code::not_found, fmt::format("[measured] what {} of algorithm {} between {} ranks over {} takes was not measured; run ddlbench probe comm --transport '{}' --ranks {}{}", name(goal), word, ranks, transport, transport, ranks,
-                                             word == "native" ? "" : fmt::format(" --algorithm 'ring,direct,native,{}'", word)));
+    throw Error(Code::not_found, fmt::format("[measured] what {} of algorithm {} between {} ranks over {} takes was not measured; run ddlbench probe comm --transport '{}' --ranks {}", name(goal), word, ranks, transport, transport, ranks));
   }
-  std::sort(points.begin(), points.end(), [](const CurvePoint& a, const CurvePoint& b) { return a.size < b.size; });
   const int measured = part.at("ranks").get<int>();
-  const double least = points.front().value;
+  // Of sizes that were all large, less than the smallest took.
+  const double least = std::min(points.front().value, along(points, 0).value);
   const double calls = measured > 1 ? std::log2(static_cast<double>(ranks)) / std::log2(static_cast<double>(measured)) : 1;
   if (portion == Portion::latency) return calls * least;
   const double known = bus_factor(goal, measured), moved = known > 0 ? bus_factor(goal, ranks) / known : 1;
-  const double more = along(points, static_cast<double>(std::max<std::int64_t>(0, bytes))).value - least;
-  // Below the smallest size there is less than its time, not less than none.
-  return std::max(0.0, calls * least + moved * more);
+  return calls * least + moved * (along(points, static_cast<double>(std::max<std::int64_t>(0, bytes))).value - least);
 }
 
 }  // namespace ddl

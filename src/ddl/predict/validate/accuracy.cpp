@@ -10,10 +10,17 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-/// What it takes, whatever the unit.
-double time_of(double value, bool rate) { return rate ? 1 / value : value; }
+/// What it takes, whatever the unit: of rates alone a sample, of a table that has steps, too, a step.
+struct Times {
+  bool steps = false;
+  double measured(const Predicted& each) const { return of(each.measured, each); }
+  double predicted(const Predicted& each) const { return of(each.value, each); }
 
-double mean_regret(const std::vector<Predicted>& all) {
+ private:
+  double of(double value, const Predicted& each) const { return each.rate ? (steps ? each.batch : 1) / value : value; }
+};
+
+double mean_regret(const std::vector<Predicted>& all, const Times& times) {
   std::map<std::string, std::vector<const Predicted*>> problems;
   for (const auto& each : all)
     if (!each.choice_of.empty()) problems[each.choice_of].push_back(&each);
@@ -21,10 +28,10 @@ double mean_regret(const std::vector<Predicted>& all) {
   int choices = 0;
   for (const auto& [problem, ways] : problems) {
     if (ways.size() < 2) continue;
-    const auto chosen = *std::min_element(ways.begin(), ways.end(), [](const auto* a, const auto* b) { return time_of(a->value, a->rate) < time_of(b->value, b->rate); });
+    const auto chosen = *std::min_element(ways.begin(), ways.end(), [&](const auto* a, const auto* b) { return times.predicted(*a) < times.predicted(*b); });
     double best = std::numeric_limits<double>::infinity();
-    for (const auto* way : ways) best = std::min(best, time_of(way->measured, way->rate));
-    sum += 100 * (time_of(chosen->measured, chosen->rate) / best - 1);
+    for (const auto* way : ways) best = std::min(best, times.measured(*way));
+    sum += 100 * (times.measured(*chosen) / best - 1);
     ++choices;
   }
   return choices > 0 ? sum / choices : kNone;
@@ -49,16 +56,17 @@ Accuracy accuracy(const std::vector<Predicted>& all) {
   out.rows = static_cast<int>(all.size());
   if (all.empty()) return {0, kNone, kNone, kNone, kNone, kNone, kNone};
   std::vector<double> measured, predicted;
+  const Times times{std::any_of(all.begin(), all.end(), [](const Predicted& each) { return !each.rate; })};
   for (const auto& each : all) {
     out.mape += std::abs(each.error_pct()) / out.rows;
     out.max = std::max(out.max, std::abs(each.error_pct()));
     out.bias += each.error_pct() / out.rows;
     out.coverage += (each.measured >= each.low && each.measured <= each.high ? 1.0 : 0.0) / out.rows;
-    measured.push_back(time_of(each.measured, each.rate));
-    predicted.push_back(time_of(each.value, each.rate));
+    measured.push_back(times.measured(each));
+    predicted.push_back(times.predicted(each));
   }
   out.tau = kendall_tau(measured, predicted);
-  out.regret = mean_regret(all);
+  out.regret = mean_regret(all, times);
   return out;
 }
 

@@ -11,6 +11,7 @@ struct Predicted {
   double measured = 0, value = 0, low = 0, high = 0;
   bool rate = false;      ///< samples/s: more is better
   std::string choice_of;  ///< what the row is one way to do: among rows of the same, somebody would choose; empty: none
+  double batch = 1;       ///< samples of a step
   double error_pct() const { return 100 * (value - measured) / measured; }
 };
 

@@ -35,6 +35,16 @@ TEST(Accuracy, RegretIsWhatTheChoiceCosts) {
   EXPECT_NEAR(accuracy({{8, 9, 0, 99, true, "job"}, {10, 7, 0, 99, true, "job"}}).regret, 25, 1e-9);
 }
 
+// One way's row has a step's seconds, the other's a rate of 256 samples a step: .5 s and 1 s, of which the first is the faster.
+TEST(Accuracy, StepsAndRatesOfOneTableAreComparedAsSteps) {
+  Predicted rate{256, 250, 0, 999, true, "job"};
+  rate.batch = 256;
+  const auto found = accuracy({{0.5, 0.6, 0, 99, false, "job"}, rate});
+  EXPECT_NEAR(found.regret, 0, 1e-9);
+  EXPECT_NEAR(found.tau, 1, 1e-9);
+  EXPECT_NEAR(accuracy({{0.5, 2, 0, 99, false, "job"}, rate}).regret, 100, 1e-9) << "chosen by a prediction of 2 s against 1.02";
+}
+
 TEST(Accuracy, OfNothingIsNotANumber) {
   EXPECT_EQ(accuracy({}).rows, 0);
   EXPECT_TRUE(std::isnan(accuracy({}).mape));

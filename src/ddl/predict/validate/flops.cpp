@@ -5,7 +5,9 @@
 namespace ddl {
 
 double flops_of(const MeasuredRow& row) {
-  const double batch = row.global_batch > 0 ? row.global_batch : 1;
+  // Of a step, where its time is told; as priced where no global batch is.
+  const double passes = !row.prints_rate() && row.micro_batch > 0 ? static_cast<double>(row.micro_batch) * row.devices : 1;
+  const double batch = row.global_batch > 0 ? row.global_batch : passes;
   if (row.model == "gpt") {
     // Narayanan et al. 2021, equation 3, without recomputation: 72 B s l h^2 (1 + s/6h + V/12lh).
     const auto h = static_cast<double>(row.hidden), l = static_cast<double>(row.layers), s = static_cast<double>(row.seq), v = static_cast<double>(row.vocab > 0 ? row.vocab : 51'200);

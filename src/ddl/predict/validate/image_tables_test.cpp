@@ -183,6 +183,13 @@ TEST(ImageTables, NetworksAreOurGraphs) {
   EXPECT_NEAR(parameters_of(image_network("resnet152v2", {})) / 1e6, 60.19, 0.01);
 }
 
+// Of a step without a global batch the operations are those of the samples that are priced: of all devices.
+TEST(ImageTables, OperationsOfAStepAreOfAllItsSamples) {
+  const auto of = [](const std::string& cells) { return flops_of(parse_table("id,model,device,devices,stack,micro_batch,measured_ms\na," + cells + "\n", "rows").rows.at(0)); };
+  EXPECT_DOUBLE_EQ(of("resnet50,v100,8,horovod/intelmpi,64,205") / of("resnet50,v100,1,horovod/intelmpi,64,190"), 8);
+  EXPECT_DOUBLE_EQ(of("resnet50,v100,1,horovod/intelmpi,64,190") / of("resnet50,v100,1,horovod/intelmpi,32,190"), 2);
+}
+
 // flops_of() knows whatever the tables have: three times the forward pass.
 TEST(ImageTables, FlopsOfEveryNetwork) {
   for (const auto* model : {"resnet50", "resnet101", "resnet152", "resnet50v2", "resnet101v2", "mobilenetv2", "alexnet", "vgg16", "inceptionv3", "U-Net(5;64)", "AmoebaNet-D(18;256)"})

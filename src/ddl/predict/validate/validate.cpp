@@ -22,12 +22,13 @@ double in_unit(const MeasuredRow& row, double seconds) { return row.prints_rate(
 std::string problem_of(const MeasuredRow& row) {
   std::string image;
   for (const auto size : row.image) image += fmt::format("{}x", size);
-  return fmt::format("{} {} {} {} {} {} {} {} on {} {}, {} {}, batch {}", row.model, row.hidden, row.ffn, row.layers, row.heads, row.seq, row.vocab, image, row.devices, row.device, row.precision, row.data, row.global_batch);
+  return fmt::format("{} {} {} {} {}/{} {} {} {} {} on {} {}, {} a node by {} and {}, {} {}, batch {}", row.model, row.hidden, row.ffn, row.layers, row.heads, row.kv_heads, row.seq, row.vocab, row.untied, image, row.devices, row.device,
+                     row.devices_per_node, row.link_intra, row.link_inter, row.precision, row.data, row.global_batch);
 }
 
 Predicted predicted(const MeasuredRow& row, const Estimate& estimate) {
   const auto [low, high] = interval_of(estimate);
-  Predicted out{in_unit(row, row.measured_seconds()), in_unit(row, estimate.seconds), in_unit(row, low), in_unit(row, high), row.prints_rate(), problem_of(row)};
+  Predicted out{in_unit(row, row.measured_seconds()), in_unit(row, estimate.seconds), in_unit(row, low), in_unit(row, high), row.prints_rate(), problem_of(row), row.global_batch > 0 ? static_cast<double>(row.global_batch) : 1.0};
   if (row.prints_rate()) std::swap(out.low, out.high);
   return out;
 }

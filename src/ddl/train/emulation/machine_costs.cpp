@@ -34,7 +34,7 @@ MeasuredSetup setup_of(const Job& job, int per_node) {
   setup.precision = job.precision;
   setup.kernels = job.kernels;
   setup.graphs = wants_graphs(job);
-  setup.optimizer = job.optimizer.name;
+  setup.optimizer = to_string(job.optimizer);
   setup.judges_gradient = judges_gradient(job);
   setup.transport = job.transport;
   setup.collective = collective_of(job);
