@@ -32,7 +32,7 @@ void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, 
   int most = 0;
   for (const auto& entry : entries(machine, "contention"))
     if (entry.value("what", "") == "steps" && of_these(entry)) most = std::max(most, entry.at("workers").get<int>());
-  const bool varied = costs.measured->jitter(beside).sigma > 0;
+  const bool varied = costs.measured->jitter_of(own, beside).sigma > 0;
   if (most > 0 && varied) {
     const double doublings = doublings_over(beside, most);
     out.workers = std::max(out.workers, doublings);

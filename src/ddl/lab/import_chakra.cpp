@@ -380,7 +380,7 @@ class Importing {
     if (updates_.empty() || !kWhole.contains(job_.strategy.name)) return Json::array();
     std::int64_t bytes = 0;
     for (const auto& parameter : graph_.parameter_specs()) bytes += parameter.elements() * 4;
-    return Json::array({Json{{"device", device()}, {"threads", job_.workers.front().threads}, {"optimizer", job_.optimizer.name}, {"bytes", bytes}, {"measured", utc_now()}, {"source", "chakra"},
+    return Json::array({Json{{"device", device()}, {"threads", job_.workers.front().threads}, {"optimizer", to_string(job_.optimizer)}, {"bytes", bytes}, {"measured", utc_now()}, {"source", "chakra"},
                              {"update_us", rounded(mean(updates_) * 1e6)}}});
   }
 

@@ -30,7 +30,7 @@ std::string algorithm_of(const Job& job, const Task& task, int ranks) {
   const auto asked = collective_of(job);
   const bool of_numbers = task.cargo == Cargo::control || task.cargo == Cargo::norms;
   std::string word = "auto";
-  if (task.goal == Goal::all_reduce && !of_numbers && task.layer == kNone) word = asked;
+  if (task.goal == Goal::all_reduce && !of_numbers) word = asked;
   // An algorithm may be one of all-reduce alone.
   else if ((task.goal == Goal::reduce_scatter || task.goal == Goal::all_gather) && task.layer == kNone && (asked == "ring" || asked == "direct")) word = asked;
   return word == "auto" ? automatic_algorithm(job, task.goal, static_cast<std::size_t>(task.bytes), ranks, shares_memory(job.transport)) : word;

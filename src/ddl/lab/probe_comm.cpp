@@ -122,9 +122,11 @@ Json best_of(const ProbedGroup& group, const std::vector<Row>& rows) {
   Json best = Json::array();
   for (const Goal goal : kGoals) {
     std::map<std::size_t, std::vector<const Row*>> sizes;
-    for (const auto& row : rows)
+    for (const auto& row : rows) {
+      const auto& which = group.cases[row.number];
       // Without a meeting nobody is told who is late: users ask for that, no profile does.
-      if (const auto native = parse_native(goal, group.cases[row.number].algorithm); group.cases[row.number].goal == goal && (!native || native->meets)) sizes[group.cases[row.number].bytes].push_back(&row);
+      if (which.goal == goal && (!row.native || parse_native(goal, which.algorithm)->meets)) sizes[which.bytes].push_back(&row);
+    }
     std::size_t from = 0;
     for (auto at = sizes.begin(); at != sizes.end(); ++at) {
       const auto usual = default_algorithm(goal, at->first, group.ranks, group.shares_memory);

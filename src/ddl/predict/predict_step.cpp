@@ -113,11 +113,12 @@ void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
 void simulate(const PredictionInput& input, StepPrediction& out) {
   const auto costs = costs_of(input, actors_of(input));
   const auto range = range_of(input);
-  auto run = simulate_steps(input.plan, costs, range.steps, range.first);
+  // Of steps of which some do what others do not, all of a round are told.
+  auto run = simulate_steps(input.plan, costs, range.steps, range.first, range.round > 1 ? Traced::all_but_first : Traced::last);
   out.seconds = run.step_seconds;
   // Of several workers of a role that have an actor each the first is told.
   out.roles.resize(input.plan.roles.size());
-  const double traced = costs.jitter.own() > 0 ? range.steps - 1 : 1;
+  const double traced = costs.jitter.own() > 0 || range.round > 1 ? range.steps - 1 : 1;
   for (std::size_t a = costs.actors.size(); a-- > 0;) {
     auto ledger = fold(run.trace, costs.actors[a].worker, run.traced[a].begin, run.traced[a].end);
     ledger.wall /= traced;

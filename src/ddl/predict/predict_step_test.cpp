@@ -63,6 +63,31 @@ TEST(PredictStep, ScalingLosesToCommunication) {
   }
 }
 
+// Of steps some of which average the ledger is the mean step's, not that of the one that does.
+TEST(PredictStep, ALedgerIsOfTheMeanStepOfARound) {
+  const auto of = [](Engine engine) { return predicted({"local[every=8]", 8, 128, "resnet50", "v100-16gb", "fp32", {3, 224, 224, 1000}, engine}); };
+  const auto simulated = of(Engine::simulated), closed = of(Engine::closed);
+  EXPECT_NEAR(sum_of(simulated.mean) / simulated.mean.wall, 1, 1e-6);
+  EXPECT_NEAR(simulated.mean.wall / simulated.seconds, 1, 1e-3);
+  const auto talk = [](const StepPrediction& step) { return step.mean[Cause::communication] + step.mean[Cause::wait]; };
+  // The closed form hides nothing of an averaging, the simulator what it can.
+  EXPECT_GT(talk(simulated), 0);
+  EXPECT_LT(talk(simulated), 1.05 * talk(closed));
+}
+
+// Eight in one node and one in another: its one device's wires carry what the ring carries.
+TEST(PredictStep, TheLeastFilledNodeSetsARingsPace) {
+  const auto seconds = [](int workers) {
+    const auto source = datasheet_source(find_machine("a100-80gb"), "fp32", 1);
+    StepCosts costs;
+    std::vector<int> all;
+    for (int worker = 0; worker < workers; ++worker) all.push_back(worker);
+    return source->collective(Goal::all_reduce, 512 << 20, all, costs).seconds;
+  };
+  EXPECT_GT(seconds(9), 4 * seconds(16));
+  EXPECT_LT(seconds(12), 0.5 * seconds(9));
+}
+
 TEST(PredictStep, BothEnginesAgreeOnADatasheet) {
   for (const auto* strategy : {"data", "data[overlap=off]", "pipeline[schedule=gpipe,micro=8]", "pipeline[schedule=1f1b,micro=8]", "sharded[level=2]", "local[every=4]", "sharded[level=3]", "sharded[level=3,prefetch=3]",
                                "sharded[level=3,reshard=off]", "parameter-server", "parameter-server[servers=4]", "parameter-server[async,servers=4]", "parameter-server[stale=1,servers=2]", "local[average=gossip,every=2]", "local[average=gossip,topology=exponential,every=1]",

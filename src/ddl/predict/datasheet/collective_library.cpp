@@ -74,9 +74,10 @@ StagedCollectives read_staged(const Json& document) {
 struct Asked {
   const Gpu& gpu;
   double bytes, ranks, on_node, network;
+  double on_nodes = 0;  ///< how many nodes they are on; 0: as many on each
 
   bool across() const { return on_node < ranks; }
-  double nodes() const { return std::max(1.0, ranks / on_node); }
+  double nodes() const { return on_nodes > 0 ? on_nodes : std::max(1.0, ranks / on_node); }
   /// A ring crosses each node's wires once each way, by all that its ranks there have of them.
   double ring_rate() const { return across() ? std::min(gpu.network * network * on_node, gpu.bus) : gpu.bus; }
 };
@@ -167,9 +168,9 @@ CollectiveLibrary CollectiveLibrary::read(const Json& document, std::string form
   return out;
 }
 
-double CollectiveLibrary::all_reduce(const Gpu& gpu, double bytes, double ranks, double on_node) const {
+double CollectiveLibrary::all_reduce(const Gpu& gpu, double bytes, double ranks, double on_node, double nodes) const {
   if (ranks <= 1) return 0;
-  return std::visit([&](const auto& form) { return seconds(form, {gpu, bytes, ranks, on_node, network_bandwidth_}); }, form_);
+  return std::visit([&](const auto& form) { return seconds(form, {gpu, bytes, ranks, on_node, network_bandwidth_, nodes}); }, form_);
 }
 
 double CollectiveLibrary::message_latency(const Gpu& gpu) const {

@@ -61,7 +61,7 @@ class CollectiveLibrary {
   static CollectiveLibrary read(const Json& document, std::string form = "");
 
   /// Of `ranks`, `on_node` of which share a node; 0 of one rank.
-  double all_reduce(const Gpu& gpu, double bytes, double ranks, double on_node) const;
+  double all_reduce(const Gpu& gpu, double bytes, double ranks, double on_node, double nodes = 0) const;
   /// Before the first byte of a message between nodes is there.
   double message_latency(const Gpu& gpu) const;
   /// Share of a wire between nodes that is reached.

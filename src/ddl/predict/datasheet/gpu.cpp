@@ -80,6 +80,6 @@ double GpuKernels::pass(const Gpu& gpu, double bytes) const { return bytes / (gp
 
 double GpuKernels::all_reduce_in_node(const Gpu& gpu, double bytes, double ranks) const { return library.all_reduce(gpu, bytes, ranks, ranks); }
 
-double GpuKernels::all_reduce_across(const Gpu& gpu, double bytes, double ranks, double on_node) const { return library.all_reduce(gpu, bytes, ranks, on_node); }
+double GpuKernels::all_reduce_across(const Gpu& gpu, double bytes, double ranks, double on_node, double nodes) const { return library.all_reduce(gpu, bytes, ranks, on_node, nodes); }
 
 }  // namespace ddl

@@ -54,7 +54,7 @@ struct GpuKernels {
   /// The library's, within a node; 0 of one rank.
   double all_reduce_in_node(const Gpu& gpu, double bytes, double ranks) const;
   /// Over nodes, `on_node` of its ranks on each.
-  double all_reduce_across(const Gpu& gpu, double bytes, double ranks, double on_node) const;
+  double all_reduce_across(const Gpu& gpu, double bytes, double ranks, double on_node, double nodes = 0) const;
 };
 
 GpuKernels gpu_kernels(const Json& kernels, CollectiveLibrary library);

@@ -98,10 +98,12 @@ class DatasheetMachine final : public CostSource {
     // An all-reduce is both halves; the others move half as much.
     const double part = goal == Goal::all_reduce ? 1 : goal == Goal::barrier ? 0 : 0.5;
     if (nodes.size() == 1) return {part * kernels_.all_reduce_in_node(gpu_, size, ranks)};
-    const double on_node = ranks / static_cast<double>(nodes.size());
+    // A ring goes in and out of every node, so that the one with fewest devices, and fewest wires, sets its pace.
+    int fewest = gpu_.per_node;
+    for (const auto& [node, count] : nodes) fewest = std::min(fewest, count);
     // Where each worker speaks for itself all of them say so.
     const double say = resources.each_alone ? ranks : 1;
-    TaskCost cost{part * kernels_.all_reduce_across(gpu_, size, ranks, on_node), {}};
+    TaskCost cost{part * kernels_.all_reduce_across(gpu_, size, ranks, fewest, static_cast<double>(nodes.size())), {}};
     for (const auto& [node, count] : nodes)
       for (const char* way : {kOut, kIn}) cost.demands.push_back({resources.resource(wire(way, node)), std::min(1.0, static_cast<double>(count) / gpu_.per_node) / say});
     return cost;

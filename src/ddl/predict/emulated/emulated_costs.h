@@ -33,6 +33,7 @@ class EmulatedCosts final : public CostSource {
   std::vector<Demand> updating(int worker, std::int64_t held, StepCosts& resources) const override { return device(worker) != nullptr ? std::vector<Demand>{} : machine_->updating(worker, held, resources); }
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->collective(goal, bytes, workers, resources); }
   TaskCost collective_after(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->collective_after(goal, bytes, touched, workers, resources); }
+  TaskCost numbers(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->numbers(goal, bytes, workers, resources); }
   TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override { return machine_->message(bytes, from, to, resources); }
   TaskCost exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override { return machine_->exchange(goal, bytes, workers, resources); }
   TaskCost activation(std::int64_t bytes, int from, int to, StepCosts& resources) const override { return machine_->activation(bytes, from, to, resources); }

@@ -92,7 +92,8 @@ MeasuredMachine::MeasuredMachine(Json profile, MeasuredSetup setup) : profile_(s
 bool MeasuredMachine::knows_optimizer(const std::string& words) const {
   for (const auto* part : {"compute", "optimizer"}) {
     const auto& all = entries(profile_, part);
-    if (std::any_of(all.begin(), all.end(), [&](const Json& entry) { return says(entry, "optimizer", words); })) return true;
+    // A trace's entry of a network says nothing of updates.
+    if (std::any_of(all.begin(), all.end(), [&](const Json& entry) { return says(entry, "optimizer", words) && (entry.contains("update_us") || entry.contains("parameter_bytes")); })) return true;
   }
   return false;
 }
@@ -138,12 +139,20 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
   const bool by_graphs = setup_.graphs && !worker.is_host();
   bool own_as_asked = true, all_as_asked = true;
   const auto asked = setup_.network.empty() ? Spec{} : parse_spec(setup_.network);
+  // A trace tells of layers alone: what it says of loaders, copies and corrections stands for nothing that was measured, and counts where nothing else was.
+  bool measured = false, measured_data = false;
+  for (const auto& entry : entries(profile_, "compute")) {
+    if (!is_of(entry, worker) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels) || says(entry, "source", "chakra")) continue;
+    measured = true;
+    measured_data = measured_data || setup_.dataset.empty() || says(entry, "dataset", setup_.dataset);
+  }
   try {
     for (const auto& entry : entries(profile_, "compute")) {
       if (!is_of(entry, worker) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
       const auto network = parse_spec(entry.at("network").get<std::string>());
       const bool same = !setup_.network.empty() && network.name == asked.name;
       const double corrected = entry.at("correction").get<double>();
+      const bool of_trace = says(entry, "source", "chakra");
       // As usual rather than as last.
       const double passes = entry.value("pass_ms", 0.0), factor = passes > 0 ? usual(entry, "pass_ms") / passes : 1;
       if (passes > 0) drift.add(entry, "pass_ms");
@@ -154,8 +163,8 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
       const double times = graphs_told ? graphs["correction"].get<double>() : by_graphs ? factor * corrected : factor;
       made.all.add(entry, times, same);
       if (same) made.own.add(entry, times);
-      all.push_back(corrected);
-      if (same) own.push_back(corrected);
+      if (!of_trace || !measured) all.push_back(corrected);
+      if (same && (!of_trace || !measured)) own.push_back(corrected);
       all_as_asked = all_as_asked && !graphs.is_null();
       if (same) own_as_asked = own_as_asked && !graphs.is_null();
       // Older profiles, and those of traces, do not say it.
@@ -173,12 +182,12 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
         if (itself && pass > 0) made.started[batch] = {pass * 1e-3, shorter};
       }
       if (const double pass = entry.value("forward_ms", 0.0) + entry.value("backward_ms", 0.0); itself && graphs_told && pass > 0) made.replayed[entry.at("batch").get<std::int64_t>()] = pass * times * 1e-3;
-      if (same && same_data && !worker.is_host()) made.copies[entry.at("batch").get<std::int64_t>()].push_back(step.at("copy_ms").get<double>() * 1e-3);
+      if (same && same_data && !worker.is_host() && !(of_trace && measured_data)) made.copies[entry.at("batch").get<std::int64_t>()].push_back(step.at("copy_ms").get<double>() * 1e-3);
       taken.push_back(step.at("load_ms").get<double>() * 1e-3);
       made.loads.push_back((step.at("load_ms").get<double>() + step.at("copy_ms").get<double>()) * 1e-3);
       const double bytes = entry.value("parameter_bytes", 0.0);
       if (same && bytes > 0 && says(entry, "optimizer", setup_.optimizer)) made.updates[bytes].push_back(graphs_told ? graphs.at("update_ms").get<double>() * 1e-3 : entry.at("update_us").get<double>() * factor * 1e-6);
-      if (same_data) {
+      if (same_data && !(of_trace && measured_data)) {
         const auto batch = entry.at("batch").get<std::int64_t>();
         made.loaders[batch].push_back(entry.at("loader_us").get<double>() * 1e-6);
         waited_for.push_back({batch, made.loaders[batch].back(), step.at("load_ms").get<double>() * 1e-3, step.at("copy_ms").get<double>() * 1e-3, step.value("wall_ms", 0.0) * 1e-3});
@@ -503,12 +512,22 @@ std::vector<CurvePoint> MeasuredMachine::loader_curve(int worker) const {
 }
 
 Jitter MeasuredMachine::jitter(int workers) const {
+  // Of workers of several sorts those whose steps vary most, whoever is named first: the others wait for them.
+  Jitter most;
+  std::set<std::pair<std::string, int>> sorts;
+  for (const auto& each : setup_.workers)
+    if (each.computes && sorts.emplace(each.kind(), each.threads).second)
+      if (const auto own = jitter_of(each, workers); own.sigma > most.sigma) most = own;
+  return most;
+}
+
+Jitter MeasuredMachine::jitter_of(const MeasuredWorker& own, int workers) const {
   if (workers < 2) return {};
   // Of the own network before others, at the number of workers that is nearest; the median over what was measured so.
   std::map<std::pair<bool, double>, std::vector<Jitter>> found;  // by how far off
   for (const auto& entry : entries(profile_, "jitter")) {
     const int together = entry.value("workers", 1);
-    if (together < 2 || !is_of(entry, worker(0)) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
+    if (together < 2 || !is_of(entry, own) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
     const bool other = !of_network(entry);
     // Of the body of the distribution: a few steps that something else held up move no median, and would make its deviation what it is not.
     const double middle = entry.at("median_ms"), high = entry.at("p95_ms");
@@ -546,8 +565,14 @@ std::optional<double> MeasuredMachine::memory_share(int worker, const std::funct
   for (const auto& entry : entries(profile_, "contention"))
     if (is_of(entry, own) && counts(entry)) known[entry.at("workers").get<std::int64_t>()].push_back(usual(entry, "slowdown"));
   if (known.empty()) return std::nullopt;
-  const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) { return std::abs(a.first - beside) < std::abs(b.first - beside); });
-  return std::clamp(median(nearest->second) / static_cast<double>(nearest->first), 1e-6, 1.0);
+  // Nobody slows a worker that is alone. Between numbers that were measured along the line; more than any lose as much more for each.
+  known[1] = {1};
+  const auto curve = medians(known);
+  // Who waits for a core meanwhile slows nobody.
+  const double at_once = own.is_host() ? std::max(1.0, static_cast<double>(cores_) / own.threads) : static_cast<double>(beside);
+  const double n = std::min(static_cast<double>(beside), at_once), most = curve.back().size;
+  const double slowdown = n <= most ? along(curve, n).value : 1 + (curve.back().value - 1) * (n - 1) / (most - 1);
+  return std::clamp(slowdown / n, 1e-6, 1.0);
 }
 
 int MeasuredMachine::memory_of(int worker, StepCosts& resources) const {

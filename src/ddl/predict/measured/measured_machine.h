@@ -63,6 +63,7 @@ class MeasuredMachine final : public CostSource {
   TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override;
   TaskCost collective_after(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, StepCosts& resources) const override;
   TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const override;
+  TaskCost numbers(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override;
   TaskCost exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const override;
   TaskCost activation(std::int64_t bytes, int from, int to, StepCosts& resources) const override;
   TaskCost compressing(int worker, const std::string& compression, std::int64_t bytes, int ranks, StepCosts& resources) const override;
@@ -77,6 +78,8 @@ class MeasuredMachine final : public CostSource {
   std::vector<Demand> computing(int worker, StepCosts& resources) const override;
   std::vector<Demand> updating(int worker, std::int64_t held, StepCosts& resources) const override;
   Jitter jitter(int workers) const override;
+  /// Of so many workers of one sort at once.
+  Jitter jitter_of(const MeasuredWorker& own, int workers) const;
 
   /// What layer() is made of, corrections included.
   LayerEstimate estimate(int worker, const ModelGraph& graph, std::size_t number, std::int64_t samples) const;
@@ -177,8 +180,15 @@ class MeasuredMachine final : public CostSource {
   double evicted_share(std::int64_t touched, const std::vector<int>& workers) const;
   /// A copy of so many bytes while so many workers of a host copy as many: what does not stay in caches they get from memory together.
   double copy_together(int worker, std::int64_t bytes, int workers) const;
-  double wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory, bool over_fabric = true) const;
-  TaskCost wire(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const;
+  /// What is moved, which says where it lies and who chooses the algorithm.
+  enum class Moved {
+    buckets,  ///< the transport's own memory; with the algorithm that is asked for
+    layers,   ///< what layers make, elsewhere; its parts are gathered and scattered as ranks choose by themselves
+    numbers,  ///< votes and norms: as ranks choose by themselves
+  };
+  std::string asked_of(Goal goal, Moved what) const { return what == Moved::buckets || (what == Moved::layers && goal == Goal::all_reduce) ? setup_.collective : "auto"; }
+  double wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory, const std::string& asked, bool over_fabric) const;
+  TaskCost wire(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, Moved what, StepCosts& resources) const;
   std::string network_words(const std::string& otherwise) const;
   /// How many workers of a host compute there on such a kind of device.
   std::int64_t computing_on(int host, const std::string& kind) const;
@@ -194,13 +204,11 @@ class MeasuredMachine final : public CostSource {
   mutable std::map<std::pair<std::string, int>, Compute> computes_;       ///< by kind of device and threads
   mutable std::pair<const ModelGraph*, std::vector<Word>> words_{};
   /// Of a test network: which hosts' wires these workers' bytes go over.
-  const WireLoads& loads(Goal goal, std::int64_t bytes, const std::vector<int>& workers, bool own_memory) const;
-  /// The algorithm that is asked for; what layers make of is moved as ranks choose by themselves.
-  std::string asked_of(bool own_memory) const;
+  const WireLoads& loads(Goal goal, std::int64_t bytes, const std::vector<int>& workers, const std::string& asked) const;
   bool crosses(const std::vector<int>& workers) const;
   int wire_host(int worker) const { return setup_.wire_hosts.empty() ? worker : setup_.wire_hosts.at(static_cast<std::size_t>(worker)); }
-  mutable std::map<std::tuple<int, bool, std::int64_t, std::vector<int>>, WireLoads> loads_;  ///< by goal, whether of the transport's own memory, bytes, and hosts of workers
-  mutable std::map<std::tuple<int, std::string, bool, std::int64_t, int>, double> wires_;  ///< s, by goal, whose memory, whether over the test network, bytes and ranks
+  mutable std::map<std::tuple<int, std::string, std::int64_t, std::vector<int>>, WireLoads> loads_;  ///< by goal, the algorithm that is asked for, bytes, and hosts of workers
+  mutable std::map<std::tuple<int, std::string, std::string, bool, std::int64_t, int>, double> wires_;  ///< s, by goal, whose memory, the algorithm that is asked for, whether over the test network, bytes and ranks
 };
 
 }  // namespace ddl

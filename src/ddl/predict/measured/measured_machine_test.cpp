@@ -486,6 +486,42 @@ TEST(MeasuredMachine, WiresThatNobodyMeasuredAreRefusedWhoeverAsks) {
   }
 }
 
+// What runs ask for: of buckets and of what layers sum the algorithm that is asked for, of parts of layers and of votes nobody's.
+TEST(MeasuredMachine, AnAlgorithmThatIsAskedForIsOfWhatRunsAskItFor) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  CommunicationPart part{"tcp", 8};
+  part.rounds.pieces = {{0, ~std::size_t{0}, {1e-5, 0, 1e-9}}};
+  add(profile, part);
+  const auto of = [&](const std::string& collective) { return MeasuredMachine(profile, {.workers = std::vector<MeasuredWorker>(8), .network = "mlp", .transport = "tcp", .collective = collective}); };
+  const auto ring = of("ring"), own = of("auto");
+  const std::vector<int> all{0, 1, 2, 3, 4, 5, 6, 7};
+  StepCosts costs;
+  EXPECT_GT(ring.collective(Goal::all_reduce, 1024, all, costs).seconds, 1.5 * own.collective(Goal::all_reduce, 1024, all, costs).seconds) << "fourteen rounds for three";
+  EXPECT_GT(ring.exchange(Goal::all_reduce, 1024, all, costs).seconds, 1.5 * own.exchange(Goal::all_reduce, 1024, all, costs).seconds);
+  EXPECT_DOUBLE_EQ(ring.exchange(Goal::all_gather, 1024, all, costs).seconds, own.exchange(Goal::all_gather, 1024, all, costs).seconds);
+  EXPECT_DOUBLE_EQ(ring.numbers(Goal::all_reduce, 24, all, costs).seconds, own.numbers(Goal::all_reduce, 24, all, costs).seconds);
+}
+
+TEST(MeasuredMachine, OfTwoNumbersOfRanksThatAreAsNearTheLargerPrices) {
+  EXPECT_EQ(nearest_ranks(4, {2, 8}), 8);
+  EXPECT_EQ(nearest_ranks(4, {8, 2}), 8);
+}
+
+// Whose layers alone a trace tells of.
+TEST(MeasuredMachine, WhatATraceDoesNotKnowIsNotTakenFromIt) {
+  auto trace = entry_of("mlp", 128);
+  trace["source"] = "chakra";
+  trace["loader_us"] = 0;
+  const auto profile = profile_of({entry_of("mlp", 8), entry_of("mlp", 32), trace});
+  const auto loads = [](const Json& of, std::int64_t samples) {
+    StepCosts costs;
+    return MeasuredMachine(of, {.network = "mlp", .dataset = "mnist"}).loader(0, samples, costs).seconds;
+  };
+  EXPECT_DOUBLE_EQ(loads(profile, 256), loads(profile_of({entry_of("mlp", 8), entry_of("mlp", 32)}), 256));
+  EXPECT_GT(loads(profile, 256), 1e-3);
+  EXPECT_EQ(loads(profile_of({trace}), 256), 0) << "where nothing else was measured";
+}
+
 // The slower of wire and processor counts of a byte, and latency comes to each round.
 TEST(MeasuredMachine, ATestNetworkSlowsRounds) {
   auto profile = profile_of({entry_of("mlp", 8)});
@@ -553,6 +589,17 @@ TEST(MeasuredMachine, ATestNetworkTakesNoCores) {
   EXPECT_GT(plain, 1e-4);
   EXPECT_NEAR(work(1e8, 0), plain, 1e-9);
   EXPECT_NEAR(work(0, 5e-3), plain, 1e-9);
+}
+
+// Whoever is named first.
+TEST(MeasuredMachine, OfUnlikeWorkersThoseThatVaryMostCount) {
+  auto two = entry_of("mlp", 16);
+  two["threads"] = 2;
+  auto profile = profile_of({entry_of("mlp", 8), two});
+  for (const auto& [threads, sigma] : {std::pair{1, 0.02}, {2, 0.05}})
+    add_entry(profile, "jitter", {"network", "workers", "threads"}, {{"threads", threads}, {"precision", "fp32"}, {"kernels", "fast"}, {"network", "mlp"}, {"workers", 2}, {"median_ms", 10.0}, {"p95_ms", 30.0}, {"sigma_log", sigma}, {"correlation", 0.1}});
+  const MeasuredWorker one{}, wide{.threads = 2};
+  for (const auto& workers : {std::vector{one, wide}, std::vector{wide, one}}) EXPECT_NEAR(MeasuredMachine(profile, {.workers = workers, .network = "mlp"}).jitter(2).sigma, 0.05, 1e-12);
 }
 
 TEST(MeasuredMachine, JitterIsOfTheNetworkItselfAndOfTheBodyOfItsDistribution) {
@@ -632,6 +679,23 @@ TEST(MeasuredMachine, WorkersShareCoresAndMemory) {
   profile["contention"].back()["kernels"] = "fast";
   EXPECT_NEAR(step_of(profile, 2, 2 * 4096), 1.5 * alone, 0.07 * alone);
   EXPECT_NEAR(step_of(profile, 1, 4096), alone, 1e-9);
+}
+
+// Of eight cores: as many workers as nobody measured are slowed by what was measured around them, and by nothing where that was nothing.
+TEST(MeasuredMachine, NumbersOfWorkersThatWereNotMeasuredAreBetweenThoseThatWere) {
+  auto profile = profile_of({entry_of("mlp", 8), entry_of("mlp", 4096)});
+  profile["cpu"]["usable_cores"] = 8;
+  for (const auto* path : {"one_shot", "rounds"}) profile["communication"][0][path] = to_json(WireCost{{{0, ~std::size_t{0}, {1e-12}}}});
+  const double alone = step_of(profile, 1, 4096);
+  const auto slowed = [&](int workers, double of_two, double of_four) {
+    auto measured = profile;
+    for (const auto& [number, slowdown] : {std::pair{2, of_two}, {4, of_four}})
+      add_entry(measured, "contention", {"what", "workers"}, {{"what", "steps"}, {"threads", 1}, {"precision", "fp32"}, {"kernels", "fast"}, {"network", "mlp"}, {"workers", number}, {"slowdown", slowdown}});
+    return step_of(measured, workers, workers * 4096) / alone;
+  };
+  for (const int workers : {2, 3, 4, 6, 8}) EXPECT_NEAR(slowed(workers, 1, 1), 1, 0.02) << workers;
+  EXPECT_NEAR(slowed(3, 1.2, 1.6), 1.4, 0.05);
+  EXPECT_NEAR(slowed(6, 1, 1.6), 2, 0.1) << "as much more for each";
 }
 
 /// A step of two workers on two cores, each of which computes all the time; and what all-reduces that go on beside a backward take alone.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -109,7 +110,8 @@ bool contends_alike(const std::string& measured, const std::string& transport) {
 
 int nearest_ranks(int ranks, const std::vector<int>& measured) {
   const auto far = [&](int each) { return std::abs(std::log2(static_cast<double>(each) / ranks)); };
-  const auto nearest = std::min_element(measured.begin(), measured.end(), [&](int a, int b) { return far(a) < far(b); });
+  // Of two that are as near, more: whichever was measured first.
+  const auto nearest = std::min_element(measured.begin(), measured.end(), [&](int a, int b) { return std::pair(far(a), -a) < std::pair(far(b), -b); });
   return nearest == measured.end() ? 0 : *nearest;
 }
 
@@ -176,12 +178,10 @@ WireLoads wire_loads(const Json& profile, const WireSetup& setup, Goal goal, std
   return loads;
 }
 
-std::string MeasuredMachine::asked_of(bool own_memory) const { return own_memory ? setup_.collective : "auto"; }
-
-const WireLoads& MeasuredMachine::loads(Goal goal, std::int64_t bytes, const std::vector<int>& workers, bool own_memory) const {
+const WireLoads& MeasuredMachine::loads(Goal goal, std::int64_t bytes, const std::vector<int>& workers, const std::string& asked) const {
   std::vector<int> hosts;
   for (const int worker : workers) hosts.push_back(wire_host(worker));
-  return remembered(loads_, {static_cast<int>(goal), own_memory, bytes, hosts}, [&] { return wire_loads(profile_, {setup_.transport, asked_of(own_memory)}, goal, bytes, hosts); });
+  return remembered(loads_, {static_cast<int>(goal), asked, bytes, hosts}, [&] { return wire_loads(profile_, {setup_.transport, asked}, goal, bytes, hosts); });
 }
 
 bool MeasuredMachine::crosses(const std::vector<int>& workers) const {
@@ -203,32 +203,41 @@ double MeasuredMachine::left_caches(std::int64_t touched, int worker) const {
   return all <= 0 ? 0 : std::clamp(std::log2(all / cache * kStays) / std::log2(kStays * kGone), 0.0, 1.0);
 }
 
-double MeasuredMachine::wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory, bool over_fabric) const {
-  return remembered(wires_, {static_cast<int>(goal), memory, over_fabric, bytes, ranks}, [&] {
-    return wire_seconds(profile_, {setup_.transport, asked_of(memory != "outside"), over_fabric ? setup_.wire_bytes_per_s : 0, over_fabric ? setup_.wire_latency : 0, memory}, goal, bytes, ranks);
+double MeasuredMachine::wire_alone(Goal goal, std::int64_t bytes, int ranks, const std::string& memory, const std::string& asked, bool over_fabric) const {
+  return remembered(wires_, {static_cast<int>(goal), memory, asked, over_fabric, bytes, ranks}, [&] {
+    return wire_seconds(profile_, {setup_.transport, asked, over_fabric ? setup_.wire_bytes_per_s : 0, over_fabric ? setup_.wire_latency : 0, memory}, goal, bytes, ranks);
   });
 }
 
-TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, bool own_memory, StepCosts& resources) const {
+TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, Moved what, StepCosts& resources) const {
   const auto ranks = static_cast<int>(workers.size());
   if (ranks < 2) return {};
+  const auto asked = asked_of(goal, what);
+  const std::string memory = what == Moved::layers ? "outside" : "own";
   // Neighbours on one host of a test network have none of its wires between them.
   const bool over_fabric = (setup_.wire_bytes_per_s > 0 || setup_.wire_latency > 0) && crosses(workers);
-  const auto* wires = over_fabric && !setup_.wire_hosts.empty() ? &loads(goal, bytes, workers, own_memory) : nullptr;
+  const auto* wires = over_fabric && !setup_.wire_hosts.empty() ? &loads(goal, bytes, workers, asked) : nullptr;
   // Of workers with a host each every round is over wires; of others some are, and those of a host share its wire.
   const bool each_has_one = over_fabric && (wires == nullptr || wires->hosts == ranks);
-  TaskCost cost{wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside", each_has_one)};
-  if (const double evicted = own_memory ? evicted_share(touched, workers) : 0; evicted > 0)
-    cost.seconds += evicted * std::max(0.0, wire_alone(goal, bytes, ranks, "evicted", each_has_one) - cost.seconds);
+  TaskCost cost{wire_alone(goal, bytes, ranks, memory, asked, each_has_one)};
+  if (const double evicted = what == Moved::buckets ? evicted_share(touched, workers) : 0; evicted > 0)
+    cost.seconds += evicted * std::max(0.0, wire_alone(goal, bytes, ranks, "evicted", asked, each_has_one) - cost.seconds);
   if (wires != nullptr && !each_has_one)
     cost.seconds = std::max(cost.seconds, setup_.wire_bytes_per_s > 0 ? wires->busiest() / setup_.wire_bytes_per_s : 0) + wires->rounds * setup_.wire_latency;
   // All who take part say their share, and these add up.
   std::set<int> hosts;
   for (const int worker : workers) hosts.insert(setup_.workers.at(static_cast<std::size_t>(worker)).host);
-  double share = measured_share(profile_, setup_.transport, worker(workers.front()).threads, cores_, ranks) / ranks;
+  // Of workers with unlike numbers of threads each knows its own part.
+  std::map<int, double> by_threads;
+  double share = 0;
+  for (const int each : workers) {
+    const int threads = worker(each).threads;
+    const auto known = by_threads.find(threads);
+    share += (known != by_threads.end() ? known->second : by_threads[threads] = measured_share(profile_, setup_.transport, threads, cores_, ranks)) / ranks / ranks;
+  }
   // What it takes of cores was measured without a test network, whose wires need none: the same work is spread over a longer time.
   if (over_fabric && cost.seconds > 0)
-    share *= std::min(1.0, wire_alone(goal, bytes, ranks, own_memory ? "own" : "outside", false) / cost.seconds);
+    share *= std::min(1.0, wire_alone(goal, bytes, ranks, memory, asked, false) / cost.seconds);
   if (share > 0)
     for (const int host : hosts) cost.demands.push_back({cores_of(host, resources), share});
   if (wires != nullptr && setup_.wire_bytes_per_s > 0 && cost.seconds > 0) {
@@ -261,16 +270,18 @@ void MeasuredMachine::demand_gpus(const std::vector<int>& workers, TaskCost& cos
   }
 }
 
-TaskCost MeasuredMachine::collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return wire(goal, bytes, bytes, workers, true, resources); }
+TaskCost MeasuredMachine::collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return wire(goal, bytes, bytes, workers, Moved::buckets, resources); }
+
+TaskCost MeasuredMachine::numbers(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return wire(goal, bytes, bytes, workers, Moved::numbers, resources); }
 
 TaskCost MeasuredMachine::collective_after(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, StepCosts& resources) const {
-  return wire(goal, bytes, std::max(bytes, touched), workers, true, resources);
+  return wire(goal, bytes, std::max(bytes, touched), workers, Moved::buckets, resources);
 }
 
-TaskCost MeasuredMachine::message(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, bytes, {from, to}, true, resources); }
+TaskCost MeasuredMachine::message(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, bytes, {from, to}, Moved::buckets, resources); }
 
 TaskCost MeasuredMachine::exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const {
-  auto cost = wire(goal, bytes, bytes, workers, false, resources);
+  auto cost = wire(goal, bytes, bytes, workers, Moved::layers, resources);
   // A piece goes into a buffer with places for all, and what came out of it to where layers read it (train/part_move.cpp); a sum is computed in a buffer of its own at most.
   // All workers of a host do so at once.
   const auto part = bytes / static_cast<std::int64_t>(std::max<std::size_t>(1, workers.size()));
@@ -290,6 +301,6 @@ TaskCost MeasuredMachine::exchange(Goal goal, std::int64_t bytes, const std::vec
   return cost;
 }
 
-TaskCost MeasuredMachine::activation(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, bytes, {from, to}, false, resources); }
+TaskCost MeasuredMachine::activation(std::int64_t bytes, int from, int to, StepCosts& resources) const { return wire(Goal::point_to_point, bytes, bytes, {from, to}, Moved::layers, resources); }
 
 }  // namespace ddl

@@ -127,6 +127,7 @@ class Writer {
 
   TaskCost collective(int worker, const Role& role, const Task& task) {
     const auto among = members(plan_.mesh, plan_.groups[at(task.group)], worker);
+    if (task.cargo == Cargo::control || task.cargo == Cargo::norms) return source_.numbers(task.goal, task.bytes, among, out_);
     if (task.layer != kNone) return source_.exchange(task.goal, task.bytes, among, out_);
     if (task.cargo == Cargo::parameters && task.goal == Goal::all_gather && role.releases()) {
       // The worker's own part, which is kept elsewhere, goes to its place among the others' first.

@@ -38,6 +38,8 @@ class CostSource {
   virtual TaskCost collective(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const = 0;
   /// The same where each worker has touched `touched` bytes of parameters, and as many of their gradients, since the first byte of what it moves was last touched: no fewer than `bytes`, which collective() takes.
   virtual TaskCost collective_after(Goal goal, std::int64_t bytes, std::int64_t /*touched*/, const std::vector<int>& workers, StepCosts& resources) const { return collective(goal, bytes, workers, resources); }
+  /// The same of votes and norms, a few numbers, for which no algorithm is asked.
+  virtual TaskCost numbers(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return collective(goal, bytes, workers, resources); }
   virtual TaskCost message(std::int64_t bytes, int from, int to, StepCosts& resources) const = 0;
   /// The same of what layers make: it lies in memory that is not the transport's, and is copied on its way.
   virtual TaskCost exchange(Goal goal, std::int64_t bytes, const std::vector<int>& workers, StepCosts& resources) const { return collective(goal, bytes, workers, resources); }

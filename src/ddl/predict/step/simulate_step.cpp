@@ -172,9 +172,9 @@ MeetingTable meetings_of(const Plan& plan, const std::vector<Actor>& actors) {
 class Simulation {
  public:
   /// Of steps beyond those that there are costs of, the last counts.
-  Simulation(const Plan& plan, std::span<const StepCosts> by_step, int steps, int first_step)
+  Simulation(const Plan& plan, std::span<const StepCosts> by_step, int steps, int first_step, Traced traced = Traced::last)
       : plan_(plan), by_step_(by_step), costs_(by_step.front()), range_(steps_to_simulate(plan)), asynchronous_(plan.asynchronous()), apart_(steps_apart(plan)), before_(deepest(plan)), steps_(steps + before_),
-        first_step_(first_step), shares_(costs_.resources.size()), meetings_(meetings_of(plan, costs_.actors)) {
+        first_step_(first_step), traced_(traced), shares_(costs_.resources.size()), meetings_(meetings_of(plan, costs_.actors)) {
     const auto& costs = costs_;
     if ((asynchronous_ && steps <= range_.lead + range_.tail) || (apart_ && steps < range_.lead + kFewestApart))
       throw Error(Code::invalid_argument, fmt::format("[simulate] steps of {}, which run into each other; got {}, expected {} or more", plan.strategy, steps, asynchronous_ ? range_.lead + range_.tail + 1 : range_.lead + kFewestApart));
@@ -543,8 +543,10 @@ class Simulation {
   bool keeps(int step) const {
     if (asynchronous_) return step >= before_ + range_.lead && step < steps_ - range_.tail;
     if (apart_) return step >= range_.lead;
-    return step + 1 == steps_ || (varies() && step > 0);
+    return step + 1 == steps_ || (differ() && step > 0);
   }
+  /// What is told of is all of the steps but the first.
+  bool differ() const { return varies() || (traced_ == Traced::all_but_first && steps_ > 1 && !asynchronous_ && !apart_); }
   bool varies() const { return steps_ > 1 && costs_.jitter.own() > 0 && !asynchronous_ && !apart_; }
 
   /// Of workers that step apart one is through with all its steps, and the others have done enough of theirs.
@@ -579,12 +581,12 @@ class Simulation {
         const auto& times = ends_[a];
         const double begin = steps_ < 2 ? 0 : times[at(steps_ - 2)];
         out.last.push_back({to_nanoseconds(begin), to_nanoseconds(times.back())});
-        out.traced.push_back({varies() ? to_nanoseconds(times.front()) : out.last.back().begin, out.last.back().end});
+        out.traced.push_back({differ() ? to_nanoseconds(times.front()) : out.last.back().begin, out.last.back().end});
         auto& own = out.steps.emplace_back();
         for (int s = 0; s < steps_; ++s)
           if (keeps(s)) own.push_back({to_nanoseconds(s > 0 ? times[at(s - 1)] : 0), to_nanoseconds(times[at(s)])});
       }
-      out.first_traced = varies() ? 1 : steps_ - 1;
+      out.first_traced = differ() ? 1 : steps_ - 1;
       out.step_seconds = steps_ > 1 ? (out.ends.back() - out.ends.front()) / (steps_ - 1) : 0;
     }
     out.trace = std::move(trace_);
@@ -622,6 +624,7 @@ class Simulation {
   bool asynchronous_, apart_;
   int before_;              ///< steps before the first, in which some are ahead already
   int steps_, first_step_;  ///< with those
+  Traced traced_;
   FairShare shares_;
   MeetingTable meetings_;
   std::vector<RoleGraph> graphs_;
@@ -686,9 +689,9 @@ StepRange steps_to_simulate(const Plan& plan, const Jitter& jitter) {
   return range;
 }
 
-StepSimulation simulate_steps(const Plan& plan, const StepCosts& costs, int steps, int first_step) {
+StepSimulation simulate_steps(const Plan& plan, const StepCosts& costs, int steps, int first_step, Traced traced) {
   if (steps < 1) throw Error(Code::invalid_argument, fmt::format("[simulate] steps; got {}, expected 1 or more", steps));
-  return Simulation(plan, {&costs, 1}, steps, first_step).run();
+  return Simulation(plan, {&costs, 1}, steps, first_step, traced).run();
 }
 
 StepSimulation simulate_each_step(const Plan& plan, std::span<const StepCosts> by_step, int first_step, int steps) {

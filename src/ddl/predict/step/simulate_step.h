@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "ddl/measure/timeline.h"
@@ -20,6 +21,9 @@ struct StepSimulation {
   int first_traced = 0;
 };
 
+/// Steps that leave a trace, of those that are waited for; with jitter it is always all but the first.
+enum class Traced : std::uint8_t { last, all_but_first };
+
 /// Runs steps of a plan in virtual time, event by event. Tasks of the compute stream run in their order, and so do the collectives of a group, the messages of
 /// one cargo between two roles, and what servers do; a task starts once its queue has come to it, all that it is after is over, and the event it waits for is raised, which
 /// happens while backward runs. Messages and collectives begin when all who take part are at it. Whatever is under way shares resources fairly (FairShare).
@@ -27,7 +31,7 @@ struct StepSimulation {
 /// Steps of an asynchronous plan go on into each other: so many batches, with the forwards that come before the first step. Servers that apply each gradient as it comes serve workers that step by themselves,
 /// each as often as it comes to until the first has done all its steps; actors are best workers then, since roles do not wait for their turns within themselves. Neither has jitter.
 /// Errors: invalid_argument for costs that do not fit the plan, for too few steps to tell of one (steps_to_simulate()), and for a plan that comes to a stop (verify() says where).
-StepSimulation simulate_steps(const Plan& plan, const StepCosts& costs, int steps, int first_step = 0);
+StepSimulation simulate_steps(const Plan& plan, const StepCosts& costs, int steps, int first_step = 0, Traced traced = Traced::last);
 /// The same of steps that take what each of these says, the first giving actors, resources and what of a backward is over at each event; `steps`: of workers that step apart, how many, those costs but the
 /// first coming round again. Errors: also for none.
 StepSimulation simulate_each_step(const Plan& plan, std::span<const StepCosts> by_step, int first_step = 0, int steps = 0);
