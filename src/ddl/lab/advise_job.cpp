@@ -14,6 +14,7 @@
 #include "ddl/lab/batch_split.h"
 #include "ddl/lab/beyond.h"
 #include "ddl/lab/job_interval.h"
+#include "ddl/lab/measured_choices.h"
 #include "ddl/lab/predict_job.h"
 #include "ddl/lab/real_worker.h"
 #include "ddl/measure/clock.h"
@@ -177,9 +178,7 @@ class Adviser {
   std::vector<std::string> algorithms(int workers) const {
     if (!is_measured(input_.machine) || workers < 2) return {};
     std::set<std::string> all;
-    for (int ranks = 2; ranks <= workers; ++ranks)
-      if (workers % ranks == 0)
-        for (const auto& each : best_algorithms(input_.machine, job_.transport, ranks, Goal::all_reduce)) all.insert(each.algorithm);
+    for (const auto& each : measured_choices(input_.machine, job_.transport, workers)) all.insert(each.algorithm);
     return {all.begin(), all.end()};
   }
 

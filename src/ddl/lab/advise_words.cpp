@@ -95,9 +95,8 @@ std::string verified_words(const Advice& advice, const std::vector<VerifiedPoint
     text += fmt::format(" Of these {} is the fastest: take that, {} a step ({} to {}).", called(winner), milliseconds(fastest->median), milliseconds(fastest->low), milliseconds(fastest->high));
   else if (count > 1)
     text += fmt::format(" {} is the fastest of these{}: {} a step.", called(winner), fastest->number == first->number ? "" : ", by less than their intervals tell apart", milliseconds(fastest->median));
-  const auto advised = std::find_if(verified.begin(), verified.end(), [&](const auto& each) { return advice.verdict.pick && each.number == *advice.verdict.pick && each.state == "ok"; });
-  if (advised != verified.end() && advised->number != fastest->number)
-    text += fmt::format(" What is advised, {}, took {}, {:.3g} times as long.", called(advice.points[advised->number]), milliseconds(advised->median), advised->median / fastest->median);
+  if (pick != verified.end() && lost.empty() && pick->number != fastest->number)
+    text += fmt::format(" What is advised, {}, took {}, {:.3g} times as long.", called(advice.points[pick->number]), milliseconds(pick->median), pick->median / fastest->median);
   return text;
 }
 

@@ -23,6 +23,7 @@
 #include "ddl/data/bpe_cache.h"
 #include "ddl/measure/environment.h"
 #include "ddl/nn/multiplier.h"
+#include "ddl/nn/multiplier_testing.h"
 #include "ddl/nn/one_thread_testing.h"
 
 namespace ddl {
@@ -31,15 +32,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Multipliers kMkl{}, kOnednn{0};
-
-/// Multipliers of this process for as long as it lives.
-struct Multiplying {
-  Multipliers before = multipliers();
-  explicit Multiplying(const Multipliers& chosen) { use_multipliers(chosen); }
-  Multiplying(const Multiplying&) = delete;
-  Multiplying& operator=(const Multiplying&) = delete;
-  ~Multiplying() { use_multipliers(before); }
-};
 
 struct Folder {
   std::string path;

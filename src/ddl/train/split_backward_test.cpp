@@ -8,7 +8,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "ddl/nn/multiplier.h"
+#include "ddl/nn/multiplier_testing.h"
 #include "ddl/nn/narrow_networks_testing.h"
 #include "ddl/nn/network_testing.h"
 #include "ddl/strategy/pipeline/schedules.h"
@@ -128,20 +128,9 @@ TEST(SplitBackward, GivesTheSameBitsAsOnePass) {
     }
 }
 
-/// Of the products that are counted oneDNN's are none: which machine gives it which is its own affair.
-class MklMultiplies {
- public:
-  MklMultiplies() { use_multipliers({}); }
-  ~MklMultiplies() { use_multipliers(before_); }
-  MklMultiplies(const MklMultiplies&) = delete;
-  MklMultiplies& operator=(const MklMultiplies&) = delete;
-
- private:
-  Multipliers before_ = multipliers();
-};
-
 TEST(SplitBackward, ComputesNoProductTwice) {
-  const MklMultiplies counted;
+  // Of the products that are counted oneDNN's are none: which machine gives it which is its own affair.
+  const Multiplying by_mkl(Multipliers{});
   for (const auto& name : kNetworks) {
     Tail tail(name, 0.4, at::kFloat);
     tail.forward();

@@ -60,7 +60,7 @@ class CollectiveLibrary {
   /// `form`: which of the document's descriptions, as its keys are called; empty: the one that it says is used. Errors: not_found, naming library and term; unsupported for a form or an algorithm that is not known.
   static CollectiveLibrary read(const Json& document, std::string form = "");
 
-  /// Of `ranks`, `on_node` of which share a node; 0 of one rank.
+  /// Of `ranks`, `on_node` of which share a node, the fewest of any; 0 of one rank. `nodes`: how many; 0: as many ranks on each.
   double all_reduce(const Gpu& gpu, double bytes, double ranks, double on_node, double nodes = 0) const;
   /// Before the first byte of a message between nodes is there.
   double message_latency(const Gpu& gpu) const;

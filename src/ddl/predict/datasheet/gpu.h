@@ -53,7 +53,7 @@ struct GpuKernels {
   double pass(const Gpu& gpu, double bytes) const;
   /// The library's, within a node; 0 of one rank.
   double all_reduce_in_node(const Gpu& gpu, double bytes, double ranks) const;
-  /// Over nodes, `on_node` of its ranks on each.
+  /// Over nodes, `on_node` of its ranks on each, or on that of `nodes` which has fewest.
   double all_reduce_across(const Gpu& gpu, double bytes, double ranks, double on_node, double nodes = 0) const;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "ddl/core/statistics.h"
 
@@ -61,8 +62,8 @@ double sum(const Parts& parts) {
 Straggler find_straggler(const Plan& plan, const StepDraws& draws) {
   Straggler out;
   out.steps = draws.steps.size();
-  // Of all, and of those who stand out: who was late by chance once may be later than who is late in every step.
-  int latest = kNone, standing = kNone;
+  bool found = false;
+  int latest = kNone;
   for (int worker = 0; worker < plan.workers(); ++worker) {
     const auto peers = peers_of(plan, worker);
     if (peers.empty()) continue;
@@ -78,14 +79,15 @@ Straggler find_straggler(const Plan& plan, const StepDraws& draws) {
     const auto n = static_cast<double>(late.size());
     const double error = n > 1 ? std::sqrt(squares / (n - 1) / n) : 0;
     const bool stands_out = late.size() >= kFewestSteps && by > kErrors * error && by > kShare * draws.seconds();
-    if (!stands_out && standing != kNone) continue;
-    if ((stands_out ? standing : latest) != kNone && by <= out.late) continue;
-    (stands_out ? standing : latest) = worker;
+    // Who stands out goes first: who was late by chance once may be later than who is late in every step.
+    if (latest != kNone && std::pair(stands_out, by) <= std::pair(found, out.late)) continue;
+    latest = worker;
+    found = stands_out;
     out.late = by;
     out.error = error;
   }
-  if (standing == kNone) return out;
-  out.worker = latest = standing;
+  if (!found) return out;
+  out.worker = latest;
   const bool by_kind = plan.role_of(latest).count == 1;
   Parts total;
   for (const auto& step : draws.steps) {

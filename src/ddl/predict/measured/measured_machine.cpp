@@ -139,16 +139,17 @@ MeasuredMachine::Compute MeasuredMachine::read(const MeasuredWorker& worker) con
   const bool by_graphs = setup_.graphs && !worker.is_host();
   bool own_as_asked = true, all_as_asked = true;
   const auto asked = setup_.network.empty() ? Spec{} : parse_spec(setup_.network);
+  const auto counts = [&](const Json& entry) { return is_of(entry, worker) && says(entry, "precision", setup_.precision) && says(entry, "kernels", setup_.kernels); };
   // A trace tells of layers alone: what it says of loaders, copies and corrections stands for nothing that was measured, and counts where nothing else was.
   bool measured = false, measured_data = false;
   for (const auto& entry : entries(profile_, "compute")) {
-    if (!is_of(entry, worker) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels) || says(entry, "source", "chakra")) continue;
+    if (!counts(entry) || says(entry, "source", "chakra")) continue;
     measured = true;
     measured_data = measured_data || setup_.dataset.empty() || says(entry, "dataset", setup_.dataset);
   }
   try {
     for (const auto& entry : entries(profile_, "compute")) {
-      if (!is_of(entry, worker) || !says(entry, "precision", setup_.precision) || !says(entry, "kernels", setup_.kernels)) continue;
+      if (!counts(entry)) continue;
       const auto network = parse_spec(entry.at("network").get<std::string>());
       const bool same = !setup_.network.empty() && network.name == asked.name;
       const double corrected = entry.at("correction").get<double>();
