@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <memory>
 #include <optional>
 
 #include "ddl/collective/bus_factor.h"
 #include "ddl/collective/native.h"
-#include "ddl/collective/prepare.h"
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
 #include "ddl/lab/agent_hub.h"
@@ -16,16 +13,14 @@
 #include "ddl/lab/record.h"
 #include "ddl/measure/clock.h"
 #include "ddl/measure/environment.h"
-#include "ddl/predict/fit.h"
 #include "ddl/transport/fabric.h"
 #include "ddl/predict/machine.h"
-#include "ddl/predict/simulate.h"
+#include "ddl/predict/measured/communication_part.h"
 
 namespace ddl {
 namespace {
 
 constexpr std::size_t kElement = 4;
-constexpr std::size_t kEnd = std::numeric_limits<std::size_t>::max();
 
 /// The name after the goal, with no options: "ring" of "ring[segment=64KiB]" and of "reduce-scatter/ring".
 std::string bare(const std::string& text) {
@@ -67,19 +62,6 @@ std::vector<ProbeCase> cases_of(const CommunicationProbe& probe, const std::stri
   return cases;
 }
 
-/// How the group's ranks run one case, as pricing sees it.
-FitSample sample_of(const ProbeCase& which, int ranks, bool shared, double seconds, bool& one_shot) {
-  const auto chosen = choose_algorithm(which.goal, which.algorithm);
-  CollectiveShape shape{ranks, which.goal == Goal::barrier ? 0 : which.bytes / kElement};
-  shape.peer = which.goal == Goal::point_to_point ? 1 : 0;
-  shape.segment = chosen.segment_bytes / kElement;
-  FitSample sample{which.bytes, seconds};
-  one_shot = shared && shape.elements != 0 && prepare(chosen.algorithm(0, shape), which.goal, shape.root).one_shot.has_value();
-  sample.group = std::make_shared<ScheduleGroup>(group_schedules(chosen.algorithm, shape, kElement));
-  if (one_shot) sample.counts = one_shot_counts(shape, kElement);
-  return sample;
-}
-
 /// Between what was measured, linearly; the ends go on level below and in proportion above.
 double between(const std::map<std::size_t, ProbeLimits>& limits, double ProbeLimits::*part, double bytes) {
   const std::pair<const std::size_t, ProbeLimits>* before = nullptr;
@@ -107,141 +89,67 @@ std::optional<double> limit_of(const ProbedGroup& group, const ProbeCase& which)
                   rounds * between(group.limits, part, 0));
 }
 
+/// A case that every rank has timed, and what came of it.
 struct Row {
   std::size_t number;
   Interval time;
-  FitSample sample;
-  bool native = false;  ///< a library's own: no schedule of ours, so that there is nothing to fit
-  bool one_shot = false;
-  double fitted = 0, simulated = 0;
 };
 
-/// By collective, which algorithm from where to where: the fastest, but the usual one where that is as good.
-Json best_of(const ProbedGroup& group, const std::vector<Row>& rows) {
-  constexpr double kWorth = 0.97;  // of the usual one's time; less is noise
-  Json best = Json::array();
-  for (const Goal goal : kGoals) {
-    std::map<std::size_t, std::vector<const Row*>> sizes;
-    for (const auto& row : rows) {
-      const auto& which = group.cases[row.number];
-      // Without a meeting nobody is told who is late: users ask for that, no profile does.
-      if (which.goal == goal && (!row.native || parse_native(goal, which.algorithm)->meets)) sizes[which.bytes].push_back(&row);
-    }
-    std::size_t from = 0;
-    for (auto at = sizes.begin(); at != sizes.end(); ++at) {
-      const auto usual = default_algorithm(goal, at->first, group.ranks, group.shares_memory);
-      const Row* winner = *std::min_element(at->second.begin(), at->second.end(), [](const Row* a, const Row* b) { return a->time.median < b->time.median; });
-      for (const auto* row : at->second)
-        if (group.cases[row->number].algorithm == usual && winner->time.median > kWorth * row->time.median) winner = row;
-      const auto next = std::next(at);
-      const std::size_t to = next == sizes.end() ? kEnd : static_cast<std::size_t>(std::sqrt(static_cast<double>(std::max<std::size_t>(1, at->first)) * static_cast<double>(next->first)));
-      const auto& algorithm = group.cases[winner->number].algorithm;
-      if (!best.empty() && best.back()["collective"] == name(goal) && best.back()["algorithm"] == algorithm)
-        best.back()["to_bytes"] = to;
-      else
-        best.push_back({{"collective", name(goal)}, {"from_bytes", from}, {"to_bytes", to}, {"algorithm", algorithm}});
-      from = to;
-    }
-  }
-  return best;
-}
-
-/// What collectives of the library's own took, along their sizes.
-Json native_of(const ProbedGroup& group, const std::vector<Row>& rows) {
-  std::map<std::pair<Goal, std::string>, std::map<std::size_t, double>> times;
-  for (const auto& row : rows)
-    if (const auto& which = group.cases[row.number]; row.native) times[{which.goal, which.algorithm}][which.bytes] = row.time.median;
-  Json all = Json::array();
-  for (const auto& [which, points] : times) {
-    Json list = Json::array();
-    for (const auto& [bytes, seconds] : points) list.push_back({{"bytes", bytes}, {"time_us", seconds * 1e6}});
-    all.push_back({{"collective", name(which.first)}, {"algorithm", which.second}, {"points", std::move(list)}});
-  }
-  return all;
-}
-
-Json row_json(const ProbedGroup& group, const Row& row) {
+Json row_json(const ProbedGroup& group, const Row& row, const FittedPart::Row& fitted) {
   const auto& which = group.cases[row.number];
   const double bits = 8e-9 * static_cast<double>(which.bytes) / row.time.median;
   const bool reduces_nothing = which.goal == Goal::barrier;
   Json samples = Json::array();
   for (const double time : group.slowest(row.number)) samples.push_back(time * 1e6);
   const auto& counted = group.sent[row.number];
-  const bool unknown = row.native || counted.front() < 0;
+  const bool unknown = fitted.native || counted.front() < 0;
   bool equal = true;
-  for (std::size_t rank = 0; !unknown && rank < counted.size(); ++rank) equal &= counted[rank] == static_cast<std::int64_t>(row.sample.group->bytes_sent[rank]);
+  for (std::size_t rank = 0; !unknown && rank < counted.size(); ++rank) equal &= counted[rank] == static_cast<std::int64_t>(fitted.sample.group->bytes_sent[rank]);
   const auto limit = limit_of(group, which);
   return {{"transport", group.transport}, {"collective", name(which.goal)}, {"algorithm", which.algorithm}, {"ranks", group.ranks}, {"bytes", which.bytes},
           {"time_us", {{"median", row.time.median * 1e6}, {"low", row.time.low * 1e6}, {"high", row.time.high * 1e6}, {"samples", samples}}},
           {"algorithm_gbps", reduces_nothing ? Json() : Json(bits)},
           {"bus_gbps", reduces_nothing ? Json() : Json(bits * bus_factor(which.goal, group.ranks))},
-          {"fit_us", row.native ? Json() : Json(row.fitted * 1e6)}, {"simulated_us", row.native ? Json() : Json(row.simulated * 1e6)}, {"limit_us", limit ? Json(*limit * 1e6) : Json()},
-          {"one_pass", row.one_shot},
-          {"bytes_sent", unknown ? Json() : Json(counted)}, {"priced_bytes", row.native ? Json() : Json(row.sample.group->bytes_sent)},
+          {"fit_us", fitted.native ? Json() : Json(fitted.fitted * 1e6)}, {"simulated_us", fitted.native ? Json() : Json(fitted.simulated * 1e6)}, {"limit_us", limit ? Json(*limit * 1e6) : Json()},
+          {"one_pass", fitted.one_shot},
+          {"bytes_sent", unknown ? Json() : Json(counted)}, {"priced_bytes", fitted.native ? Json() : Json(fitted.sample.group->bytes_sent)},
           {"bytes_equal", unknown ? Json() : Json(equal)}};
 }
 
 /// Fits, chooses and writes down what one group measured.
 void conclude(const ProbedGroup& group, const std::string& memory, Json& document) {
   std::vector<Row> rows;
-  std::size_t most_bytes = 0;
+  std::vector<TimedCollective> timed;
   for (std::size_t i = 0; i < group.cases.size(); ++i) {
     if (!group.complete(i)) continue;
-    Row row{i, median_interval(group.slowest(i))};
-    row.native = parse_native(group.cases[i].goal, group.cases[i].algorithm).has_value();
-    most_bytes = std::max(most_bytes, group.cases[i].bytes);
-    if (!row.native) row.sample = sample_of(group.cases[i], group.ranks, group.shares_memory, row.time.median, row.one_shot);
-    rows.push_back(std::move(row));
+    rows.push_back({i, median_interval(group.slowest(i))});
+    timed.push_back({group.cases[i].goal, group.cases[i].algorithm, group.cases[i].bytes, rows.back().time.median});
   }
   if (rows.empty()) return;
-  CommunicationPart part{group.transport, group.ranks, memory};
-  part.most_bytes = most_bytes;
-  for (const bool one_shot : {false, true}) {
-    std::vector<FitSample> samples;
-    for (auto& row : rows)
-      if (row.one_shot == one_shot && !row.native) {
-        samples.push_back(row.sample);
-        if (one_shot) samples.back().group = nullptr;
-      }
-    if (samples.empty()) continue;
-    const auto fitted = fit(samples);
-    const double held_out = held_out_error(samples);
-    std::size_t next = 0;
-    for (auto& row : rows) {
-      if (row.one_shot != one_shot || row.native) continue;
-      row.fitted = fitted.seconds[next++];
-      row.simulated = one_shot ? row.fitted : simulate(*row.sample.group, fitted.cost.at(row.sample.bytes), {}).seconds;
-    }
-    (one_shot ? part.one_shot : part.rounds) = fitted.cost;
+  CommunicationPart like{group.transport, group.ranks, memory};
+  like.measured = document["started"];
+  const auto found = fit_part(std::move(like), group.shares_memory, timed);
+  for (const auto& fitted : found.fits)
     for (auto piece : to_json(fitted.cost)) {
-      Json entry{{"transport", group.transport}, {"ranks", group.ranks}, {"memory", part.memory}, {"path", one_shot ? "one-pass" : "rounds"}};
+      Json entry{{"transport", group.transport}, {"ranks", group.ranks}, {"memory", memory}, {"path", fitted.one_shot ? "one-pass" : "rounds"}};
       entry.update(piece);
       entry["mean_error_pct"] = 100 * fitted.error;
-      entry["held_out_error_pct"] = held_out < 0 ? Json() : Json(100 * held_out);
+      entry["held_out_error_pct"] = fitted.held_out < 0 ? Json() : Json(100 * fitted.held_out);
       document["fit"].push_back(entry);
     }
-  }
-  part.best = best_of(group, rows);
-  part.native = native_of(group, rows);
-  part.measured = document["started"];
-  for (const auto& choice : part.best) {
-    Json entry{{"transport", group.transport}, {"ranks", group.ranks}, {"memory", part.memory}};
+  for (const auto& choice : found.part.best) {
+    Json entry{{"transport", group.transport}, {"ranks", group.ranks}, {"memory", memory}};
     entry.update(choice);
     document["best"].push_back(entry);
   }
-  for (const auto& row : rows) document["results"].push_back(row_json(group, row));
+  for (std::size_t i = 0; i < rows.size(); ++i) document["results"].push_back(row_json(group, rows[i], found.rows[i]));
   Json limits = Json::array();
   const auto micros = [](double time) { return time > 0 ? Json(time * 1e6) : Json(); };
   for (const auto& [bytes, limit] : group.limits)
     limits.push_back({{"bytes", bytes}, {"exchange_us", micros(limit.exchange)}, {"one_way_us", micros(limit.one_way)}, {"reduce_us", micros(limit.reduce)}});
   document["limits"].push_back({{"transport", group.transport}, {"ranks", group.ranks}, {"points", limits}});
-  document["machine_parts"].push_back({{"transport", part.transport}, {"ranks", part.ranks}, {"memory", part.memory}, {"rounds", to_json(part.rounds)},
-                                       {"one_shot", to_json(part.one_shot)}, {"best", part.best}, {"native", part.native}, {"measured", part.measured}, {"most_bytes", part.most_bytes}});
+  document["machine_parts"].push_back(to_json(found.part));
 }
-
-}  // namespace
-
-namespace {
 
 void check_ranks(const CommunicationProbe& probe, const AgentHub* launched) {
   if (launched == nullptr) return;
@@ -307,9 +215,8 @@ Json probe_communication(const CommunicationProbe& probe, const RunEvents& event
 }
 
 void add_to_machine(Json& machine, const Json& document) {
-  for (const auto& entry : document.at("machine_parts"))
-    add(machine, {entry.at("transport"), entry.at("ranks"), entry.at("memory"), wire_cost_from_json(entry.at("rounds")),
-                  wire_cost_from_json(entry.at("one_shot")), entry.at("best"), entry.at("native"), entry.at("measured"), entry.at("most_bytes")});
+  const auto& keys = entry_keys("communication");
+  for (const auto& entry : document.at("machine_parts")) add_entry(machine, "communication", keys, joined(earlier_entry(machine, "communication", keys, entry), entry));
 }
 
 }  // namespace ddl

@@ -80,13 +80,16 @@ std::string default_machine_path() {
   return fmt::format("{}/ddlbench/machines/{}.json", folder, host.data());
 }
 
-void add(Json& machine, const CommunicationPart& part) {
+Json to_json(const CommunicationPart& part) {
   Json entry{{"transport", part.transport}, {"ranks", part.ranks}, {"memory", part.memory}, {"measured", part.measured},
              {"rounds", to_json(part.rounds)}, {"one_shot", to_json(part.one_shot)}, {"best", part.best}};
   if (!part.native.empty()) entry["native"] = part.native;
+  if (!part.timed.empty()) entry["timed"] = part.timed;
   if (part.most_bytes > 0) entry["most_bytes"] = part.most_bytes;
-  add_entry(machine, "communication", entry_keys("communication"), entry);
+  return entry;
 }
+
+void add(Json& machine, const CommunicationPart& part) { add_entry(machine, "communication", entry_keys("communication"), to_json(part)); }
 
 const std::map<std::string, std::vector<std::string>>& parts_of_machines() {
   using Keys = std::vector<std::string>;

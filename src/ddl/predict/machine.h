@@ -43,10 +43,13 @@ struct CommunicationPart {
   Json best = Json::array();
   /// [{collective, algorithm, points: [{bytes, time_us}]}]: what collectives of the transport's own library took, of which nobody knows rounds.
   Json native = Json::array();
+  Json timed = Json::array();   ///< the same of our own algorithms, by which `rounds`, `one_shot` and `best` were fitted and chosen
   std::string measured;         ///< when, UTC
   std::size_t most_bytes = 0;   ///< of the largest buffer; 0: not told
 };
 
+/// As an entry of `communication`.
+Json to_json(const CommunicationPart& part);
 /// Puts a part in the place of an earlier one of the same transport, ranks and memory.
 void add(Json& machine, const CommunicationPart& part);
 

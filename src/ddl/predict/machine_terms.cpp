@@ -33,6 +33,7 @@ struct Needed {
 
 const std::vector<Needed>& needed() {
   static const std::vector<Term> pieces{{"from_bytes"}, {"to_bytes"}, {"alpha_us"}, {"overhead_us"}, {"beta_ns_per_byte"}, {"copy_ns_per_byte"}, {"gamma_ns_per_byte"}, {"local_ns_per_byte"}};
+  static const std::vector<Term> points{{"collective", Sort::word}, {"algorithm", Sort::word}, {"points", Sort::list, {{"bytes"}, {"time_us"}}}};
   static const std::vector<Term> layers{{"sort", Sort::word}, {"family", Sort::word}, {"flops", Sort::number_or_null}, {"elements", Sort::number_or_null}, {"parameters", Sort::number_or_null}, {"count", Sort::number_or_null},
                                         {"forward_us", Sort::number_or_null}, {"backward_input_us", Sort::number_or_null}, {"backward_weight_us", Sort::number_or_null}, {"spread", Sort::number_or_null}};
   // Where there are none it says why, and nothing else.
@@ -42,7 +43,8 @@ const std::vector<Needed>& needed() {
       {"communication", "",
        {{"transport", Sort::word}, {"ranks", Sort::above_zero}, {"memory", Sort::word}, {"rounds", Sort::list, pieces}, {"one_shot", Sort::list, pieces},
         {"best", Sort::list, {{"collective", Sort::word}, {"from_bytes"}, {"to_bytes"}, {"algorithm", Sort::word}}},
-        {"native", Sort::list, {{"collective", Sort::word}, {"algorithm", Sort::word}, {"points", Sort::list, {{"bytes"}, {"time_us"}}}}, true}}},
+        {"native", Sort::list, points, true},
+        {"timed", Sort::list, points, true}}},
       {"compute", "",
        {{"network", Sort::word}, {"batch", Sort::above_zero}, {"correction", Sort::above_zero}, {"step", Sort::object, {{"load_ms"}, {"copy_ms"}}}, {"loader_us"}, {"layers", Sort::list, layers},
         {"parts", Sort::list, {{"layers", Sort::list, layers}}, true}, {"pass_ms", Sort::number, {}, true}, {"parameter_bytes", Sort::number, {}, true}, {"update_us", Sort::number, {}, false, "parameter_bytes"}, {"waited", Sort::number_or_null, {}, true}, {"graphs", Sort::object_or_null, graphs, true}, history("pass_ms")}},

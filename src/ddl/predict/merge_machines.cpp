@@ -4,6 +4,7 @@
 
 #include "ddl/core/error.h"
 #include "ddl/predict/machine.h"
+#include "ddl/predict/measured/communication_part.h"
 #include "ddl/predict/measured/history.h"
 
 namespace ddl {
@@ -31,6 +32,7 @@ int merge_machine(Json& machine, const Json& other) {
       if (known == entry) continue;
       const bool comes = !(known.is_object() && is_later(known, entry));
       auto merged = comes ? entry : known;
+      if (part == "communication" && known.is_object()) merged = comes ? joined(known, entry) : joined(entry, known);
       if (known.is_object()) remember_all(merged, comes ? known : entry);
       if (merged == known) continue;
       add_entry(machine, part, keys, merged);

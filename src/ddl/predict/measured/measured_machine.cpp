@@ -448,7 +448,11 @@ double MeasuredMachine::copy_together(int worker, std::int64_t bytes, int worker
   for (const auto& entry : entries(profile_, "memory"))
     if (says(entry, "what", "triad") && entry.value("device", "cpu") == "cpu") rates[entry.at("threads").get<std::int64_t>()] = entry.at("bytes_per_s").get<double>();
   if (!rates.contains(1)) return alone;
-  const double together = std::prev(rates.upper_bound(workers))->second;
+  // So many as were not measured have as much as each of fewer had, up to what more had together.
+  const auto above = rates.lower_bound(workers);
+  const auto& fewer = above != rates.end() && above->first == workers ? *above : *std::prev(above);
+  const double each = workers * fewer.second / static_cast<double>(fewer.first);
+  const double together = above == rates.end() ? fewer.second : std::min(each, std::max(above->second, fewer.second));
   return alone * std::clamp(workers * rates.at(1) / together, 1.0, static_cast<double>(std::max(1, workers)));
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <list>
+#include <numeric>
 
 #include "ddl/core/error.h"
 #include "ddl/nn/builtin.h"
@@ -432,6 +433,25 @@ TEST(MeasuredMachine, WhatWorkersCopyAtOnceSharesTheMemory) {
   EXPECT_NEAR(seconds({{}, {}}), unknown, 1e-9) << "it stays in caches";
 }
 
+// Between one and all cores each has what one had alone, until all have what all had together.
+TEST(MeasuredMachine, AsManyCopiesAsWereNotMeasuredShareWhatAllCoresHave) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  for (const int threads : {1, 16}) add_entry(profile, "memory", {"what", "threads"}, {{"what", "triad"}, {"threads", threads}, {"bytes", 1 << 26}, {"bytes_per_s", threads == 1 ? 1e10 : 8e10}});
+  constexpr std::int64_t kBytes = 1 << 20;
+  const auto seconds = [&](int workers) {
+    StepCosts costs;
+    std::vector<int> all(static_cast<std::size_t>(workers));
+    std::iota(all.begin(), all.end(), 0);
+    return MeasuredMachine(profile, {.workers = std::vector<MeasuredWorker>(static_cast<std::size_t>(workers)), .network = "mlp"}).exchange(Goal::all_gather, kBytes, all, costs).seconds;
+  };
+  for (const auto& [workers, times] : {std::pair{2, 1.0}, {8, 1.0}, {12, 1.5}, {16, 2.0}, {32, 4.0}}) {
+    profile["device"]["cache_bytes"] = 1LL << 40;
+    const double in_cache = seconds(workers);
+    profile["device"]["cache_bytes"] = 1 << 10;
+    EXPECT_NEAR(seconds(workers) - in_cache, (1 + 1.0 / workers) * kBytes / 1e10 * (times - 1), 1e-9) << workers;
+  }
+}
+
 TEST(MeasuredMachine, WhatEmulatedWorkersDoBetweenTheirWaitsIsTheirOwn) {
   auto profile = profile_of({entry_of("mlp", 8)});
   const auto seconds = [&](bool computes, double step, int workers = 1) {
@@ -743,6 +763,28 @@ TEST(MeasuredMachine, AnAllReduceBesideBackwardSlowsBothAsTheyWereMeasuredTo) {
   measured(1.6, 2.5);
   EXPECT_NEAR(data_parallel_step(profile, true).step - free.step, free.beside, 1e-6 * free.beside);
   EXPECT_NEAR(data_parallel_step(profile, false).step, after.step, 1e-9 * after.step);
+}
+
+// Two workers of sixteen cores leave most of them idle: what their all-reduce was not found to take from them it takes from those.
+TEST(MeasuredMachine, AnAllReduceTakesIdleCoresFirst) {
+  auto profile = profile_of({entry_of("mlp", 8)});
+  profile["cpu"]["usable_cores"] = 16;
+  const auto share = [&](int ranks) {
+    StepCosts resources;
+    std::vector<int> all(static_cast<std::size_t>(ranks));
+    std::iota(all.begin(), all.end(), 0);
+    const auto cost = MeasuredMachine(profile, {.workers = std::vector<MeasuredWorker>(static_cast<std::size_t>(ranks)), .network = "mlp"}).collective(Goal::all_reduce, 1 << 20, all, resources);
+    return ranks * cost.demands.at(0).share;
+  };
+  EXPECT_NEAR(share(2), 2.0 / 16, 1e-12) << "unmeasured: a core a rank";
+  const auto measured = [&](double slowdown) {
+    add_entry(profile, "contention", {"what"}, {{"what", "collective"}, {"device", "cpu"}, {"threads", 1}, {"workers", 2}, {"transport", "shm"}, {"slowdown", slowdown}, {"collective_slowdown", slowdown}});
+  };
+  measured(1);
+  for (const auto& [ranks, all] : {std::pair{2, 2.0 / 16}, {8, 8.0 / 16}, {16, 1.0}, {32, 1.0}}) EXPECT_NEAR(share(ranks), all, 1e-12) << ranks;
+  measured(1.1);
+  EXPECT_NEAR(share(2), 0.1 + 2.0 / 16, 1e-12);
+  EXPECT_NEAR(share(4), 0.2 + 4.0 / 16, 1e-12);
 }
 
 /// The same machine with a GPU that computes the MLP so many times as fast, and copies 1 byte in 0.1 ns each way.

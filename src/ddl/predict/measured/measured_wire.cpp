@@ -35,19 +35,21 @@ const Json& nearest_part(const Json& profile, const std::string& transport, int 
   return *measured_part(profile, transport, nearest, "own");
 }
 
-/// The product of how much compute and collective slowed each other down, as a share of the host's cores that the collective takes.
-double measured_share(const Json& profile, const std::string& transport, int threads, int cores, int ranks) {
-  double logs = 0, base = 0;
+/// The part of the host's cores that each rank of a collective takes. Of those who were measured: what compute and collective lost to each other, by the product of both, is cores that both wanted; and of cores that nobody computed on a
+/// rank keeps one busy, as long as there are such. What is lost though cores are idle, to memory that both use, counts as cores, too.
+double measured_share(const Json& profile, const std::string& transport, int threads, int cores) {
+  double logs = 0, measured = 0;
   int count = 0;
   for (const auto& entry : entries(profile, "contention")) {
     if (entry.value("what", "") != "collective" || entry.value("device", "cpu") != "cpu" || !contends_alike(entry.value("transport", ""), transport) || entry.value("threads", 0) != threads) continue;
     logs += std::log(std::max(1.0, usual(entry, "slowdown"))) + std::log(std::max(1.0, entry.at("collective_slowdown").get<double>()));
-    base = std::min(1.0, entry.at("workers").get<double>() * threads / cores);
+    measured = entry.at("workers").get<double>();
     count += 2;
   }
   // Unmeasured where a worker has more threads than half of the cores: each rank then is taken to keep one busy.
-  if (count == 0) return std::min(1.0, static_cast<double>(ranks) / cores);
-  return std::clamp(std::exp(logs / count) - base, 0.0, 1.0);
+  if (count == 0) return 1.0 / cores;
+  const double idle = std::max(0.0, 1 - measured * threads / cores);
+  return (std::exp(logs / count) - 1 + std::min(measured / cores, idle)) / measured;
 }
 
 /// Of rounds over a test network's wires: latency comes to each, and what the processor does of a byte goes on beside its way over the wire, so that the slower of both counts.
@@ -224,22 +226,19 @@ TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touch
     cost.seconds += evicted * std::max(0.0, wire_alone(goal, bytes, ranks, "evicted", asked, each_has_one) - cost.seconds);
   if (wires != nullptr && !each_has_one)
     cost.seconds = std::max(cost.seconds, setup_.wire_bytes_per_s > 0 ? wires->busiest() / setup_.wire_bytes_per_s : 0) + wires->rounds * setup_.wire_latency;
-  // All who take part say their share, and these add up.
-  std::set<int> hosts;
-  for (const int worker : workers) hosts.insert(setup_.workers.at(static_cast<std::size_t>(worker)).host);
-  // Of workers with unlike numbers of threads each knows its own part.
-  std::map<int, double> by_threads;
-  double share = 0;
+  // Of each host what its ranks take, together no more than there is; of workers with unlike numbers of threads each knows its own part. All who take part say as much of it, and that adds up.
+  std::map<int, double> by_threads, shares;
   for (const int each : workers) {
     const int threads = worker(each).threads;
     const auto known = by_threads.find(threads);
-    share += (known != by_threads.end() ? known->second : by_threads[threads] = measured_share(profile_, setup_.transport, threads, cores_, ranks)) / ranks / ranks;
+    shares[setup_.workers.at(static_cast<std::size_t>(each)).host] += known != by_threads.end() ? known->second : by_threads[threads] = measured_share(profile_, setup_.transport, threads, cores_);
   }
+  for (auto& [host, share] : shares) share = std::min(1.0, share) / ranks;
   // What it takes of cores was measured without a test network, whose wires need none: the same work is spread over a longer time.
   if (over_fabric && cost.seconds > 0)
-    share *= std::min(1.0, wire_alone(goal, bytes, ranks, memory, asked, false) / cost.seconds);
-  if (share > 0)
-    for (const int host : hosts) cost.demands.push_back({cores_of(host, resources), share});
+    for (auto& [host, share] : shares) share *= std::min(1.0, wire_alone(goal, bytes, ranks, memory, asked, false) / cost.seconds);
+  for (const auto& [host, share] : shares)
+    if (share > 0) cost.demands.push_back({cores_of(host, resources), share});
   if (wires != nullptr && setup_.wire_bytes_per_s > 0 && cost.seconds > 0) {
     const double rate = setup_.wire_bytes_per_s * cost.seconds * ranks;
     for (const auto& [host, sent] : wires->out) cost.demands.push_back({resources.resource(fmt::format("wire out of host {}", host)), sent / rate});
