@@ -118,7 +118,7 @@ Json advice_json(const Advice& advice, std::int64_t batch) {
   const int plain = plain_data(advice);
   Json ties = Json::array();
   for (const auto number : verdict.ties) ties.push_back(advice.points[number].rank);
-  return {{"words", advice_words(advice, batch)}, {"worth_it", verdict.pick && looked_at_several(advice) ? Json(verdict.worth_it()) : Json()}, {"take", rank(verdict.pick)}, {"fastest", rank(verdict.best)}, {"one_worker", rank(verdict.alone)},
+  return {{"words", advice_words(advice, batch)}, {"worth_it", verdict.pick && looked_at_several(advice) && (verdict.alone || one_does_not_hold_it(advice)) ? Json(verdict.worth_it()) : Json()}, {"take", rank(verdict.pick)}, {"fastest", rank(verdict.best)}, {"one_worker", rank(verdict.alone)},
           {"plain_data", plain < 0 ? Json() : Json(advice.points[static_cast<std::size_t>(plain)].rank)}, {"ties", ties}};
 }
 
@@ -164,6 +164,7 @@ Exit act(const AdviseOptions& options) {
     if (time.value <= 0) throw Error(Code::invalid_argument, fmt::format("no time; got '{}', expected more than 0", options.budget));
     return time;
   });
+  if (experiment.subject != "ddlbench") throw Error(Code::unsupported, fmt::format("{}: only ddlbench's own steps are predicted; got {}, expected ddlbench", origin_of(experiment, "subject"), experiment.subject));
   const auto machine = machine_called(options.machine);
   if (options.verify > 0) require_own_machine(machine);
   const auto& job = experiment.job;

@@ -23,6 +23,10 @@ Settings settings_of(const Advice& advice, const AdvisedPoint& point, const Sett
   put("strategy", to_string(point.strategy));
   put("workers", to_string(chosen_workers(parse_workers(asked.contains("workers") ? asked.at("workers").value : "1"), advice.fastest, point.workers)));
   own.erase("accumulate");
+  own.erase("recompute");
+  // Threads of a way that was asked for were joined otherwise than processes are.
+  const auto threads = point.strategy.options.find("in-process");
+  put("transport", threads != point.strategy.options.end() && threads->second != "off" ? "inproc" : advice.transport);
   // Of what was priced the strategy says it.
   own.erase("bucket");
   for (const auto& [key, value] : point.keys) put(key, value);

@@ -16,6 +16,7 @@
 #include "ddl/lab/probe_compute.h"
 #include "ddl/lab/probe_data.h"
 #include "ddl/lab/signals.h"
+#include "ddl/measure/environment.h"
 #include "ddl/predict/machine.h"
 #include "ddl/report/report.h"
 #include "ddl/train/device_list.h"
@@ -247,15 +248,19 @@ void print_compute(const Json& document, const Output& output) {
   say_contention(document, output);
 }
 
-/// Adds to what is known of this machine; a profile of another machine, or one that cannot be read, is not written over.
+/// What is known of this machine. A profile of another machine, or one that cannot be read, is not written over.
+Json known_of(const std::string& path, const Json& environment) {
+  if (!std::filesystem::exists(path)) return new_machine(environment);
+  auto machine = read_machine_to_measure(path);
+  if (!same_machine(machine, environment))
+    throw Error(Code::invalid_argument, fmt::format("--machine: {} is of another machine; got {}, here is {}; give another file", path, machine["cpu"].dump(), new_machine(environment)["cpu"].dump()));
+  return machine;
+}
+
+/// Adds to it.
 void keep(const std::string& path, const Json& document) {
-  auto machine = new_machine(document["environment"]);
-  if (std::filesystem::exists(path)) {
-    machine = read_machine_to_measure(path);
-    if (!same_machine(machine, document["environment"]))
-      throw Error(Code::invalid_argument, fmt::format("--machine: {} is of another machine; got {}, here is {}; give another file", path, machine["cpu"].dump(),
-                                                      new_machine(document["environment"])["cpu"].dump()));
-  }
+  auto machine = known_of(path, document["environment"]);
+  require_same_devices(machine, document);
   add_memory(machine, document["environment"]);
   if (document["kind"] == "storage" || document["kind"] == "loader") add_data_to_machine(machine, document);
   else document["kind"] == "compute" || document["kind"] == "memory" ? add_compute_to_machine(machine, document) : add_to_machine(machine, document);
@@ -284,6 +289,9 @@ Json measure(const ProbeOptions& options, AgentHub* launched) {
   const auto to_read = options.what == "storage" ? asked_of_storage(options) : StorageProbe{};
   const auto to_load = options.what == "loader" ? asked_of_loaders(options) : LoaderProbe{};
   const auto path = profile_path(options);
+  // A test network is no property of this machine, unless a file of its own was asked for.
+  const bool keeps = options.keep && !path.empty() && path != "none" && (options.fabric.empty() || computes || !options.machine.empty());
+  if (keeps) known_of(path, capture_environment());  // before minutes are spent
   Json document;
   {
     ProgressLine progress(options.output);
@@ -296,10 +304,13 @@ Json measure(const ProbeOptions& options, AgentHub* launched) {
   }
   // What only the profile needs.
   const bool whole = document["state"] == "ok" || document["state"] == "partial";
-  // A test network is no property of this machine, unless a file of its own was asked for.
-  if (options.keep && whole && !path.empty() && path != "none" && (options.fabric.empty() || computes || !options.machine.empty())) {
+  if (keeps && whole) try {
     keep(path, document);
     document["machine"] = path;
+  } catch (const Error& error) {
+    // What was measured is told all the same.
+    document["failed"].push_back({{"what", "the machine profile"}, {"reason", error.what()}});
+    document["state"] = "partial";
   }
   document.erase("machine_parts");
   return document;

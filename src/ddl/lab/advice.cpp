@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "ddl/core/spec.h"
+#include "ddl/lab/config.h"
+#include "ddl/train/precision.h"
 
 namespace ddl {
 namespace {
@@ -23,11 +25,11 @@ std::string with(Spec strategy, const std::string& option, const std::string& va
 
 std::string larger_batch(const Job& job) { return fmt::format("more samples per worker (--batch {}, which learns differently)", job.batch * 2); }
 
-std::string against_fabric(const Job& job, const Plan& plan) {
+std::string against_fabric(const Job& job, const Plan& plan, int hosts) {
   const auto& strategy = job.strategy;
   if (says(strategy, "overlap", "off")) return fmt::format("--strategy {} without overlap=off, so that gradients travel while backward runs", strategy.name);
-  if (job.fabric.empty() && job.transport.starts_with("tcp")) return "--transport shm, which does not send bytes through the kernel";
-  if (strategy.name == "data" && !strategy.options.contains("compress") && !strategy.options.contains("in-process"))
+  if (job.fabric.empty() && hosts <= 1 && job.transport.starts_with("tcp")) return "--transport shm, which does not send bytes through the kernel";
+  if (strategy.name == "data" && !strategy.options.contains("compress") && !strategy.options.contains("in-process") && !scales_loss(job.precision))
     return fmt::format("--strategy {}, which sends half of the bytes", with(strategy, "compress", "fp16", says(strategy, "bucket", "auto") ? "bucket" : ""));
   if (plan.serving.servers > 0 && plan.serving.servers < plan.workers())
     return fmt::format("more servers ({}), each of which has less to receive and to give", with(strategy, "servers", std::to_string(std::min(plan.workers(), 2 * plan.serving.servers))));
@@ -45,9 +47,9 @@ std::string against_latency(const Job& job, const Plan& plan) {
 
 }  // namespace
 
-std::string advice_against(LossCause cause, const Job& job, const Plan& plan) {
+std::string advice_against(LossCause cause, const Job& job, const Plan& plan, int hosts) {
   switch (cause) {
-    case LossCause::fabric: return against_fabric(job, plan);
+    case LossCause::fabric: return against_fabric(job, plan, hosts);
     case LossCause::latency: return against_latency(job, plan);
     case LossCause::loader:
       return job.loader_threads == 0 ? "--loader 1, which reads batches beside the steps" : fmt::format("more threads that read batches (--loader {})", job.loader_threads + 1);
@@ -58,6 +60,8 @@ std::string advice_against(LossCause cause, const Job& job, const Plan& plan) {
       if (plan.micro_batches >= most) return larger_batch(job);
       // Its micro-batches are whole batches (strategy/pipeline/pipedream.cpp): what is left of the bubble is unlike stages and messages.
       if (says(job.strategy, "schedule", "pipedream")) return fmt::format("a schedule that works on batches in pieces ({})", with(job.strategy, "schedule", "pipedream-2bw"));
+      // A strategy's own number and the job's are one too many.
+      if (job.accumulate > 1) return fmt::format("more micro-batches (--accumulate {})", std::min<std::int64_t>(most, 2 * job.accumulate));
       return fmt::format("more micro-batches ({})", with(job.strategy, "micro", std::to_string(std::min<std::int64_t>(most, 2LL * plan.micro_batches))));
     }
     case LossCause::unequal:
@@ -69,8 +73,14 @@ std::string advice_against(LossCause cause, const Job& job, const Plan& plan) {
         return job.strategy.options.contains("shares") ? "other shares of the batch (data[shares=…]), which ddlbench advise finds by what each worker takes" : "more of the batch for who computes faster (data[shares=…], which ddlbench advise finds)";
       return "";
     case LossCause::contention: {
-      const auto threads = std::max_element(job.workers.begin(), job.workers.end(), [](const WorkerSpec& a, const WorkerSpec& b) { return a.threads < b.threads; })->threads;
-      return threads > 1 ? fmt::format("workers of fewer threads (--workers cpu[threads={}]:{})", threads / 2, job.workers.size()) : "";
+      auto workers = job.workers;
+      bool fewer = false;
+      for (auto& worker : workers)
+        if (worker.device == "cpu" && worker.threads > 1) {
+          worker.threads /= 2;
+          fewer = true;
+        }
+      return fewer ? fmt::format("workers of fewer threads (--workers {})", to_string(workers)) : "";
     }
     case LossCause::compute:
     case LossCause::undivided: return larger_batch(job);

@@ -8,6 +8,6 @@
 namespace ddl {
 
 /// What a user could change against a cause, naming the option; empty where nothing is known to help.
-std::string advice_against(LossCause cause, const Job& job, const Plan& plan);
+std::string advice_against(LossCause cause, const Job& job, const Plan& plan, int hosts);
 
 }  // namespace ddl

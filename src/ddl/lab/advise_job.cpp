@@ -105,6 +105,7 @@ class Adviser {
   explicit Adviser(const AdviceInput& input) : input_(input), job_(of_processes(input.experiment.job)), begin_(now()) {}
 
   Advice run() {
+    out_.transport = job_.transport;
     order_workers();
     families();
     const double search_ends = input_.budget.value * 2 / 3;
@@ -215,8 +216,12 @@ class Adviser {
     const auto& family = families_[candidate.family];
     AdvisedPoint point{family.spec(candidate.at), family.keys(candidate.at), family.workers};
     // Told keys are the experiment's own everywhere.
-    if (job_.accumulate > 1 && !point.keys.contains("accumulate") && point.strategy == job_.strategy && family.axes.empty()) point.keys["accumulate"] = std::to_string(job_.accumulate);
-    point.asked = point.workers == static_cast<int>(job_.workers.size()) && point.strategy == job_.strategy && (point.keys.empty() || family.axes.empty());
+    const bool as_asked = point.strategy == job_.strategy && family.axes.empty();
+    if (as_asked && job_.accumulate > 1) point.keys["accumulate"] = std::to_string(job_.accumulate);
+    if (as_asked && job_.recompute) point.keys["recompute"] = "true";
+    // Another family may have the same among its ways.
+    const bool plain = point.keys.empty() && job_.accumulate <= 1 && !job_.recompute;
+    point.asked = point.workers == static_cast<int>(job_.workers.size()) && point.strategy == job_.strategy && (plain || as_asked);
     const auto number = look(std::move(point));
     return number ? std::optional(worth_of(out_.points[*number])) : std::nullopt;
   }
@@ -333,8 +338,9 @@ class Adviser {
   /// What a point's workers do. Errors: of the plan.
   Job job_at(const AdvisedPoint& point) const {
     auto base = job_;
-    // Options that a strategy has of its own say it instead.
-    if (!point.keys.contains("accumulate") && !point.asked) base.accumulate = 1;
+    // Each way says it for itself.
+    base.accumulate = 1;
+    base.recompute = false;
     return job_on(job_of(base, out_.fastest, point.workers, point.strategy, point.keys), input_.graph, input_.machine);
   }
 
@@ -350,8 +356,11 @@ class Adviser {
   void predict(AdvisedPoint& point, bool simulate) {
     const auto job = job_at(point);
     const auto& costs = costs_of(job);
+    check_way(job);
     const auto plan = planned_job(job, input_.graph, *costs.source);
     const auto& part = part_of(plan);
+    const bool runs = parts_have_a_place(job, plan);
+    if (!runs && is_measured(input_.machine)) throw Error(Code::unsupported, fmt::format("[advise] unsupported: parameters in parts on devices with memory of their own are not run in this version; got {}, expected a strategy without shards", to_string(job.strategy)));
     point.differs = difference_of(plan, point.strategy);
     point.stages = stages_of(plan, part, point.strategy);
     std::size_t tasks = 0;
@@ -363,6 +372,7 @@ class Adviser {
     auto beyond = beyond_known(job, plan, part, costs, input_.machine, {}, point.step);
     std::tie(point.step.low, point.step.high) = job_interval(job, plan, part, costs, input_.machine, beyond, point.step);
     point.beyond = std::move(beyond.words);
+    if (!runs) point.beyond.emplace_back("parameters in parts on devices with memory of their own are predicted, and not run in this version");
     point.waited = waited(job, plan, costs);
     point.memory_bytes = costs.memory_bytes;
     point.fits = job_fits(job, input_.graph, plan, costs, point.step);

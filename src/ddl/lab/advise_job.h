@@ -54,6 +54,7 @@ struct RefusedPoint {
 struct Advice {
   std::vector<AdvisedPoint> points;    ///< those that fit first, the fastest in front
   std::vector<std::size_t> fastest;    ///< numbers of the job's workers, those that compute fastest in front: of fewer workers the first are meant
+  std::string transport;               ///< that joins processes, as was priced
   std::vector<RefusedPoint> refused;   ///< could not be planned, or something that they take was not measured
   double not_searched = 0;             ///< candidates that time was too short for
   int priced = 0;                      ///< of `points`, by their closed form alone

@@ -157,6 +157,42 @@ TEST(Advise, PlainDataIsLookedAtBesideWhatAccumulates) {
   EXPECT_TRUE(std::any_of(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.asked && point.keys.contains("accumulate"); }));
 }
 
+// What accumulates and what recomputes is one way beside the others, which do neither; each is predicted as it is told.
+TEST(Advise, WaysThatDoNotAccumulateOrRecomputeDoNot) {
+  const auto look = [](const char* key, const char* value) {
+    Settings settings;
+    for (const auto& [name, word] : {std::pair{"model", "resnet50"}, {"dataset", "imagenet"}, {"workers", "4"}, {"batch", "128"}, {key, value}, {"synthetic", "true"}}) set(settings, name, word, "test");
+    const auto experiment = resolve(settings);
+    const auto graph = make_model(experiment.job.model, dataset_shape("imagenet", true));
+    const auto advice = advise({experiment, graph, find_machine("v100-16gb"), 0, false, Seconds{1}, false});
+    auto plain = experiment.job;
+    plain.accumulate = 1;
+    plain.recompute = false;
+    const auto& found = advice.points.at(static_cast<std::size_t>(plain_data(advice)));
+    const auto alone = predict_job(plain, graph, find_machine("v100-16gb"));
+    EXPECT_NEAR(found.step.seconds, alone.step.seconds, 0.02 * alone.step.seconds) << key;
+    EXPECT_EQ(found.step.most.total(), alone.step.most.total()) << key;
+    EXPECT_FALSE(found.asked) << key;
+    const auto asked = std::find_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.asked; });
+    ASSERT_NE(asked, advice.points.end());
+    EXPECT_EQ(asked->keys, (std::map<std::string, std::string>{{key, value}}));
+    EXPECT_LT(asked->step.most.total(), found.step.most.total()) << key;
+  };
+  look("accumulate", "8");
+  look("recompute", "true");
+}
+
+// What a run would refuse is none of the ways.
+TEST(Advise, WhatARunRefusesIsRefused) {
+  Settings settings;
+  for (const auto& [name, word] : {std::pair{"model", "resnet50"}, {"dataset", "imagenet"}, {"workers", "4"}, {"batch", "128"}, {"collective", "recursive-doubling"}, {"synthetic", "true"}}) set(settings, name, word, "test");
+  const auto experiment = resolve(settings);
+  const auto graph = make_model(experiment.job.model, dataset_shape("imagenet", true));
+  const auto advice = advise({experiment, graph, find_machine("v100-16gb"), 0, false, Seconds{1}, false});
+  EXPECT_TRUE(std::none_of(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.strategy.name == "sharded" && !point.strategy.options.contains("collective") && !point.keys.contains("collective"); }));
+  EXPECT_TRUE(std::any_of(advice.refused.begin(), advice.refused.end(), [](const RefusedPoint& point) { return point.strategy.name == "sharded" && point.reason.find("expected auto, ring or direct") != std::string::npos; }));
+}
+
 // A stage that only the larger of two devices holds fits where it is on that one.
 TEST(Advise, EachStageIsHeldAgainstItsOwnDevice) {
   const auto fits = [](const std::string& workers) {

@@ -17,6 +17,10 @@ bool looked_at_several(const Advice& advice) {
   return std::any_of(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.workers > 1; });
 }
 
+bool one_does_not_hold_it(const Advice& advice) {
+  return std::any_of(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.workers == 1 && !point.fits; });
+}
+
 int plain_data(const Advice& advice) {
   int found = -1;
   for (std::size_t i = 0; i < advice.points.size(); ++i) {
@@ -57,7 +61,7 @@ std::string advice_words(const Advice& advice, std::int64_t batch) {
   if (verdict.worth_it() && verdict.alone)
     text += fmt::format(" That is {:.3g} times as fast as one worker.", advice.points[*verdict.alone].step.seconds / pick.step.seconds);
   else if (verdict.worth_it())
-    text += " One worker does not hold it.";
+    text += one_does_not_hold_it(advice) ? " One worker does not hold it." : " What one worker takes was not looked at.";
   if (const int plain = plain_data(advice); plain >= 0 && static_cast<std::size_t>(plain) != *verdict.pick) {
     const auto& other = advice.points[static_cast<std::size_t>(plain)];
     const double ratio = other.step.seconds / pick.step.seconds;

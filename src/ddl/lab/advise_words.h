@@ -9,6 +9,8 @@ namespace ddl {
 
 /// Whether any way of more than one worker could be predicted: else nobody knows whether that is worth it.
 bool looked_at_several(const Advice& advice);
+/// Whether one worker was looked at, and has not the memory.
+bool one_does_not_hold_it(const Advice& advice);
 
 /// A top choice that was run.
 struct VerifiedPoint {

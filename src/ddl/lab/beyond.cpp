@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "ddl/core/spec.h"
 #include "ddl/core/units.h"
@@ -97,20 +99,38 @@ void beyond_curves(const Job& job, const Plan& plan, const ModelGraph& part, con
   told(carried.copy, fmt::format("copying {} of gradients", to_string(Bytes{copied})));
 }
 
+/// Of layers that a profile has no time of for just so many samples.
+void beyond_layers(const Job& job, const Plan& plan, const ModelGraph& part, const MeasuredMachine& measured, const RealWorker& real, const std::string& so, const char* where, Beyond& out) {
+  const auto share = measured.beyond(real.number, part, real.samples);
+  const auto flags = MeasuredMachine::probe_flags(measured.worker(real.number));
+  if (share.samples > kWorthTelling)
+    out.words.push_back(fmt::format("{:.0f} % of computing is of layers that were measured with other numbers of samples alone, fewer or more than {}: carried on from there, {}", 100 * share.samples, real.samples, so));
+  if (share.between > kFarBetween)
+    out.words.push_back(fmt::format("passes of {} samples were not measured: taken from between smaller and larger batches that were, the nearest of which has {:.2g} times as many or as few, {} ({}ddlbench probe compute --model {}{} --precision {} --batch {})", real.samples,
+                                    std::exp2(share.between), so, where, to_string(job.model), flags, job.precision, real.samples));
+  if (share.sorts > kWorthTelling)
+    out.words.push_back(fmt::format("{:.0f} % of computing is of layers whose like was not measured: taken from others of their family, {} ({}ddlbench probe compute --model {}{}{})", 100 * share.sorts, so, where, to_string(job.model),
+                                    flags, plan.split.empty() ? "" : fmt::format(" --parts {}:{}", to_string(job.strategy), job.workers.size())));
+}
+
 /// Of what a worker computes.
 void beyond_computing(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const RealWorker& real, Beyond& out) {
-  const auto share = costs.measured->beyond(real.number, part, real.samples);
-  if (share.samples > kWorthTelling)
-    out.words.push_back(fmt::format("{:.0f} % of computing is of layers that were measured with other numbers of samples alone, fewer or more than {}: carried on from there, and the interval is wider for it", 100 * share.samples, real.samples));
-  if (share.between > kFarBetween)
-    out.words.push_back(fmt::format("passes of {} samples were not measured: taken from between smaller and larger batches that were, the nearest of which has {:.2g} times as many or as few, and the interval is wider for it (ddlbench probe compute --model {}{} --precision {} --batch {})", real.samples,
-                                    std::exp2(share.between), to_string(job.model), MeasuredMachine::probe_flags(costs.measured->worker(real.number)), job.precision, real.samples));
-  if (share.sorts > kWorthTelling)
-    out.words.push_back(fmt::format("{:.0f} % of computing is of layers whose like was not measured: taken from others of their family, and the interval is wider for it (ddlbench probe compute --model {}{}{})", 100 * share.sorts, to_string(job.model),
-                                    MeasuredMachine::probe_flags(costs.measured->worker(real.number)), plan.split.empty() ? "" : fmt::format(" --parts {}:{}", to_string(job.strategy), job.workers.size())));
+  beyond_layers(job, plan, part, *costs.measured, real, "and the interval is wider for it", "", out);
   beyond_company(job, costs, machine, real, out);
   beyond_collectives(job, plan, costs, machine, real, out);
   beyond_curves(job, plan, part, costs, real, out);
+}
+
+/// Emulated workers wait for what their profile says, and so they are predicted: how far that is from the device nobody here can tell.
+void beyond_emulated(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, Beyond& out) {
+  std::set<std::pair<const MeasuredMachine*, std::int64_t>> told;
+  for (int worker = 0; worker < static_cast<int>(costs.stands_for.size()); ++worker) {
+    const auto* const measured = costs.stands_for[static_cast<std::size_t>(worker)];
+    const auto samples = samples_of(job, plan, worker);
+    if (measured == nullptr || !told.emplace(measured, samples).second) continue;
+    const auto& device = job.workers[static_cast<std::size_t>(worker)].device;
+    beyond_layers(job, plan, part, *measured, {worker, samples}, fmt::format("by runs as by predictions; how far from the device of {} is not known", device), "there: ", out);
+  }
 }
 
 /// Emulated workers sleep until their time is over, and then want a core: wires were measured between ranks that had one each.
@@ -156,6 +176,7 @@ Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, co
     auto out = is_datasheet(machine) ? beyond_datasheet(job, plan, part, machine, costs.per_node, step) : Beyond{};
     // Loaders of datasheets' devices cost nothing that nobody tells.
     if (stored.asked || stored.making) beyond_loading(job, stored, out);
+    beyond_emulated(job, plan, part, costs, out);
     beyond_alone(step, out);
     return out;
   }
@@ -176,6 +197,7 @@ Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, co
     out.words.push_back(by.size() == workers.size() ? std::move(words) : fmt::format("workers like {} ({}, {} {}): {}", by.front(), spec.device, spec.threads, spec.threads == 1 ? "thread" : "threads", words));
   }
   beyond_loading(job, stored, out);
+  beyond_emulated(job, plan, part, costs, out);
   beyond_cores(job, machine, out);
   beyond_brief(job, step, out);
   beyond_exchanges(job, plan, part, costs, machine, out);

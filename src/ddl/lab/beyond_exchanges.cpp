@@ -120,7 +120,7 @@ void beyond_goals(const Job& job, const Exchanged& of, const Json& machine, Beyo
   }
 }
 
-/// Where buffers lie counts between ranks that read each other's memory.
+/// Whose memory a message is in counts between ranks that read each other's; whether it is in a cache still, between any.
 void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, const Exchanged& of, const MeasuredMachine& measured, const Json& machine, Beyond& out) {
   const auto told = [&](const char* memory, int ranks, double bytes, const std::string& what, const std::string& messages) {
     if (measured.knows_memory(memory, ranks)) {
@@ -133,8 +133,8 @@ void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, con
     out.words.push_back(fmt::format("{} between {} ranks over {} was not measured: taken for the transport's own memory, and the interval is wider for it (ddlbench probe comm --transport {} --ranks {} --memory {})", what, ranks, job.transport,
                                     job.transport, ranks, memory));
   };
-  if (!shares_memory(job.transport)) return;
-  for (const auto& [ranks, bytes] : of.of_layers) told("outside", ranks, bytes, "memory of what layers make, as messages", fmt::format("messages of what layers make over {}", job.transport));
+  if (shares_memory(job.transport))
+    for (const auto& [ranks, bytes] : of.of_layers) told("outside", ranks, bytes, "memory of what layers make, as messages", fmt::format("messages of what layers make over {}", job.transport));
   const bool gradients = std::any_of(plan.roles.begin(), plan.roles.end(), [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::gradients; }); });
   const auto made = part.parameters() * element_bytes(job.precision);
   if (gradients && of.widest > 1 && measured.left_caches(made, 0) > 0) told("evicted", of.widest, of.bucket, "memory that has left the caches before it is exchanged", fmt::format("buckets that have left the caches, over {},", job.transport));
@@ -143,7 +143,7 @@ void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, con
 /// A library sums numbers of 16 bits by a function of ours, twice as many of them in as many bytes.
 void beyond_native(const Job& job, const Plan& plan, const std::string& compression, const Exchanged& of, const Json& machine, Beyond& out) {
   const auto summed = [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.goal == Goal::all_reduce && task.layer != kNone; }); };
-  const bool narrow = compression == "fp16" || compression == "bf16" || (element_bytes(job.precision) == 2 && std::any_of(plan.roles.begin(), plan.roles.end(), summed));
+  const bool narrow = compression == "fp16" || compression == "bf16" || ((job.precision == "bf16" || job.precision == "fp16") && std::any_of(plan.roles.begin(), plan.roles.end(), summed));
   if (!narrow) return;
   const auto asked = collective_of(job);
   bool native = parse_native(Goal::all_reduce, asked).has_value();

@@ -115,16 +115,21 @@ namespace {
 
 constexpr std::string_view kEmulated = "emulated:";
 
-/// `emulated:V100[slow=2]` -> emulated:v100, by the name that its profile has, or the path of a file. Errors: those of find_machine().
+/// `emulated:V100[slow=2]` -> emulated:v100, by the name under which its profile is found, or the path of a file. Errors: those of find_machine().
 WorkerSpec emulated_worker(const Spec& spec) {
-  require_options(spec, {"slow", "threads"});
+  require_options(spec, {"slow", "threads", "device"});
   WorkerSpec worker{spec.name};
   const auto name = spec.name.substr(kEmulated.size());
-  const auto profile = find_machine(name);
+  const auto path = machine_file(name);
+  const auto profile = read_machine(path);
   if (const auto threads = spec.options.find("threads"); threads != spec.options.end() && !is_measured(profile))
     throw Error(Code::invalid_argument, fmt::format("{} is a datasheet, of all that a device has; got threads={}, expected none, or a profile that ddlbench probe compute --threads {} wrote", profile.value("name", name), threads->second, threads->second));
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(name, ignored)) worker.device = std::string(kEmulated) + profile.value("name", name);
+  if (!std::filesystem::is_regular_file(name, ignored)) worker.device = std::string(kEmulated) + std::filesystem::path(path).stem().string();
+  if (const auto device = spec.options.find("device"); device != spec.options.end()) {
+    if (!is_measured(profile)) throw Error(Code::invalid_argument, fmt::format("{} is a datasheet, of one device; got device={}, expected none, or a profile that ddlbench probe compute wrote", profile.value("name", name), device->second));
+    worker.stands_for = parse_choice(device->second, {"cpu", "cuda"});
+  }
   if (const auto slow = spec.options.find("slow"); slow != spec.options.end()) worker.slow = parse_number(slow->second, 1e-3, 1e3);
   return worker;
 }
@@ -192,6 +197,7 @@ std::string to_string(const std::vector<WorkerSpec>& workers) {
   const auto kind = [&](const WorkerSpec& worker) {
     Spec spec{worker.emulated() ? worker.device : worker.device.substr(0, worker.device.find(':')), {}};
     if (worker.threads != 1) spec.options["threads"] = std::to_string(worker.threads);
+    if (!worker.stands_for.empty()) spec.options["device"] = worker.stands_for;
     if (worker.slow != 1) spec.options["slow"] = fmt::format("{}", worker.slow);
     if (spec.name == "cpu" || worker.emulated()) return to_string(spec);
     if (worker.device == fmt::format("{}:{}", spec.name, next_of[spec.name]))

@@ -18,6 +18,7 @@
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
 #include "ddl/predict/step/compressed.h"
+#include "ddl/predict/step/simulate_step.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/emulation/machine_costs.h"
 #include "ddl/train/plan_job.h"
@@ -28,7 +29,6 @@ namespace {
 
 /// What is gained by less than this share of the speed-up is not worth a change.
 constexpr double kWorthIt = 0.02;
-constexpr std::size_t kMostRead = 200;  // records of a store that are looked at for one worker's
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
@@ -71,6 +71,12 @@ bool same_work(const Json& a, const Json& b) {
   return std::all_of(keys_of_work().begin(), keys_of_work().end(), [&](const std::string& key) { return a["config"].value(key, Json()) == b["config"].value(key, Json()); });
 }
 
+/// On how many a launcher placed it.
+int hosts_of(const Json& record) {
+  const auto before = record.value("prediction", Json());
+  return before.is_object() && before.value("hosts", Json()).is_number_integer() ? before["hosts"].get<int>() : 1;
+}
+
 std::vector<WorkerSpec> workers_of(const Json& record) {
   return parse_workers(record.at("config").at("workers").get<std::string>());
 }
@@ -110,8 +116,17 @@ std::string differs(const Json& told, const Plan& plan) {
   return "";
 }
 
+/// By which all-reduce buckets of so many bytes went, as the run says: what it had chosen by a profile of then.
+std::map<std::int64_t, std::string> moved_by(const Json& record) {
+  std::map<std::int64_t, std::string> out;
+  const auto buckets = record.value("buckets", Json());
+  for (const auto& bucket : buckets.is_array() ? buckets : Json::array())
+    if (bucket.is_object() && bucket.value("bytes", Json()).is_number_integer() && bucket.value("algorithm", Json()).is_string()) out[bucket["bytes"].get<std::int64_t>()] = bucket["algorithm"].get<std::string>();
+  return out;
+}
+
 /// What messages take for want of bytes: by the profile's fits for the transport, and what a test network's wires add. Nothing where neither is known.
-std::function<std::optional<double>(const Task&, const std::vector<int>&)> latency_of(const Job& job, const Json* machine) {
+std::function<std::optional<double>(const Task&, const std::vector<int>&)> latency_of(const Job& job, const Json* machine, std::map<std::int64_t, std::string> moved) {
   std::vector<Json> profiles;
   std::optional<Json> wires;
   // A transport of its own kind: what of its rounds is latency.
@@ -130,11 +145,13 @@ std::function<std::optional<double>(const Task&, const std::vector<int>&)> laten
   if (profiles.empty() && !wires) return {};
   const WireSetup setup{job.transport, collective_of(job)};
   const auto all = static_cast<int>(job.workers.size()), hosts = job.fabric.empty() ? 1 : parse_fabric(job.fabric).hosts;
-  return [profiles, wires, setup, all, hosts](const Task& task, const std::vector<int>& among) -> std::optional<double> {
+  return [profiles, wires, setup, all, hosts, moved = std::move(moved)](const Task& task, const std::vector<int>& among) -> std::optional<double> {
     const auto ranks = static_cast<int>(among.size());
     if (ranks < 2) return 0;
     double sum = 0;
-    const auto add = [&](const Json& profile) { sum += wire_seconds(profile, setup, is_transfer(task) ? Goal::point_to_point : task.goal, task.bytes, ranks, Portion::latency); };
+    auto own = setup;
+    if (const auto chosen = moved.find(task.bytes); chosen != moved.end() && task.bucket != kNone && task.goal == Goal::all_reduce) own.collective = chosen->second;
+    const auto add = [&](const Json& profile) { sum += wire_seconds(profile, own, is_transfer(task) ? Goal::point_to_point : task.goal, task.bytes, ranks, Portion::latency); };
     try {
       for (const auto& profile : profiles) add(profile);
       // Neighbours on one host have no wire between them.
@@ -297,14 +314,20 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
   const auto& record = run.record;
   auto& job = run.experiment->job;
   const auto plan = plan_of_run(record, job, graph);
-  const auto steps = traced_steps(record, plan.workers());
+  auto steps = traced_steps(record, plan.workers());
+  // Of what happens in some steps alone as much as in all: the last whole rounds.
+  const auto round = static_cast<std::size_t>(steps_to_simulate(plan).round);
+  if (steps.size() >= round)
+    steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(steps.size() % round));
+  else if (!steps.empty())
+    run.notes.push_back(fmt::format("{} traced steps are no whole round of {}: causes are of these, with more or less of what comes once in a round than it takes in all (--trace all keeps more)", steps.size(), round));
   if (steps.empty()) {
     run.no_loss = "all of its traced steps are warm-up; it takes more --steps";
     return;
   }
   const auto draws = step_draws(plan, steps, job.loader_threads > 0);
   LossInput input{plan, draws};
-  input.latency = latency_of(job, machine);
+  input.latency = latency_of(job, machine, moved_by(record));
   if (machine != nullptr && plan.workers() > 1) {
     const bool overlaps = std::any_of(draws.steps.begin(), draws.steps.end(), [](const StepDraw& step) { return std::any_of(step.overlaps.begin(), step.overlaps.end(), [](const auto& own) { return !own.empty(); }); });
     auto contention = contention_of(job, plan, graph, *machine, overlaps, run.notes);
@@ -323,7 +346,7 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
     if (part.cause == LossCause::unequal && plan.stages.size() <= 1 && run.straggler && run.straggler->worker == kNone &&
         std::all_of(job.workers.begin(), job.workers.end(), [&](const WorkerSpec& worker) { return worker.like(job.workers.front()); }))
       continue;
-    const auto advice = advice_against(part.cause, job, plan);
+    const auto advice = advice_against(part.cause, job, plan, hosts_of(record));
     if (advice.empty() || part.speedup_without - run.loss->speedup <= most) continue;
     most = part.speedup_without - run.loss->speedup;
     run.advice = advice;
@@ -343,7 +366,7 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
 bool is_one_worker_of(const Json& one, const Json& record) {
   try {
     const auto alone = workers_of(one), all = workers_of(record);
-    return text_at(one, "state") == "ok" && alone.size() == 1 && !all.empty() && alone.front() == all.front() && same_work(one, record) && one_worker_of(one).has_value();
+    return text_at(one, "state") == "ok" && alone.size() == 1 && !all.empty() && std::all_of(all.begin(), all.end(), [&](const WorkerSpec& each) { return each.like(alone.front()); }) && same_work(one, record) && one_worker_of(one).has_value();
   } catch (const std::exception&) {
     return false;  // of another version
   }
@@ -351,10 +374,8 @@ bool is_one_worker_of(const Json& one, const Json& record) {
 
 std::optional<Json> find_one_worker(const Store& store, const Json& record) {
   const auto rows = store.rows();
-  std::size_t read = 0;
-  for (auto row = rows.rbegin(); row != rows.rend() && read < kMostRead; ++row) {
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
     if (row->state != "ok") continue;
-    ++read;
     auto other = store.get(row->id);
     if (is_one_worker_of(other, record)) return other;
   }
@@ -462,7 +483,7 @@ RunExplanation explain_run(const Json& record, const Json* one, const std::strin
     }
     // What a profile says is of one host: of wires between several, and of cores that not all ranks share, it knows nothing.
     const auto before = record.value("prediction", Json());
-    const bool several = before.is_object() && before.value("hosts", 1) > 1;
+    const bool several = hosts_of(record) > 1;
     if (several) profile.reset();
     const auto* known = profile ? &*profile : nullptr;
     try {

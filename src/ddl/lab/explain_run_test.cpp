@@ -142,6 +142,18 @@ TEST(ExplainRun, StepsThatRunIntoEachOtherAreExplainedToo) {
   EXPECT_NE(in_words(bounded).find("a wider bound (parameter-server[stale=4])"), std::string::npos) << in_words(bounded);
 }
 
+// Averages of rounds that do not divide the traced steps: as many as the rounds have, so that nobody varies.
+TEST(ExplainRun, WholeRoundsAreExplained) {
+  const auto run = explain_run(record_of({{"workers", "2"}, {"strategy", "local[every=3]"}}, by_kind), nullptr, "");
+  ASSERT_TRUE(run.loss) << run.no_loss;
+  EXPECT_NEAR(run.loss->simulated / run.loss->measured, 1, 0.01);
+  for (const auto& part : run.loss->parts) {
+    if (part.cause == LossCause::jitter) {
+      EXPECT_NEAR(part.lost, 0, 0.005);
+    }
+  }
+}
+
 TEST(ExplainRun, OneWorkersRunIsWhatTheSpeedUpIsOver) {
   const auto one = record_of({{"workers", "1"}, {"strategy", "single"}}, [](int, const Task& task) { return 1.5 * passes(task); });
   const auto two = record_of({{"workers", "2"}}, by_kind);

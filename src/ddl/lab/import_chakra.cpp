@@ -22,6 +22,7 @@
 #include "ddl/strategy/partition/layer_sort.h"
 #include "ddl/train/device_list.h"
 #include "ddl/train/plan_job.h"
+#include "ddl/train/precision.h"
 
 namespace ddl {
 namespace {
@@ -285,7 +286,7 @@ class Importing {
       if (forward.empty() || (backward.empty() && (input.empty() || weight.empty())))
         throw Error(Code::invalid_argument, fmt::format("[import] what stage {} takes is in none of the traces; got {} file{}, expected those of all ranks", s, traces_.size(), traces_.size() == 1 ? "" : "s"));
       auto layers = stages_[at(s)];
-      if (layers.last == static_cast<int>(graph_.layers.size())) ++layers.last;  // the loss
+      if (at(s) + 1 == stages_.size()) ++layers.last;  // the loss
       LayerCost sum;
       for (int l = layers.first; l < layers.last; ++l) sum += weights_[at(l)];
       const double both = backward.empty() ? 0 : mean(backward) / std::max(sum.backward(), 1e-30);
@@ -379,7 +380,7 @@ class Importing {
     static const std::set<std::string> kWhole{"single", "data", "local"};
     if (updates_.empty() || !kWhole.contains(job_.strategy.name)) return Json::array();
     std::int64_t bytes = 0;
-    for (const auto& parameter : graph_.parameter_specs()) bytes += parameter.elements() * 4;
+    for (const auto& parameter : graph_.parameter_specs()) bytes += parameter.elements() * element_bytes(job_.precision);
     return Json::array({Json{{"device", device()}, {"threads", job_.workers.front().threads}, {"optimizer", to_string(job_.optimizer)}, {"bytes", bytes}, {"measured", utc_now()}, {"source", "chakra"},
                              {"update_us", rounded(mean(updates_) * 1e6)}}});
   }

@@ -7,8 +7,8 @@ namespace ddl {
 std::vector<MeasuredChoice> measured_choices(const Json& machine, const std::string& transport, int workers) {
   std::vector<MeasuredChoice> all;
   for (int ranks = 2; ranks <= workers; ++ranks)
-    if (workers % ranks == 0)
-      for (const auto& choice : best_algorithms(machine, transport, ranks, Goal::all_reduce)) all.push_back({ranks, choice.from, choice.to, choice.algorithm});
+    for (const auto& choice : best_algorithms(machine, transport, ranks, Goal::all_reduce))
+      all.push_back({ranks, choice.from, choice.to, choice.algorithm});
   return all;
 }
 

@@ -41,17 +41,17 @@ std::vector<EmulatedDevice> emulated_devices(const Job& job, std::vector<double>
     std::shared_ptr<const CostSource> source;
     double memory = 0;
   };
-  std::map<std::pair<std::string, int>, Known> known;
+  std::map<std::tuple<std::string, int, std::string>, Known> known;
   std::vector<EmulatedDevice> devices;
   for (std::size_t w = 0; w < job.workers.size(); ++w) {
     const auto& worker = job.workers[w];
     auto& device = devices.emplace_back();
     device.slow = worker.slow;
     if (!worker.emulated()) continue;
-    auto& own = known[{worker.device, worker.threads}];
+    auto& own = known[{worker.device, worker.threads, worker.stands_for}];
     if (!own.source) {
       const auto profile = emulated_profile(worker.device);
-      own = {emulated_costs(profile, job, worker.threads), static_cast<double>(emulated_memory(profile))};
+      own = {emulated_costs(profile, job, worker), static_cast<double>(emulated_memory(profile, worker))};
     }
     device = {own.source, worker.slow};
     memory[w] = own.memory > 0 ? own.memory : static_cast<double>(total_memory());
@@ -103,6 +103,7 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
     for (auto& each : costs.memory_of) each = std::min(each > 0 ? each : static_cast<double>(job.memory_limit), static_cast<double>(job.memory_limit));
   if (own_pace) {
     auto devices = emulated_devices(job, costs.memory_of);
+    for (const auto& device : devices) costs.stands_for.push_back(dynamic_cast<const MeasuredMachine*>(device.profile.get()));
     costs.source = std::make_unique<EmulatedCosts>(std::move(costs.source), std::move(devices));
   }
   costs.memory_bytes = *std::min_element(costs.memory_of.begin(), costs.memory_of.end());

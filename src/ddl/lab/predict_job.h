@@ -32,6 +32,7 @@ struct JobCosts {
   bool unlike = false;      ///< PredictionInput::unlike
   double memory_bytes = 0;  ///< what there is for one worker, the one that has least
   std::vector<double> memory_of = {};  ///< by worker
+  std::vector<const MeasuredMachine*> stands_for = {};  ///< by worker: what was measured of the device that it emulates; null of others. Empty where no worker has a pace of its own
   int per_node = 0;                    ///< as it was given
 };
 /// Of passes as the job asks for them: as graphs where such are on (job_on()).

@@ -72,6 +72,10 @@ JobLinks job_links(const Job& job, const Plan& plan, const ModelGraph& part, con
   // Of workers that step by themselves those near a server do most of the steps, so that nobody knows how often in one of all together what is told here passes.
   if (steps_apart(plan) && at_several_places(plan, [&](int worker) { return rates.places.at(static_cast<std::size_t>(worker)); })) rates.inside = rates.wires = 0;
   CollectiveWays ways;
+  // Micro-batches that do not divide: a plan's messages are those of the largest.
+  const auto shares = std::max(1, plan.shares()), parts = std::max(1, plan.micro_batches);
+  const auto up = [](std::int64_t whole, std::int64_t over) { return (whole + over - 1) / over; };
+  ways.filled = static_cast<double>(job.batch) / static_cast<double>(shares * parts * up(up(job.batch, shares), parts));
   auto own = job;
   if (!library) {
     ways.element = static_cast<int>(element_bytes(job.precision));

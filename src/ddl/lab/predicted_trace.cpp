@@ -8,6 +8,7 @@
 #include "ddl/lab/plan_record.h"
 #include "ddl/lab/predict_job.h"
 #include "ddl/lab/step_book.h"
+#include "ddl/strategy/bucketing.h"
 #include "ddl/strategy/split_parts.h"
 
 namespace ddl {
@@ -39,7 +40,11 @@ Json steps_json(const Trace& trace, Nanoseconds start) {
 }  // namespace
 
 Json predicted_trace(const Experiment& experiment, const ModelGraph& graph, const Json& machine, int per_node, const StoredSamples& stored) {
-  const auto job = job_on(experiment.job, graph, machine);
+  auto job = experiment.job;
+  // Of the way that is predicted.
+  if (tunes_buckets(job.strategy) && job.workers.size() > 1)
+    if (const auto found = predict_job(job, graph, machine, Engine::automatic, per_node, stored); found.tuned) job.strategy = with_bucketing(job.strategy, *found.tuned);
+  job = job_on(std::move(job), graph, machine);
   if (job.workers.size() > kMostTraced)
     throw Error(Code::unsupported, fmt::format("[predict] unsupported: a trace of {} workers; expected at most {}", job.workers.size(), kMostTraced));
   const auto costs = job_costs(job, machine, per_node);

@@ -563,6 +563,7 @@ void add_compute_to_machine(Json& machine, const Json& document) {
     for (auto entry : document.at(part)) {
       if (const auto* key = part == std::string_view("compute") ? "pass_ms" : part == std::string_view("contention") ? "slowdown" : nullptr)
         remember(entry, earlier_entry(machine, part, keys, entry), key, build_identity());
+      if (part == std::string_view("compute")) keep_parts(entry, earlier_entry(machine, part, keys, entry));
       add_entry(machine, part, keys, entry);
     }
   }

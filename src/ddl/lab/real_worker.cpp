@@ -10,6 +10,11 @@
 
 namespace ddl {
 
+std::int64_t samples_of(const Job& job, const Plan& plan, int worker) {
+  const auto batch = samples_of_share(job.strategy, job.batch, plan.shares(), plan.share_of(worker)), parts = std::int64_t{plan.micro_batches};
+  return (batch + parts - 1) / parts;
+}
+
 std::vector<RealWorker> real_workers(const Job& job, const Plan& plan, const MeasuredMachine& machine) {
   // Counted once: of each worker anew is the square of their number.
   std::map<std::pair<int, std::string>, std::int64_t> computing;
@@ -20,8 +25,7 @@ std::vector<RealWorker> real_workers(const Job& job, const Plan& plan, const Mea
   for (int worker = 0; worker < static_cast<int>(job.workers.size()); ++worker) {
     const auto& own = job.workers[static_cast<std::size_t>(worker)];
     if (own.emulated()) continue;
-    const auto batch = samples_of_share(job.strategy, job.batch, plan.shares(), plan.share_of(worker)), parts = std::int64_t{plan.micro_batches};
-    const auto samples = (batch + parts - 1) / parts;
+    const auto samples = samples_of(job, plan, worker);
     const auto& measured = machine.worker(worker);
     if (sorts.insert({measured.kind(), own.threads, samples, computing[{measured.host, measured.kind()}]}).second) found.push_back({worker, samples});
   }

@@ -12,6 +12,8 @@ struct RealWorker {
   int number = 0;
   std::int64_t samples = 0;
 };
+/// Of a worker's micro-batches, the largest.
+std::int64_t samples_of(const Job& job, const Plan& plan, int worker);
 /// Of a job's workers that compute themselves one of each sort: device, threads, samples and host that it shares with as many. None: all are emulated.
 std::vector<RealWorker> real_workers(const Job& job, const Plan& plan, const MeasuredMachine& machine);
 

@@ -1,8 +1,12 @@
 #include "ddl/lab/stored_samples.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "ddl/core/error.h"
+#include "ddl/core/text.h"
 #include "ddl/core/units.h"
 #include "ddl/data/dataset.h"
 #include "ddl/predict/datasheet/library.h"
@@ -25,6 +29,31 @@ double usual_sample_bytes(const std::string& dataset) {
   return static_cast<double>(shape.pixels() + (shape.objective == Objective::classification ? 1 : 0)) + 2.0 * (shape.source_length + shape.target_length);
 }
 
+namespace {
+
+/// Of several that were measured the folder that the data lies in, or below. Errors: invalid_argument where it is in none of them.
+const Json& storage_of(const Json& known, const std::string& data_folder) {
+  if (known.size() == 1) return known.front();
+  const auto data = std::filesystem::weakly_canonical(data_folder.empty() ? "." : data_folder);
+  const Json* found = nullptr;
+  std::size_t deepest = 0;
+  std::vector<std::string> folders;
+  for (const auto& entry : known) {
+    folders.push_back(entry.value("folder", "?"));
+    const std::filesystem::path folder(folders.back());
+    const auto length = static_cast<std::size_t>(std::distance(folder.begin(), folder.end()));
+    if (length > deepest && std::mismatch(folder.begin(), folder.end(), data.begin(), data.end()).first == folder.end()) {
+      deepest = length;
+      found = &entry;
+    }
+  }
+  if (found == nullptr)
+    throw Error(Code::invalid_argument, fmt::format("[predict] several storages were measured, and the data is in none of them; got --data {}, expected a folder in one of: {}; or say what it gives, as in --storage-rate 50MB/s", data_folder.empty() ? "." : data_folder, join(folders, " ")));
+  return *found;
+}
+
+}  // namespace
+
 Loading loading_of(const Job& job, const Json& machine, const StoredSamples& stored, int per_node) {
   Loading loading;
   loading.threads = job.loader_threads;
@@ -35,10 +64,9 @@ Loading loading_of(const Job& job, const Json& machine, const StoredSamples& sto
   if (loading.bytes_per_s <= 0) {
     const auto& known = entries(machine, "storage");
     if (known.empty()) throw Error(Code::not_found, "[predict] what storage gives was not measured: storage; run ddlbench probe storage --data FOLDER, or say it, as in --storage-rate 50MB/s");
-    // The one that was measured last.
-    const auto& last = *std::max_element(known.begin(), known.end(), [](const Json& a, const Json& b) { return a.value("measured", "") < b.value("measured", ""); });
-    loading.bytes_per_s = last.at("bytes_per_s").get<double>();
-    loading.read_seconds = last.value("read_us", 0.0) * 1e-6;
+    const auto& own = storage_of(known, job.data_folder);
+    loading.bytes_per_s = own.at("bytes_per_s").get<double>();
+    loading.read_seconds = own.value("read_us", 0.0) * 1e-6;
   }
   loading.making = stored.making;
   const bool measured = is_measured(machine);

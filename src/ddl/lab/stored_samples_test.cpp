@@ -80,6 +80,39 @@ TEST(StoredSamples, ThreadsOfALoaderMakeBatchesBesideEachOther) {
   EXPECT_NEAR(predicted(job, at(1e12, 20e-3), Engine::closed).seconds, 64 * 20e-3 + free, 0.01 * free);
 }
 
+// One storage is shared by all who read it at once, whether beside their steps or in them, and whoever has how much of the batch.
+TEST(StoredSamples, BothEnginesShareOneStorage) {
+  auto job = job_of(4);
+  job.loader_threads = 0;
+  const double wants = 256 * 100e3 / 50e6;
+  for (const auto engine : {Engine::simulated, Engine::closed}) EXPECT_GT(predicted(job, at(50e6, 1e-6), engine).seconds, wants);
+  EXPECT_NEAR(predicted(job, at(50e6, 1e-6), Engine::closed).seconds / predicted(job, at(50e6, 1e-6)).seconds, 1, 0.02);
+  auto shares = job_of(4, "data[shares=1/1/1/1]");
+  shares.loader_threads = 4;
+  EXPECT_NEAR(predicted(shares, at(50e6)).seconds, wants, 0.02 * wants);
+  EXPECT_NEAR(predicted(shares, at(50e6), Engine::closed).seconds, wants, 0.02 * wants);
+}
+
+// Of several folders that were measured the one that the data lies in.
+TEST(StoredSamples, OfSeveralStoragesTheDatasOwn) {
+  auto machine = find_machine("v100-16gb");
+  machine["storage"] = Json::array({{{"folder", "/nvme"}, {"measured", "2026-11-20T10:00:00Z"}, {"bytes_per_s", 5e8}}, {{"folder", "/nfs"}, {"measured", "2026-11-21T10:00:00Z"}, {"bytes_per_s", 1e7}},
+                                    {{"folder", "/nfs/fast"}, {"measured", "2026-11-19T10:00:00Z"}, {"bytes_per_s", 1e8}}});
+  auto stored = at(0);
+  const auto rate = [&](const std::string& folder) {
+    auto job = job_of(2);
+    job.data_folder = folder;
+    return loading_of(job, machine, stored).bytes_per_s;
+  };
+  EXPECT_EQ(rate("/nvme/imagenet"), 5e8);
+  EXPECT_EQ(rate("/nfs"), 1e7);
+  EXPECT_EQ(rate("/nfs/fast/imagenet"), 1e8);
+  EXPECT_THROW(rate("/nvmes"), Error);
+  machine["storage"].erase(2);
+  machine["storage"].erase(1);
+  EXPECT_EQ(rate("/elsewhere"), 5e8) << "the only one";
+}
+
 // Eight devices are a node there: of sixteen, each eight have storage of their own, unless all share one.
 TEST(StoredSamples, NodesHaveStorageOfTheirOwnOrOneForAll) {
   auto job = job_of(16);

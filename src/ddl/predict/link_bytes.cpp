@@ -18,8 +18,8 @@ std::size_t at(int number) { return static_cast<std::size_t>(number); }
 using Bytes = std::map<std::pair<int, int>, double>;  ///< by sender and receiver
 
 /// A library tells nobody how it moves what it moves: as rings would, which is what its bandwidth is told by.
-void add_ring(const Task& task, int ranks, Bytes& out) {
-  const double whole = static_cast<double>(task.bytes) * share_of_steps(task), part = whole / ranks;
+void add_ring(const Task& task, int ranks, double filled, Bytes& out) {
+  const double whole = static_cast<double>(task.bytes) * share_of_steps(task) * filled, part = whole / ranks;
   const auto around = [&](int last, double bytes) {
     for (int rank = 0; rank < last; ++rank) out[{rank, (rank + 1) % ranks}] += bytes;
   };
@@ -47,14 +47,14 @@ void add_ring(const Task& task, int ranks, Bytes& out) {
 
 void add_collective(const Task& task, const std::vector<int>& hosts, int ranks, const CollectiveWays& ways, Bytes& out) {
   const auto word = ways.algorithm ? ways.algorithm(task, ranks) : "native";
-  if (parse_native(task.goal, word)) return add_ring(task, ranks, out);
+  if (parse_native(task.goal, word)) return add_ring(task, ranks, task.layer == kNone ? 1 : ways.filled, out);
   const auto element = static_cast<std::size_t>(task.cargo == Cargo::control || task.cargo == Cargo::norms ? 8 : ways.element);
   const auto [algorithm, shape] = chosen_schedules(task.goal, word, static_cast<std::size_t>(task.bytes), ranks, element, hosts);
   const auto group = group_schedules(algorithm, shape, element);
   for (int rank = 0; rank < ranks; ++rank)
     for (const auto& round : group.ranks[at(rank)])
       for (const auto& taken : round.to)
-        if (taken.bytes > 0) out[{rank, taken.rank}] += static_cast<double>(taken.bytes) * share_of_steps(task);
+        if (taken.bytes > 0) out[{rank, taken.rank}] += static_cast<double>(taken.bytes) * share_of_steps(task) * (task.layer == kNone ? 1 : ways.filled);
 }
 
 class Counting {
@@ -77,7 +77,8 @@ class Counting {
     const auto& role = plan_.roles[at(number)];
     for (const auto& task : role.tasks) {
       if (task.kind != TaskKind::send) continue;
-      const double bytes = static_cast<double>(task.bytes) * share_of_steps(task);
+      const bool of_layers = task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients;
+      const double bytes = static_cast<double>(task.bytes) * share_of_steps(task) * (of_layers ? ways_.filled : 1);
       const auto& other = plan_.roles[at(task.peer)];
       const auto send = [&](int from, int to) {
         // A server's own worker reaches it without a message.

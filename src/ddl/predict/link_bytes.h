@@ -21,6 +21,7 @@ struct CollectiveWays {
   /// The algorithm of a task between so many ranks, as users write it. None, or `native`: a library's, counted as rings, in which each rank sends to the next.
   std::function<std::string(const Task& task, int ranks)> algorithm = {};
   int element = 4;              ///< bytes of one number; of cargo `control` and `norms` they are 8
+  double filled = 1;            ///< of what plans count of layers' values, which is of the largest micro-batch, what all together are
   std::vector<int> hosts = {};  ///< of workers, for algorithms that care; empty: all on one
 };
 

@@ -89,6 +89,16 @@ TEST(LinkBytes, StagesSendToTheNextAndBack) {
   }
 }
 
+// Plans count the largest micro-batch for each: of what layers make as much as there is.
+TEST(LinkBytes, MicroBatchesThatDoNotDivide) {
+  const auto plan = plan_of("pipeline[schedule=gpipe,micro=4]", 2);
+  auto half = by("ring");
+  half.filled = 0.5;
+  EXPECT_NEAR(sum_of(bytes_between(plan, half)) / sum_of(bytes_between(plan, by("ring"))), 0.5, 0.01);
+  const auto replicas = plan_of("data", 2);
+  EXPECT_EQ(sum_of(bytes_between(replicas, half)), sum_of(bytes_between(replicas, by("ring")))) << "gradients are whole";
+}
+
 double bytes_of(const Plan& plan, std::initializer_list<Cargo> cargo) {
   double sum = 0;
   for (const auto& role : plan.roles)

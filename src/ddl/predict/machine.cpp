@@ -165,6 +165,15 @@ std::string best_algorithm(const Json& machine, const std::string& transport, in
 
 bool is_measured(const Json& machine) { return machine.contains("compute") && !machine["compute"].empty(); }
 
+void require_same_devices(const Json& machine, const Json& other) {
+  for (const auto& entry : entries(machine, "launch"))
+    for (const auto& theirs : entries(other, "launch")) {
+      const auto own = entry.value("product", ""), told = theirs.value("product", "");
+      if (entry.value("device", "cpu") == theirs.value("device", "cpu") && !own.empty() && !told.empty() && own != told)
+        throw Error(Code::invalid_argument, fmt::format("[machine] what was measured of different devices is not put into one profile; got {} of {}, expected {}; give another file", theirs.value("device", "cpu"), told, own));
+    }
+}
+
 bool is_datasheet(const Json& machine) {
   const auto device = machine.find("device");
   return !is_measured(machine) && device != machine.end() && device->size() > device->count("memory_bytes") + device->count("cache_bytes");

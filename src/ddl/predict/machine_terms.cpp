@@ -62,18 +62,18 @@ const std::vector<Needed>& needed() {
   return all;
 }
 
-/// The probe that measures an entry again, and puts it in this one's place.
+/// The probe that measures an entry again, and puts it in this one's place; whose place nothing takes since it does not say what it is of goes first.
 std::string probe_of(const std::string& part, const Json& entry) {
   const auto flag = [&](const char* key, const char* name) {
     const auto found = entry.find(key);
     if (found == entry.end() || found->is_null() || (found->is_string() && found->get<std::string>().empty())) return std::string();
     return fmt::format(" --{} {}", name, found->is_string() ? found->get<std::string>() : found->dump());
   };
-  if (part == "communication") return "ddlbench probe comm" + flag("transport", "transport") + flag("ranks", "ranks");
+  if (part == "communication") return "ddlbench probe comm" + flag("transport", "transport") + flag("ranks", "ranks") + (entry.value("memory", Json("own")) == "own" ? "" : flag("memory", "memory"));
   if (part == "storage") return "ddlbench probe storage" + flag("folder", "data");
-  if (part == "loader") return "ddlbench probe loader" + flag("dataset", "dataset");
+  if (part == "loader") return "ddlbench probe loader" + flag("dataset", "dataset") + (entry.value("synthetic", Json()) == true ? " --synthetic" : "");
   const auto device = entry.value("device", Json("cpu")) == "cpu" ? flag("threads", "threads") : flag("device", "device");
-  return "ddlbench probe compute" + flag("network", "model") + flag("dataset", "dataset") + flag("optimizer", "optimizer") + flag("compression", "compression") + device + flag("precision", "precision") + flag("kernels", "kernels");
+  return "ddlbench probe compute" + flag("network", "model") + flag("dataset", "dataset") + flag("batch", "batch") + flag("optimizer", "optimizer") + flag("compression", "compression") + device + flag("precision", "precision") + flag("kernels", "kernels");
 }
 
 /// What it is told apart by, as far as it says.
@@ -212,9 +212,11 @@ void require_terms(const Json& machine, const std::string& path) {
       if (*when != '\0' && entry.value("what", Json()) != when) continue;
       Wrong wrong;
       if (!find_wrong(entry, of_any, "", wrong) && !find_wrong(entry, terms, "", wrong)) continue;
+      const auto& keys = entry_keys(part);
+      const bool nameless = std::find(keys.begin(), keys.end(), wrong.term) != keys.end();
       const auto got = wrong.got == nullptr ? std::string("nothing") : wrong.got->dump().substr(0, 80);
       throw Error(wrong.got == nullptr ? Code::not_found : Code::corrupt,
-                  fmt::format("[machine] {}: {}, entry {} ({}): {}; got {}, expected {}; {} measures it again", path, part, number, called(part, entry), wrong.term, got, words(wrong.expected), probe_of(part, entry)));
+                  fmt::format("[machine] {}: {}, entry {} ({}): {}; got {}, expected {}; {}{} measures it again", path, part, number, called(part, entry), wrong.term, got, words(wrong.expected), nameless ? "take the entry out, and " : "", probe_of(part, entry)));
     }
   }
 }

@@ -71,17 +71,17 @@ TEST(MachineTerms, ATermThatIsMissingIsNamedWithItsEntryAndProbe) {
   EXPECT_EQ(said(good()), "");
   const std::tuple<const char*, const char*, const char*> missing[] = {
       {"communication", "best", "ddlbench probe comm --transport shm --ranks 2 measures it again"},
-      {"communication", "transport", "ddlbench probe comm --ranks 2 measures it again"},
-      {"compute", "layers", "ddlbench probe compute --model lenet --dataset mnist --threads 1 --precision fp32 --kernels fast measures it again"},
+      {"communication", "transport", "take the entry out, and ddlbench probe comm --ranks 2 measures it again"},
+      {"compute", "layers", "ddlbench probe compute --model lenet --dataset mnist --batch 8 --threads 1 --precision fp32 --kernels fast measures it again"},
       {"compute", "correction", "--model lenet"},
       {"optimizer", "update_us", "ddlbench probe compute --optimizer sgd --threads 1 measures it again"},
       {"memory", "bytes_per_s", "ddlbench probe compute --threads 1 measures it again"},
-      {"memory", "threads", "ddlbench probe compute measures it again"},
+      {"memory", "threads", "take the entry out, and ddlbench probe compute measures it again"},
       {"compression", "own_us", "ddlbench probe compute --compression topk measures it again"},
       {"contention", "slowdown", "ddlbench probe compute measures it again"},
       {"contention", "collective_slowdown", "ddlbench probe compute measures it again"},
       {"jitter", "p95_ms", "ddlbench probe compute --model lenet measures it again"},
-      {"loader", "sample_us", "ddlbench probe loader --dataset mnist measures it again"}};
+      {"loader", "sample_us", "ddlbench probe loader --dataset mnist --synthetic measures it again"}};
   for (const auto& [part, term, probe] : missing) {
     auto machine = good();
     machine[part][0].erase(term);
@@ -90,6 +90,11 @@ TEST(MachineTerms, ATermThatIsMissingIsNamedWithItsEntryAndProbe) {
     EXPECT_NE(words.find(fmt::format("): {}; got nothing, expected ", term)), std::string::npos) << words;
     EXPECT_NE(words.find(probe), std::string::npos) << words;
   }
+  // Of which memory, too.
+  auto evicted = good();
+  evicted["communication"][0]["memory"] = "evicted";
+  evicted["communication"][0].erase("best");
+  EXPECT_NE(said(evicted).find("ddlbench probe comm --transport shm --ranks 2 --memory evicted measures it again"), std::string::npos) << said(evicted);
   auto steps = good();
   steps["contention"][1].erase("network");
   EXPECT_NE(said(steps).find("contention, entry 1 (what steps, workers 2): network; got nothing"), std::string::npos) << said(steps);

@@ -24,6 +24,7 @@ int merge_machine(Json& machine, const Json& other) {
     throw Error(Code::invalid_argument, fmt::format("[machine] a profile that does not say of which processor it is is not merged; got cpu {}, expected its model and usable_cores", processor(other).dump()));
   if (processor(machine) != processor(other))
     throw Error(Code::invalid_argument, fmt::format("[machine] profiles of different machines are not merged; got {}, expected {}", processor(other).dump(), processor(machine).dump()));
+  require_same_devices(machine, other);
   int came = 0;
   for (const auto& [part, keys] : parts_of_machines())
     for (const auto& entry : entries(other, part)) {
@@ -34,6 +35,7 @@ int merge_machine(Json& machine, const Json& other) {
       auto merged = comes ? entry : known;
       if (part == "communication" && known.is_object()) merged = comes ? joined(known, entry) : joined(entry, known);
       if (known.is_object()) remember_all(merged, comes ? known : entry);
+      if (part == "compute" && known.is_object()) keep_parts(merged, comes ? known : entry);
       if (merged == known) continue;
       add_entry(machine, part, keys, merged);
       if (comes) ++came;

@@ -91,11 +91,12 @@ bool shares_resources(const Plan& plan, const StepCosts& costs) {
 void simulate_asynchronous(const PredictionInput& input, StepPrediction& out) {
   const auto costs = costs_of(input, actors_of(input));
   const auto run = simulate_steps(input.plan, costs, range_of(input).steps);
+  const auto called = span_workers(costs.actors);
   out.seconds = run.step_seconds;
   out.roles.resize(input.plan.roles.size());
   std::vector<int> counted(out.roles.size());
   for (std::size_t a = 0; a < costs.actors.size(); ++a) {
-    auto ledger = fold(run.trace, costs.actors[a].worker, run.traced[a].begin, run.traced[a].end);
+    auto ledger = fold(run.trace, called[a], run.traced[a].begin, run.traced[a].end);
     const auto steps = static_cast<double>(run.steps[a].size());
     ledger.wall /= steps;
     for (auto& each : ledger.seconds) each /= steps;
@@ -115,12 +116,13 @@ void simulate(const PredictionInput& input, StepPrediction& out) {
   const auto range = range_of(input);
   // Of steps of which some do what others do not, all of a round are told.
   auto run = simulate_steps(input.plan, costs, range.steps, range.first, range.round > 1 ? Traced::all_but_first : Traced::last);
+  const auto called = span_workers(costs.actors);
   out.seconds = run.step_seconds;
   // Of several workers of a role that have an actor each the first is told.
   out.roles.resize(input.plan.roles.size());
   const double traced = costs.jitter.own() > 0 || range.round > 1 ? range.steps - 1 : 1;
   for (std::size_t a = costs.actors.size(); a-- > 0;) {
-    auto ledger = fold(run.trace, costs.actors[a].worker, run.traced[a].begin, run.traced[a].end);
+    auto ledger = fold(run.trace, called[a], run.traced[a].begin, run.traced[a].end);
     ledger.wall /= traced;
     for (auto& each : ledger.seconds) each /= traced;
     out.roles[static_cast<std::size_t>(costs.actors[a].role)] = ledger;

@@ -14,14 +14,18 @@ std::string emulation_sentence(const Json& record) {
   std::int64_t waits = 0;
   try {
     for (const auto& rank : *ranks) {
-      const auto told = rank.find("emulation");
-      if (told == rank.end() || !told->is_object()) continue;
+      const auto own = rank.find("emulation");
+      if (own == rank.end() || !own->is_object()) continue;
       ++workers;
-      compute = std::max(compute, told->at("compute_ms").get<double>());
-      share = std::max(share, told->at("late_share").get<double>());
-      waits += told->at("waits").get<std::int64_t>();
-      p95 = std::max(p95, told->at("late_us").at("p95").get<double>());
-      worst = std::max(worst, told->at("late_us").at("max").get<double>());
+      compute = std::max(compute, own->at("compute_ms").get<double>());
+      // What a server of parameters waits for its updates counts like what its worker waits.
+      for (const auto& told : {*own, own->value("server", Json())}) {
+        if (!told.is_object()) continue;
+        share = std::max(share, told.at("late_share").get<double>());
+        waits += told.at("waits").get<std::int64_t>();
+        p95 = std::max(p95, told.at("late_us").at("p95").get<double>());
+        worst = std::max(worst, told.at("late_us").at("max").get<double>());
+      }
     }
   } catch (const Json::exception&) {
     return "";  // a newer version's

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "ddl/collective/algorithms.h"
@@ -98,12 +99,12 @@ void check_training(const Job& job) {
 void check_emulated_memory(const Job& job, const ModelGraph& graph, const Plan& plan) {
   if (job.memory_limit > 0) return;  // that is what there is
   const auto all = holdings_by_worker(job, graph, plan);
-  std::map<std::string, std::int64_t> memory;
+  std::map<std::pair<std::string, std::string>, std::int64_t> memory;
   for (int w = 0; w < plan.workers(); ++w) {
     const auto& worker = job.workers[static_cast<std::size_t>(w)];
     if (!worker.emulated()) continue;
-    const auto [place, unknown] = memory.try_emplace(worker.device, 0);
-    if (unknown) place->second = emulated_memory(emulated_profile(worker.device));
+    const auto [place, unknown] = memory.try_emplace({worker.device, worker.stands_for}, 0);
+    if (unknown) place->second = emulated_memory(emulated_profile(worker.device), worker);
     const auto& holds = all[static_cast<std::size_t>(w)];
     if (place->second > 0 && holds.total() > place->second)
       refuse("workers", fmt::format("out of memory: rank {} on {} is planned to hold {} ({}), there is {}; a smaller batch, recompute, another strategy (sharded, tensor and pipelines hold parts) or a device with more would do", w,
@@ -113,10 +114,10 @@ void check_emulated_memory(const Job& job, const ModelGraph& graph, const Plan& 
 
 /// That the profiles know all that the job's workers compute.
 void check_emulated_costs(const Job& job, const Plan& plan, const ModelGraph& graph) {
-  std::set<std::pair<std::string, int>> known;
+  std::set<std::tuple<std::string, int, std::string>> known;
   for (int w = 0; w < plan.workers(); ++w) {
     const auto& worker = job.workers[static_cast<std::size_t>(w)];
-    if (!worker.emulated() || !known.emplace(worker.device, worker.threads).second) continue;
+    if (!worker.emulated() || !known.emplace(worker.device, worker.threads, worker.stands_for).second) continue;
     const auto source = emulated_costs(job, w);
     const auto part = graph_of(plan, graph, w);
     for (std::size_t layer = 0; layer < part.layers.size(); ++layer) source->layer(w, part, layer, 1);
@@ -152,12 +153,11 @@ bool trains_over(const std::string& transport) {
   return name == "mpi" || std::find(standing.begin(), standing.end(), name) != standing.end();
 }
 
-void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
-  const auto workers = static_cast<std::int64_t>(job.workers.size());
-  constexpr int kMostThatRun = 4096;
-  if (workers > kMostThatRun) refuse("workers", fmt::format("too many to run; got {}, expected at most {} (ddlbench predict goes on)", workers, kMostThatRun));
-  of_key("strategy", [&] { return builtin_strategies().at(job.strategy.name); });
-  of_key("transport", [&] { return choose_transport(job.transport, {}); });
+bool parts_have_a_place(const Job& job, const Plan& plan) {
+  return std::none_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return parse_device(worker.device).kind == "cuda"; }) || !ParameterShards::needed(plan, 0);
+}
+
+void check_way(const Job& job) {
   of_key("collective", [&] { check_collective(job, job.collective); });
   if (const auto own = job.strategy.options.find("collective"); own != job.strategy.options.end())
     of_key("strategy", [&] { check_collective(job, own->second); });
@@ -167,6 +167,17 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
   }
   if (const auto own = job.strategy.options.find("compress"); own != job.strategy.options.end())
     of_key("strategy", [&] { return choose_compression(own->second); });
+  check_training(job);
+  if (is_in_process(job)) check_in_process(job);
+}
+
+void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
+  const auto workers = static_cast<std::int64_t>(job.workers.size());
+  constexpr int kMostThatRun = 4096;
+  if (workers > kMostThatRun) refuse("workers", fmt::format("too many to run; got {}, expected at most {} (ddlbench predict goes on)", workers, kMostThatRun));
+  of_key("strategy", [&] { return builtin_strategies().at(job.strategy.name); });
+  of_key("transport", [&] { return choose_transport(job.transport, {}); });
+  check_way(job);
   if (!job.fabric.empty()) {
     const auto fabric = of_key("fabric", [&] { return parse_fabric(job.fabric); });
     const auto name = parse_spec(job.transport).name;
@@ -174,7 +185,6 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     if (name == "mpi" && fabric.latency.value > 0)
       refuse("fabric", fmt::format("latency is added by our tcp alone; got latency={} with transport {}, expected none", to_string(fabric.latency), job.transport));
   }
-  check_training(job);
   for (const auto& worker : job.workers) {
     of_key("workers", [&] { return require_device(worker.device), 0; });
     of_key("precision", [&] { return require_precision(worker.device, job.precision), 0; });
@@ -188,7 +198,6 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
   if (job.transport == "inproc" && workers > 1 && !is_in_process(job))
     refuse("transport", fmt::format("inproc joins threads of one process, and workers are processes; got inproc with {} workers, "
                                     "expected shm or tcp, or strategy data[in-process=mirrored] or data[in-process=parallel]", workers));
-  if (is_in_process(job)) check_in_process(job);
   if (is_in_process(job) && job.emulates() && !std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.emulated(); }))
     throw JobFault("workers", Code::unsupported, fmt::format("unsupported: threads of one process are emulated all or none; got {} with others, expected workers of one kind", to_string(job.strategy)));
   if (const auto name = parse_spec(job.transport).name; name != "inproc" && workers > 1) {
@@ -203,7 +212,7 @@ void check_job(const Job& job, const SampleShape& shape, std::int64_t samples) {
     throw JobFault("recompute", Code::unsupported, fmt::format("unsupported: a TorchScript file is one layer, with no parts to compute again; got recompute with {}, "
                                                                "expected a network of layers", job.model.name));
   const auto plan = of_key("strategy", [&] { return plan_job(job, graph); });
-  if (const bool apart = std::any_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return parse_device(worker.device).kind == "cuda"; }); apart && ParameterShards::needed(plan, 0))
+  if (!parts_have_a_place(job, plan))
     throw JobFault("strategy", Code::unsupported, fmt::format("unsupported: parameters in parts on devices with memory of their own are not in this version; got {} on {}, expected workers on cpu, "
                                                               "or a strategy without shards", job.strategy.name, kind));
   const auto shares = plan.shares();

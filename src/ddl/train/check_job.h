@@ -28,6 +28,11 @@ class JobFault : public Error {
 /// `shape` and `samples` are the training set's; samples 0: not known yet.
 void check_job(const Job& job, const SampleShape& shape, std::int64_t samples);
 
+/// Of that, what does not hang on devices, the network or the plan. Throws a JobFault.
+void check_way(const Job& job);
+/// Whether what a plan keeps of parameters in parts is where this build can gather it: not on devices with memory of their own.
+bool parts_have_a_place(const Job& job, const Plan& plan);
+
 /// Whether workers that are processes are trained over it, where the build has it: not over those that are for comparison.
 bool trains_over(const std::string& transport);
 

@@ -16,13 +16,14 @@ struct WorkerSpec {
   std::string device = "cpu";  ///< cpu; cuda:N where there is a GPU and a LibTorch with CUDA; several workers may share one; emulated:PROFILE, by name or file
   int threads = 1;             ///< compute threads of this worker; of an emulated one, those that its profile was measured with
   double slow = 1;             ///< how many times as long as its profile says an emulated one computes; cpu: as the processor does, 1 or more (slowing.h)
+  std::string stands_for = {};  ///< of an emulated one, whose layers of a measured profile it has, cpu or cuda; empty: of the only kind that is there
 
   /// Whether it waits for as long as its profile says instead of computing.
   bool emulated() const { return device.starts_with("emulated:"); }
   /// Whether it computes as the other does: GPUs of a machine are taken to be alike, by whatever number.
   bool like(const WorkerSpec& other) const {
     const auto on_gpu = [](const WorkerSpec& worker) { return worker.device.starts_with("cuda"); };
-    return threads == other.threads && slow == other.slow && (device == other.device || (on_gpu(*this) && on_gpu(other)));
+    return threads == other.threads && slow == other.slow && stands_for == other.stands_for && (device == other.device || (on_gpu(*this) && on_gpu(other)));
   }
   bool operator==(const WorkerSpec&) const = default;
 };

@@ -118,6 +118,7 @@ class Worker {
   Nanoseconds margin_;                       ///< of an emulated worker's waits
   std::shared_ptr<const CostSource> costs_;  ///< of an emulated worker; else null
   std::unique_ptr<Replay> replay_;           ///< the same
+  std::shared_ptr<SharedWaits> served_;      ///< of the server of parameters that lives with an emulated worker; else null
   std::optional<Slowing> slowing_;           ///< of one that is slower than its processor
   Executor executor_;
   Sampler sampler_;
@@ -159,7 +160,7 @@ const WorkerSpec& worker_of(const Job& job, int rank) { return job.workers.at(st
 
 /// An emulated worker's keeps nothing.
 std::unique_ptr<Optimizer> optimizer_of(const Job& job, int rank, std::vector<at::Tensor> parameters) {
-  if (worker_of(job, rank).emulated()) return std::make_unique<ReplayedOptimizer>(std::move(parameters), 0, sleeping_clock(0));
+  if (worker_of(job, rank).emulated()) return std::make_unique<ReplayedOptimizer>(std::move(parameters), 0, std::make_shared<SharedWaits>(sleeping_clock(0)));
   return job_optimizer(job, std::move(parameters));
 }
 
@@ -208,7 +209,8 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
     if (!costs_) return job_optimizer(job_, std::move(parameters));
     const auto bytes = std::max<std::int64_t>(1, bytes_of(parameters));
     const double takes = worker_of(job_, rank_).slow * costs_->update(rank_, bytes) / static_cast<double>(bytes);
-    return std::make_unique<ReplayedOptimizer>(std::move(parameters), takes, sleeping_clock(margin_));
+    served_ = std::make_shared<SharedWaits>(sleeping_clock(margin_));
+    return std::make_unique<ReplayedOptimizer>(std::move(parameters), takes, served_);
   });
   adopt(plan_);
   executor_.ends_with(last_step_ - 1);
@@ -526,14 +528,18 @@ Json Worker::graphs_json() const {
 
 Json Worker::emulation_json() const {
   if (!replay_) return nullptr;
-  const auto report = replay_->waits().report();
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, steps_done_));
-  return {{"waits", report.waits},
-          {"late_us", {{"median", report.late_median * 1e6}, {"p95", report.late_p95 * 1e6}, {"max", report.late_max * 1e6}}},
-          {"compute_ms", report.compute * 1e3 / steps},
-          {"taken_ms", report.taken * 1e3 / steps},
-          {"late_share", report.compute > 0 ? report.taken / report.compute - 1 : 0},
-          {"spin_us", static_cast<double>(margin_) * 1e-3}};
+  const auto told = [&](const TimedWaits::Report& report) {
+    return Json{{"waits", report.waits},
+                {"late_us", {{"median", report.late_median * 1e6}, {"p95", report.late_p95 * 1e6}, {"max", report.late_max * 1e6}}},
+                {"compute_ms", report.compute * 1e3 / steps},
+                {"taken_ms", report.taken * 1e3 / steps},
+                {"late_share", report.compute > 0 ? report.taken / report.compute - 1 : 0}};
+  };
+  auto json = told(replay_->waits().report());
+  json["spin_us"] = static_cast<double>(margin_) * 1e-3;
+  json["server"] = served_ ? told(served_->report()) : Json();
+  return json;
 }
 
 Json Worker::cores_json() const {

@@ -80,6 +80,24 @@ double source_seconds(const StepCosts& costs, std::size_t actor) {
   return most;
 }
 
+/// Batches that are made in the step are so by all workers at once: no sooner than all of them have what they want of something that they share.
+double load_seconds(const StepCosts& costs, const Plan& plan, const TaskCost& own) {
+  double most = own.seconds;
+  for (const auto& demand : own.demands) {
+    double all = 0;
+    for (std::size_t a = 0; a < costs.actors.size(); ++a) {
+      const auto& tasks = plan.roles[at(costs.actors[a].role)].tasks;
+      for (std::size_t t = 0; t < tasks.size(); ++t) {
+        if (tasks[t].kind != TaskKind::load) continue;
+        for (const auto& other : costs.tasks[a][t].demands)
+          if (other.resource == demand.resource) all += costs.tasks[a][t].seconds * other.share;
+      }
+    }
+    most = std::max(most, all);
+  }
+  return most;
+}
+
 /// What a role's tasks of one bucket come to; averages of parameters count as much as they are done.
 WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) {
   const auto& role = plan.roles[at(number)];
@@ -91,7 +109,8 @@ WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) 
   std::vector<double> updates(role.buckets.size());
   for (std::size_t t = 0; t < role.tasks.size(); ++t) {
     const auto& task = role.tasks[t];
-    const double seconds = costs.tasks[at(number)][t].seconds * share_of_steps(task);
+    const auto& cost = costs.tasks[at(number)][t];
+    const double seconds = (task.kind == TaskKind::load ? load_seconds(costs, plan, cost) : cost.seconds) * share_of_steps(task);
     // A server's work is beside its worker's; exchanges with neighbours have a form of their own.
     if (task.stream == Stream::server || (task.kind == TaskKind::average && exchanges.has(task))) continue;
     if (task.kind == TaskKind::update && task.bucket != kNone) updates[at(task.bucket)] += seconds;
@@ -164,7 +183,7 @@ UnitTerms unit_terms_of(const Plan& plan, const Spec& strategy, const StepCosts&
   const double m = plan.micro_batches;
   for (std::size_t t = 0; t < role.tasks.size(); ++t) {
     const auto& task = role.tasks[t];
-    const double seconds = costs.tasks[0][t].seconds;
+    const double seconds = task.kind == TaskKind::load ? load_seconds(costs, plan, costs.tasks[0][t]) : costs.tasks[0][t].seconds;
     const int stage = task.bucket == kNone ? task.stage : role.buckets[at(task.bucket)].stage;
     const bool of_tied = task.bucket != kNone && stage == kNone;
     auto* unit = of_tied ? nullptr : &terms.units.at(at(stage));
@@ -294,6 +313,36 @@ bool has_several_wires(const Role& role) {
   return groups.size() > 1;
 }
 
+/// Whether an update waits for more than its own gradients: for what is known of all together, their norm, or that none overflowed.
+bool waits_for_all(const Role& role) {
+  return std::any_of(role.tasks.begin(), role.tasks.end(), [&](const Task& task) {
+    return task.kind == TaskKind::update && std::any_of(task.after.begin(), task.after.end(), [&](int other) {
+             const auto& before = role.tasks[at(other)];
+             return before.kind == TaskKind::collective && before.layer == kNone && before.bucket != task.bucket;
+           });
+  });
+}
+
+/// Whether parameters are gathered where they were updated, each bucket after its own update.
+bool gathers_updates(const Role& role) {
+  return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.goal == Goal::all_gather && task.cargo == Cargo::parameters; });
+}
+
+/// Whether something is exchanged beside gradients, a vote or a norm: it goes on beside updates, or ahead of them.
+bool votes_apart(const Role& role) {
+  return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.layer == kNone && task.bucket == kNone; });
+}
+
+/// Whether stages whose gradients are exchanged take unlike times: how much of one's tail hides behind the others' backwards is then in no sum.
+bool tails_show(const std::vector<WorkerTerms>& workers) {
+  double least = workers.front().pass(), most = least;
+  for (const auto& own : workers) {
+    least = std::min(least, own.pass());
+    most = std::max(most, own.pass());
+  }
+  return most > 1.01 * least && std::any_of(workers.begin(), workers.end(), [](const WorkerTerms& own) { return exposed(own) + own.update > 0.01 * own.pass(); });
+}
+
 /// Of one role: what its step is longer or shorter than its terms say, is communication.
 PricedStep price_replica_in(double seconds, const WorkerTerms& terms, int micro_batches) {
   auto priced = price_replica(terms, micro_batches);
@@ -326,9 +375,20 @@ StepCosts of_slowest(const Plan& plan, const StepCosts& costs) {
     const auto [most, slowest] = *std::max_element(computing.begin(), computing.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     const double as_long = most * std::exp(-costs.jitter.own());
     role.count = static_cast<int>(std::count_if(computing.begin(), computing.end(), [&](const auto& each) { return each.first >= as_long; }));
+    // What all of them want for their batches is wanted still.
+    const auto together = [&](TaskCost of_slowest, const auto& of) {
+      std::map<int, double> wanted;
+      for (std::size_t a = 0; a < costs.actors.size(); ++a)
+        if (costs.actors[a].role == role.role)
+          for (const auto& demand : of(a).demands) wanted[demand.resource] += of(a).seconds * demand.share;
+      for (auto& demand : of_slowest.demands) demand.share = of_slowest.seconds > 0 ? wanted[demand.resource] / of_slowest.seconds : demand.share;
+      return of_slowest;
+    };
     out.tasks.push_back(costs.tasks[slowest]);
+    for (std::size_t t = 0; t < tasks.size(); ++t)
+      if (tasks[t].kind == TaskKind::load) out.tasks.back()[t] = together(costs.tasks[slowest][t], [&](std::size_t a) -> const TaskCost& { return costs.tasks[a][t]; });
     out.harness.push_back(costs.harness[slowest]);
-    out.loader.push_back(costs.loader[slowest]);
+    out.loader.push_back(together(costs.loader[slowest], [&](std::size_t a) -> const TaskCost& { return costs.loader[a]; }));
   }
   return out;
 }
@@ -364,8 +424,9 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& c
   const auto schedule = option("schedule", "1f1b");
   // Of fewer micro-batches than stages a worker of 1F1B waits once, not twice.
   const bool has_sum = strategy.name == "model" || schedule == "gpipe" || (schedule == "1f1b" && plan.micro_batches >= static_cast<int>(terms.size()) && !messages_show(terms));
+  const bool whole = std::any_of(plan.roles.begin(), plan.roles.end(), waits_for_all);
   std::optional<LongestPath> path;
-  if (plan.serving.servers == 0 && (terms.size() > 1 ? !has_sum : has_several_wires(plan.roles[0]) && !gathers_units(plan.roles[0]))) path.emplace(plan, costs);
+  if (plan.serving.servers == 0 && (terms.size() > 1 ? !has_sum || whole || tails_show(terms) : (has_several_wires(plan.roles[0]) || whole || gathers_updates(plan.roles[0]) || votes_apart(plan.roles[0])) && !gathers_units(plan.roles[0]))) path.emplace(plan, costs);
   return with_jitter(terms, costs, [&](const std::vector<WorkerTerms>& workers, const std::vector<double>& times) {
     if (workers.size() == 1 && gathers_units(plan.roles[0])) return price_units(unit_terms_of(plan, strategy, slower(plan.roles[0], costs, times.front())));
     if (plan.serving.servers > 0) return price_servers(workers, server_terms_of(plan, costs), plan.micro_batches);

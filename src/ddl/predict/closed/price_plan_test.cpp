@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 
 #include "ddl/core/error.h"
@@ -173,6 +174,38 @@ TEST_P(ClosedForm, AgreesWithTheSimulatorOnUnequalStages) {
     const auto priced = price_plan(plan, strategy, costs);
     EXPECT_NEAR(priced.seconds / simulated.step_seconds, 1, 0.02) << forward.front() << " " << forward[1] << ": " << simulated.step_seconds << " " << priced.seconds;
     for (const auto& ledger : priced.workers) expect_whole(ledger);
+  }
+}
+
+/// Where exchanges and updates take long, and updates wait for all gradients together, or for nothing but their own: each in its place, whatever hides behind what.
+TEST_P(ClosedForm, AgreesWithTheSimulatorOnLongTails) {
+  const auto& one = GetParam();
+  const auto model = parse_spec(one.model), strategy = parse_spec(one.strategy);
+  const auto graph = builtin_models().at(model.name).make(model, one.shape);
+  for (const bool whole : {false, true}) {
+    StrategyInput input{graph, one.workers, 96, 4, strategy};
+    input.micro_batches = one.accumulate;
+    input.whole_gradient = whole;
+    std::optional<Plan> plan;
+    try {
+      plan = builtin_strategies().at(strategy.name).make(input);
+    } catch (const Error&) {
+      continue;  // parts of the gradient lie with servers
+    }
+    // What several servers, gossip and stages that run into each other do at their ends has forms of its own.
+    if (plan->serving.servers > 0 || plan->asynchronous() || strategy.name == "local" || (strategy.name == "sharded" && strategy.options.contains("level") && strategy.options.at("level") == "3")) continue;
+    auto costs = balanced_costs(*plan);
+    for (std::size_t r = 0; r < plan->roles.size(); ++r)
+      for (std::size_t t = 0; t < plan->roles[r].tasks.size(); ++t) {
+        const auto& task = plan->roles[r].tasks[t];
+        auto& seconds = costs.tasks[r][t].seconds;
+        if (task.kind == TaskKind::update) seconds = 3;
+        if (task.kind == TaskKind::collective && task.layer == kNone && task.cargo != Cargo::control && task.cargo != Cargo::norms) seconds = 8;
+        if (r + 1 == plan->roles.size() && task.kind == TaskKind::forward) seconds *= 0.1;
+        if (r + 1 == plan->roles.size() && (task.kind == TaskKind::backward || task.kind == TaskKind::backward_input || task.kind == TaskKind::backward_weight)) seconds *= 0.1;
+      }
+    const auto [priced, simulated] = both(*plan, strategy, costs);
+    EXPECT_NEAR(priced / simulated, 1, 0.02) << (whole ? "updates wait for all: " : "") << simulated << " " << priced;
   }
 }
 

@@ -246,6 +246,8 @@ GptFitted fitted_to(const Json& part) {
   out.precisions = words(part, "precisions", std::move(out.precisions));
   out.recompute = words(part, "recompute", std::move(out.recompute));
   out.sequence_parallel = part.value("sequence_parallel", false);
+  out.overlap = part.value("overlap", false);
+  out.sharded = part.value("sharded", false);
   out.grouped = part.value("grouped", false);
   return out;
 }

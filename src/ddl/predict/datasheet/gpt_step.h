@@ -35,6 +35,7 @@ struct GptFitted {
   std::pair<double, double> head{96, 160}, ffn{4, 4}, chunks{1, 3}, micro_batches{1, 512};  ///< features of a head; hidden features of the MLP over the model's; chunks of a stage; micro-batches of a step
   std::vector<std::string> precisions{"fp16", "bf16"}, recompute{"full"};  ///< words as tables have them
   bool sequence_parallel = false;
+  bool overlap = false, sharded = false;  ///< as all rows of several devices had it
   bool grouped = false;  ///< fewer heads of keys and values than of queries
 };
 

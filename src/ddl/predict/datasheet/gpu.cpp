@@ -32,6 +32,7 @@ Gpu gpu_of(const Json& machine, const std::string& precision) {
   gpu.bus = term(machine, "node.bus_bandwidth");
   gpu.network = term(machine, "node.network_bandwidth_per_device");
   gpu.per_node = static_cast<int>(term(machine, "node.devices"));
+  gpu.wired = static_cast<int>(term_or(machine, "node.wired_devices", gpu.per_node));
   gpu.link = machine["node"].value("link", "");
   gpu.wires = machine["node"].value("network", "");
   gpu.compute_capability = term_or(machine, "device.compute_capability", 0);

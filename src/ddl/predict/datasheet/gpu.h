@@ -23,6 +23,7 @@ struct Gpu {
   double bus = 0;              ///< of a node: what NCCL's bus bandwidth is limited to, bytes/s
   double network = 0;          ///< bytes/s each way that one device has of its node's wires
   int per_node = 8;
+  int wired = 8;               ///< devices that its node's wires were counted for: of a node that is filled with fewer each wire carries as much
   std::string link, wires;     ///< words of the profile for what joins devices of a node, and nodes
   double compute_capability = 0;
   bool nvlink() const { return link.starts_with("nvlink"); }

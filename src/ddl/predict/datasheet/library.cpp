@@ -81,16 +81,16 @@ std::vector<std::string> machine_folders() {
 std::vector<std::string> shipped_machines() { return names_in("."); }
 std::vector<std::string> shipped_stacks() { return names_in("stacks"); }
 
-Json find_machine(const std::string& name) {
+std::string machine_file(const std::string& name) {
   std::error_code ignored;
-  if (fs::is_regular_file(name, ignored)) return read_machine(name);
-  if (const auto path = path_of(".", name); !path.empty()) return read_machine(path);
+  if (fs::is_regular_file(name, ignored)) return name;
+  if (const auto path = path_of(".", name); !path.empty()) return path;
   const auto known = shipped_machines();
   std::string small = name, chosen;
   std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   double most = 0;
   for (const auto& each : known) {
-    if (each == small) return read_machine(path_of(".", each));
+    if (each == small) return path_of(".", each);
     // A whole word: k8 is no K80.
     if (small.empty() || !each.starts_with(small + "-")) continue;
     if (const double memory = term_or(read_machine(path_of(".", each)), "device.memory_bytes", 0); memory > most) {
@@ -98,9 +98,11 @@ Json find_machine(const std::string& name) {
       chosen = each;
     }
   }
-  if (!chosen.empty()) return read_machine(path_of(".", chosen));
+  if (!chosen.empty()) return path_of(".", chosen);
   throw Error(Code::not_found, fmt::format("[machine] no profile of that name; got '{}'{}, expected a file or one of: {}", name, did_you_mean(name, known), join(known, " ")));
 }
+
+Json find_machine(const std::string& name) { return read_machine(machine_file(name)); }
 
 std::optional<Json> stack_with(const std::string& name, const char* part) {
   const auto path = name.empty() ? std::string() : path_of("stacks", name);

@@ -17,6 +17,8 @@ std::vector<std::string> machine_folders();
 std::vector<std::string> shipped_machines();
 /// By name, or by path where there is a file; capitals do not matter, and a beginning that one name alone has (`h100`) stands for it, of several the one with the most memory. Errors: not_found, with the nearest name; those of read_machine().
 Json find_machine(const std::string& name);
+/// The file that find_machine() reads. Errors: not_found, as there.
+std::string machine_file(const std::string& name);
 /// A file of stacks/. Errors: not_found with the names that there are; corrupt; unsupported for another schema than those above.
 Json find_stack(const std::string& name);
 std::vector<std::string> shipped_stacks();

@@ -76,6 +76,8 @@ Json machine_laid_out(const std::string& asked) {
   }
   node["replaced"] = words;
   node["devices"] = devices;
+  // Each device keeps its share of wires that are as they were; wires that are told are of this node.
+  if (devices != own && option(spec, "link_inter").empty()) node["wired_devices"] = static_cast<int>(term_or(node, "wired_devices", own));
   if (const int nodes = count(spec, "nodes"); nodes > 0) node["count"] = nodes;
   machine["name"] = machine.value("name", spec.name) + asked.substr(open);
   return machine;

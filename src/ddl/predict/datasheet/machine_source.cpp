@@ -46,7 +46,7 @@ class DatasheetMachine final : public CostSource {
   DatasheetMachine(const Json& machine, const std::string& precision, int optimizer_tensors, int per_node, bool judges_gradient)
       : gpu_(gpu_of(machine, precision)), kernels_(gpu_kernels(find_stack("nvidia"), library_of(machine))), is_gpu_(machine["device"].value("kind", "gpu") == "gpu"),
         images_(sustained(gpu_, kernels_), image_kernels(find_stack("nvidia"), gpu_), kernels_.launch, precision), launch_(term_or(machine, "device.operator_us", kernels_.launch * 1e6) * 1e-6), bytes_(value_bytes(precision)), passes_of_update_(3 + 2 * optimizer_tensors + (judges_gradient ? 1 : 0)) {
-    wire_ = gpu_.network * gpu_.per_node / wires_of_node(gpu_.wires);
+    wire_ = gpu_.network * gpu_.wired / wires_of_node(gpu_.wires);
     if (per_node > 0) gpu_.per_node = per_node;
     if (is_gpu_ && machine["device"].contains("efficiency"))
       throw Error(Code::invalid_argument, fmt::format("[machine] device.efficiency is of processors; got it of {}, whose kernels' shares of the peak are machines/stacks/nvidia.json's, expected none, or kind cpu", machine.value("name", "a GPU")));
@@ -56,6 +56,7 @@ class DatasheetMachine final : public CostSource {
   }
 
   int place(int worker) const override { return worker / gpu_.per_node; }
+  std::int64_t parameter_bytes() const override { return bytes_ == 8 ? 8 : 4; }
 
   LayerCost layer(int /*worker*/, const ModelGraph& graph, std::size_t number, std::int64_t samples) const override {
     const auto& layer = graph.layers[number];

@@ -27,6 +27,7 @@ class EmulatedCosts final : public CostSource {
   LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const override;
   double update(int worker, std::int64_t bytes) const override;
   double copy(int worker, std::int64_t bytes) const override;
+  std::int64_t parameter_bytes() const override { return machine_->parameter_bytes(); }
   /// An emulated worker has its gradients from nowhere, and waits for as long as all copies take.
   bool writes_in_place(int worker) const override { return device(worker) == nullptr && machine_->writes_in_place(worker); }
   std::vector<Demand> computing(int worker, StepCosts& resources) const override;

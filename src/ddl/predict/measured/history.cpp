@@ -47,6 +47,24 @@ void remember_all(Json& entry, const Json& other) {
   own = std::move(both);
 }
 
+void keep_parts(Json& entry, const Json& earlier) {
+  const auto build = [](const Json& of) { return of.contains(kHistory) && !of[kHistory].empty() ? of[kHistory].back().value("build", Json()) : Json(); };
+  const double before = earlier.is_object() ? earlier.value("pass_ms", 0.0) : 0, now = entry.value("pass_ms", 0.0);
+  if (before <= 0 || now <= 0 || build(entry).is_null() || build(entry) != build(earlier)) return;
+  auto parts = entry.value("parts", Json::array());
+  const auto known = [&](const Json& part) {
+    return std::any_of(parts.begin(), parts.end(), [&](const Json& own) { return own.value("strategy", Json()) == part.value("strategy", Json()) && own.value("workers", Json()) == part.value("workers", Json()); });
+  };
+  for (auto part : earlier.value("parts", Json::array())) {
+    if (known(part)) continue;
+    for (auto& layer : part["layers"])
+      for (const auto* key : {"forward_us", "backward_input_us", "backward_weight_us"})
+        if (layer.contains(key) && layer[key].is_number()) layer[key] = layer[key].get<double>() * now / before;
+    parts.push_back(std::move(part));
+  }
+  if (!parts.empty()) entry["parts"] = std::move(parts);
+}
+
 double usual(const Json& entry, const char* key) { return median(values(entry, key)); }
 
 void Drift::add(const Json& entry, const char* key) { add(values(entry, key)); }

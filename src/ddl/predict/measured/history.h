@@ -16,6 +16,9 @@ void remember(Json& entry, const Json& earlier, const char* key, const std::stri
 /// Puts what `other`, the same measured elsewhere or at another time, remembers into what `entry` does: the last nine of both, of the entry's build alone. Where either remembers nothing, nothing.
 void remember_all(Json& entry, const Json& other);
 
+/// Keeps what strategies leave of layers (`parts` of a network) that `entry` did not measure and `earlier`, of the same build's code, did: as much longer or shorter as the whole network's passes are now.
+void keep_parts(Json& entry, const Json& earlier);
+
 /// The median over the history; the entry's own value where it has none.
 double usual(const Json& entry, const char* key);
 

@@ -69,6 +69,7 @@ class MeasuredMachine final : public CostSource {
   TaskCost compressing(int worker, const std::string& compression, std::int64_t bytes, int ranks, StepCosts& resources) const override;
   double update(int worker, std::int64_t bytes) const override;
   double copy(int worker, std::int64_t bytes) const override;
+  std::int64_t parameter_bytes() const override { return setup_.precision == "fp64" ? 8 : 4; }
   bool writes_in_place(int worker) const override;
   LayerCost loss(int worker, const ModelGraph& graph, std::int64_t samples) const override;
   double load(int worker, std::int64_t samples) const override;

@@ -1,6 +1,8 @@
 #include "ddl/predict/step/cost_source.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -49,7 +51,11 @@ class Writer {
       const auto [begin, end] = proportional_part(batch_, proportions_, at(plan_.share_of(actor.worker)));
       local_ = end - begin;
     }
+    // Micro-batches that do not divide are not alike; each is taken for the mean of all, so that a step has as many samples as it has.
     micro_ = part(local_, plan_.micro_batches);
+    const std::int64_t parts = std::max(1, plan_.micro_batches), larger = micro_ > 0 ? local_ - parts * (micro_ - 1) : parts;
+    largest_ = static_cast<double>(larger) / static_cast<double>(parts);
+    filled_ = static_cast<double>(local_) / static_cast<double>(std::max<std::int64_t>(1, parts * part(part(batch_, plan_.shares()), parts)));
     again_.clear();
     for (const auto& task : role.tasks)
       if (task.kind == TaskKind::forward && task.recompute) again_.emplace(task.stage, task.micro_batch);
@@ -91,16 +97,30 @@ class Writer {
  private:
   const LayerCost& layer(int worker, int number) {
     const auto [place, unknown] = layers_.try_emplace({worker, number});
-    if (unknown) place->second = source_.layer(worker, graph_, at(number), micro_);
+    if (unknown) place->second = of_mean([&](std::int64_t samples) { return source_.layer(worker, graph_, at(number), samples); });
     return place->second;
   }
+
+  /// Over micro-batches of the larger and the smaller size; an empty one takes nothing.
+  template <typename Body>
+  LayerCost of_mean(const Body& body) const {
+    auto cost = body(micro_);
+    if (largest_ >= 1) return cost;
+    const auto smaller = micro_ > 1 ? body(micro_ - 1) : LayerCost{};
+    const auto mean = [&](double large, double small) { return largest_ * large + (1 - largest_) * small; };
+    return {mean(cost.forward, smaller.forward), mean(cost.backward_input, smaller.backward_input), mean(cost.backward_weight, smaller.backward_weight)};
+  }
+
+  /// What layers make of the samples that there are, of bytes that plans count for the largest micro-batch.
+  std::int64_t filled(std::int64_t bytes) const { return filled_ >= 1 ? bytes : static_cast<std::int64_t>(std::llround(static_cast<double>(bytes) * filled_)); }
 
   LayerCost stage(int worker, int number) {
     LayerCost sum;
     const auto& stage = plan_.stages[at(number)];
     for (int l = stage.first; l < stage.last; ++l) sum += layer(worker, l);
-    if (stage.last == static_cast<int>(graph_.layers.size())) {
-      const auto loss = source_.loss(worker, graph_, micro_);
+    // The last, of which one may have no layers: the loss of threads that compute the others together.
+    if (number + 1 == static_cast<int>(plan_.stages.size())) {
+      const auto loss = of_mean([&](std::int64_t samples) { return source_.loss(worker, graph_, samples); });
       sum.forward += loss.forward;
       sum.backward_input += loss.backward_input;
     }
@@ -128,7 +148,7 @@ class Writer {
   TaskCost collective(int worker, const Role& role, const Task& task) {
     const auto among = members(plan_.mesh, plan_.groups[at(task.group)], worker);
     if (task.cargo == Cargo::control || task.cargo == Cargo::norms) return source_.numbers(task.goal, task.bytes, among, out_);
-    if (task.layer != kNone) return source_.exchange(task.goal, task.bytes, among, out_);
+    if (task.layer != kNone) return source_.exchange(task.goal, filled(task.bytes), among, out_);
     if (task.cargo == Cargo::parameters && task.goal == Goal::all_gather && role.releases()) {
       // The worker's own part, which is kept elsewhere, goes to its place among the others' first.
       std::int64_t gathered = 0;
@@ -213,7 +233,7 @@ class Writer {
         const auto& owner = owners_.at(at(parameter));
         if (owner.layer < plan_.stages[at(stage)].first || owner.layer >= plan_.stages[at(stage)].last) continue;
         if (in_place && owner.layer >= first_in_place_ && !summed_[at(owner.layer)] && beside_gradient(graph_, owner.layer, owner.number, micro_)) continue;
-        place->second += source_.copy(worker, specs_.at(at(parameter)).elements() * 4);
+        place->second += source_.copy(worker, specs_.at(at(parameter)).elements() * source_.parameter_bytes());
       }
     // Buckets that are filled for each micro-batch do so by turns: what was reduced of one is taken out of its place before another comes there.
     for (int bucket = 0; bucket < static_cast<int>(role.buckets.size()); ++bucket)
@@ -242,7 +262,7 @@ class Writer {
     for (const int number : role.stages)
       for (const int parameter : plan_.stages[at(number)].parameters)
         if (!in_bucket.at(at(parameter))) {
-          bytes += specs_.at(at(parameter)).elements() * 4;
+          bytes += specs_.at(at(parameter)).elements() * source_.parameter_bytes();
           in_bucket.at(at(parameter)) = true;
         }
     return bytes;
@@ -262,7 +282,7 @@ class Writer {
     const bool of_layers = task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients;
     const auto with = [&](int peer) {
       const auto from = task.kind == TaskKind::send ? actor.worker : peer, to = task.kind == TaskKind::send ? peer : actor.worker;
-      return of_layers ? source_.activation(task.bytes, from, to, out_) : source_.message(task.bytes, from, to, out_);
+      return of_layers ? source_.activation(filled(task.bytes), from, to, out_) : source_.message(task.bytes, from, to, out_);
     };
     if (role.count > 1 || other.count == 1) {
       const int peer = peer_of(plan_, actor.worker, task);
@@ -297,6 +317,7 @@ class Writer {
   const std::string& compression_;
   const std::vector<std::int64_t>& proportions_;
   StepCosts& out_;
+  double largest_ = 1, filled_ = 1;  ///< the share of micro-batches that have micro_ samples, and of their places that have a sample
   std::int64_t batch_ = 0, local_ = 0, micro_ = 0;
   std::vector<ParameterOwner> owners_;
   std::vector<bool> summed_;  ///< by layer
@@ -321,6 +342,14 @@ NetworkSeconds layer_seconds(const CostSource& source, int worker, const ModelGr
     found.backward.push_back(cost.backward());
   }
   return found;
+}
+
+std::vector<std::int16_t> span_workers(const std::vector<Actor>& actors) {
+  constexpr int kMost = std::numeric_limits<std::int16_t>::max();
+  const bool fit = std::all_of(actors.begin(), actors.end(), [](const Actor& actor) { return actor.worker <= kMost; });
+  std::vector<std::int16_t> out;
+  for (std::size_t a = 0; a < actors.size(); ++a) out.push_back(static_cast<std::int16_t>(fit ? actors[a].worker : static_cast<int>(std::min<std::size_t>(a, kMost))));
+  return out;
 }
 
 StepCosts step_costs(const Plan& plan, const ModelGraph& graph, std::int64_t batch, const std::vector<Actor>& actors, const CostSource& source, const Loading& loading,

@@ -50,6 +50,8 @@ class CostSource {
   virtual double update(int worker, std::int64_t bytes) const = 0;
   /// A copy of gradients or parameters of so many bytes within memory.
   virtual double copy(int worker, std::int64_t bytes) const = 0;
+  /// Of a parameter, and of its gradient.
+  virtual std::int64_t parameter_bytes() const { return 4; }
   /// Whether a worker's products write gradients of weights where they are gathered, or add them there, so that none is copied (nn/matrix_products.h).
   virtual bool writes_in_place(int) const { return false; }
   /// The loss of so many samples, forward and backward.

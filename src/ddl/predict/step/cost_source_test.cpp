@@ -116,6 +116,55 @@ TEST(StepCosts, GradientsOfSegmentsThatAreRunAgainAreCopied) {
   }
 }
 
+/// A second a sample and layer.
+class BySamples final : public CostSource {
+ public:
+  LayerCost layer(int, const ModelGraph&, std::size_t, std::int64_t samples) const override { return {static_cast<double>(samples), 0, 0}; }
+  TaskCost collective(Goal, std::int64_t, const std::vector<int>&, StepCosts&) const override { return {}; }
+  TaskCost message(std::int64_t bytes, int, int, StepCosts&) const override { return {static_cast<double>(bytes)}; }
+  TaskCost compressing(int, const std::string&, std::int64_t, int, StepCosts&) const override { return {}; }
+  double update(int, std::int64_t) const override { return 0; }
+  double copy(int, std::int64_t) const override { return 0; }
+  LayerCost loss(int, const ModelGraph&, std::int64_t samples) const override { return {1000.0 * static_cast<double>(samples), 0, 0}; }
+  double load(int, std::int64_t) const override { return 0; }
+  TaskCost loader(int, std::int64_t, StepCosts&) const override { return {}; }
+  TaskCost harness(int, double, StepCosts&) const override { return {}; }
+};
+
+/// Of all roles: forwards, and messages of what layers make.
+std::pair<double, double> passes_of(const std::string& strategy, int workers, std::int64_t batch, int accumulate = 1) {
+  const auto graph = mlp();
+  const auto spec = parse_spec(strategy);
+  StrategyInput input{graph, workers, batch, 4, spec};
+  input.micro_batches = accumulate;
+  const auto plan = builtin_strategies().at(spec.name).make(input);
+  const auto costs = step_costs(plan, graph, batch, workers_as_actors(plan), BySamples());
+  double forward = 0, sent = 0;
+  for (std::size_t a = 0; a < costs.actors.size(); ++a) {
+    const auto& tasks = plan.roles[static_cast<std::size_t>(costs.actors[a].role)].tasks;
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+      if (tasks[t].kind == TaskKind::forward) forward += costs.tasks[a][t].seconds;
+      if (tasks[t].kind == TaskKind::send && tasks[t].cargo == Cargo::activations) sent += costs.tasks[a][t].seconds;
+    }
+  }
+  return {forward, sent};
+}
+
+// Micro-batches that do not divide have as many samples together as there are, not as many times the largest.
+TEST(StepCosts, AStepHasAsManySamplesAsItsBatch) {
+  const auto layers = static_cast<double>(mlp().layers.size()) + 1000;
+  for (const auto& [batch, accumulate] : {std::pair{64, 4}, {9, 8}, {9, 4}, {4, 4}, {100, 32}}) EXPECT_NEAR(passes_of("single", 1, batch, accumulate).first, layers * batch, 1e-6) << batch << " in " << accumulate;
+  // One a worker, though each has places for four.
+  EXPECT_NEAR(passes_of("data", 4, 4, 4).first, layers * 4, 1e-6);
+  const auto [even, even_sent] = passes_of("pipeline[schedule=gpipe,micro=4]", 2, 64);
+  const auto [uneven, uneven_sent] = passes_of("pipeline[schedule=gpipe,micro=4]", 2, 50);
+  EXPECT_NEAR(uneven / even, 50.0 / 64, 1e-9);
+  EXPECT_NEAR(uneven_sent / even_sent, 50.0 / 64, 1e-6);
+}
+
+// Threads that compute all but the loss, and the one that computes that: once.
+TEST(StepCosts, TheLossOfThreadsTogetherCountsOnce) { EXPECT_NEAR(passes_of("data[in-process=parallel]", 2, 64).first, (static_cast<double>(mlp().layers.size()) + 1000) * 64, 1e-6); }
+
 // Forward and backward gather what was let go, and a worker's own part is copied to where the others' come.
 TEST(StepCosts, WhoLetsParametersGoCopiesItsOwnPart) {
   EXPECT_EQ(bytes_of("sharded[level=2]", true).gathered, 0) << "they lie where they are gathered";

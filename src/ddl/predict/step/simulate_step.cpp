@@ -173,7 +173,7 @@ class Simulation {
  public:
   /// Of steps beyond those that there are costs of, the last counts.
   Simulation(const Plan& plan, std::span<const StepCosts> by_step, int steps, int first_step, Traced traced = Traced::last)
-      : plan_(plan), by_step_(by_step), costs_(by_step.front()), range_(steps_to_simulate(plan)), asynchronous_(plan.asynchronous()), apart_(steps_apart(plan)), before_(deepest(plan)), steps_(steps + before_),
+      : plan_(plan), by_step_(by_step), costs_(by_step.front()), called_(span_workers(costs_.actors)), range_(steps_to_simulate(plan)), asynchronous_(plan.asynchronous()), apart_(steps_apart(plan)), before_(deepest(plan)), steps_(steps + before_),
         first_step_(first_step), traced_(traced), shares_(costs_.resources.size()), meetings_(meetings_of(plan, costs_.actors)) {
     const auto& costs = costs_;
     if ((asynchronous_ && steps <= range_.lead + range_.tail) || (apart_ && steps < range_.lead + kFewestApart))
@@ -557,7 +557,7 @@ class Simulation {
   void tell(const Place& place, Stream stream, Cause cause, double begin, double end, int task, std::uint32_t meeting) {
     // Of a message that took no time the arrival is to be known all the same.
     if (!keeps(place.step) || (end <= begin && meeting == 0)) return;
-    trace_.push_back({to_nanoseconds(begin), to_nanoseconds(end), place.step - before_, task, static_cast<std::int16_t>(std::min(costs_.actors[at(place.actor)].worker, 32'767)), stream, cause, meeting});
+    trace_.push_back({to_nanoseconds(begin), to_nanoseconds(end), place.step - before_, task, called_[at(place.actor)], stream, cause, meeting});
   }
 
   void ends(const Place& place) {
@@ -620,6 +620,7 @@ class Simulation {
   const Plan& plan_;
   std::span<const StepCosts> by_step_;
   const StepCosts& costs_;  ///< of the first step
+  const std::vector<std::int16_t> called_;  ///< by actor, as spans have it
   StepRange range_;
   bool asynchronous_, apart_;
   int before_;              ///< steps before the first, in which some are ahead already

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -51,5 +53,7 @@ struct StepCosts {
 std::vector<Actor> roles_as_actors(const Plan& plan);
 /// One actor for each worker.
 std::vector<Actor> workers_as_actors(const Plan& plan);
+/// By actor, what spans say that they are of (Span::worker): the worker, or where numbers of workers are too large for that the number of the actor.
+std::vector<std::int16_t> span_workers(const std::vector<Actor>& actors);
 
 }  // namespace ddl

@@ -30,7 +30,7 @@ Estimate estimate_row(const MeasuredRow& printed, bool shapes) {
   std::vector<std::string> notes;
   auto row = printed;
   // What tp and pp leave of the devices.
-  if (row.model == "gpt" && row.dp == 0) row.dp = std::max(1, row.devices / (row.tp * row.pp));
+  if (row.model == "gpt" && row.dp == 0) row.dp = std::max(1, static_cast<int>(row.devices / (std::int64_t{row.tp} * row.pp)));
   require_strategy(row, notes);
   auto out = row.model == "gpt" ? estimate_gpt(row, shapes) : estimate_images(row);
   out.notes.insert(out.notes.end(), notes.begin(), notes.end());

@@ -40,4 +40,7 @@ std::pair<double, double> interval_of(const Estimate& estimate);
 /// Floating-point operations of a step, forward and backward: what `time = FLOPs / (devices x constant)` is of. Errors: as estimate_row().
 double flops_of(const MeasuredRow& row);
 
+/// Samples of a step that a row tells, or that its devices have together; 0: it tells neither.
+double samples_of_step(const MeasuredRow& row);
+
 }  // namespace ddl

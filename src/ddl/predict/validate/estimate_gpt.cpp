@@ -77,7 +77,7 @@ GptStep step_of(const MeasuredRow& row) {
   step.tensor = row.tp;
   step.pipeline = row.pp;
   step.data = row.dp;
-  if (row.dp * row.tp * row.pp != row.devices)
+  if (std::int64_t{row.dp} * row.tp * row.pp != row.devices)
     throw Error(Code::invalid_argument, fmt::format("dp x tp x pp; got {} x {} x {}, expected devices, {}", row.dp, row.tp, row.pp, row.devices));
   if (!row.image.empty()) throw Error(Code::invalid_argument, "image; got a size, expected none of a gpt");
   if (row.schedule == "interleaved-1f1b" && row.pp > 1 && row.interleave == 0) throw Error(Code::invalid_argument, fmt::format("interleave is empty; schedule {} needs it, in row '{}'", row.schedule, row.id));
@@ -144,6 +144,10 @@ double sigma_of(const GptStep& step, const MeasuredRow& row, const Gpu& gpu, con
   };
   const auto has = [](const std::vector<std::string>& words, const std::string& word) { return std::find(words.begin(), words.end(), word) != words.end(); };
   unseen(step.sequence_parallel && !fitted.sequence_parallel, kOtherWay, "sequence_parallel");
+  if (row.devices > 1) {
+    unseen(step.overlaps != fitted.overlap, kOtherWay, fmt::format("overlap {}", step.overlaps ? 1 : 0));
+    unseen(step.shards_optimizer != fitted.sharded && step.data > 1, kOtherWay, fmt::format("sharded {}", step.shards_optimizer ? 1 : 0));
+  }
   unseen(step.key_heads > 0 && step.key_heads < step.heads && !fitted.grouped, kOtherWay, "kv_heads fewer than heads");
   unseen(!has(fitted.recompute, row.recompute), kOtherWay, "recompute " + row.recompute);
   unseen(!has(fitted.precisions, row.precision), kOtherPrecision, "precision " + row.precision);

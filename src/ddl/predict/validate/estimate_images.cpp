@@ -27,7 +27,6 @@ struct Described {
   std::vector<std::string> notes = {};
 };
 
-bool pipelined(const MeasuredRow& row) { return row.pp > 1 || !row.stages.empty() || row.strategy == "pipeline"; }
 
 /// What a library's calls take under a package, where the package leaves that to the library.
 Json with_library(Json stack) {
@@ -46,7 +45,7 @@ Json stack_of(const MeasuredRow& row, double& sigma, std::vector<std::string>& n
   std::replace(name.begin(), name.end(), '/', '-');
   const auto package = row.stack.substr(0, row.stack.find('/'));
   const bool host_staged = row.stack.find("nccl") == std::string::npos && (row.stack.find("mpi") != std::string::npos || row.stack.find("gloo") != std::string::npos);
-  const auto near = pipelined(row) ? "torchgpipe" : host_staged ? "horovod-intelmpi" : "horovod-nccl";
+  const auto near = row.is_pipeline() ? "torchgpipe" : host_staged ? "horovod-intelmpi" : "horovod-nccl";
   for (const auto& known : {name, package})
     if (auto found = stack_with(known, "images")) {
       if (known == "horovod-nccl") notes.emplace_back("horovod over NCCL with RDMA was not measured: its terms are judgement");
@@ -223,7 +222,7 @@ void require_images(Described& of) {
   refuse(!fills && !row.recompute.empty() && row.recompute != "none", "recompute", row.recompute, "none");
   refuse(!row.overlap && form != "horovod" && row.devices > 1, "overlap", "0", "1");
   if (!fills && row.dp > 0 && row.dp != row.devices) contradiction("dp", fmt::format("{}", row.dp), fmt::format("devices, {}", row.devices));
-  if (row.tp > 1 || (fills && row.dp > 1) || (!fills && pipelined(row)))
+  if (row.tp > 1 || (fills && row.dp > 1) || (!fills && row.is_pipeline()))
     throw Error(Code::unsupported, fmt::format("[predict] unsupported: {} with strategy '{}', dp {}, tp {}, pp {}; expected {} over {}", row.model, row.strategy, row.dp == 0 ? "not told" : std::to_string(row.dp), row.tp, row.pp,
                                                fills ? "a pipeline" : "data parallelism", of.stack.value("name", "?")));
 }
@@ -244,7 +243,7 @@ Estimate estimate_images(const MeasuredRow& row) {
   const auto priced = of.stack.at("images").value("form", "") == "fill-drain" ? price_stages(of, device, samples) : price_replicas(of, device, samples);
   Estimate out;
   out.sigma = sigma_of(of, priced);
-  const double scale = row.global_batch > 0 || !row.prints_rate() ? 1 : 1 / samples;
+  const double scale = row.global_batch > 0 || (!row.prints_rate() && row.micro_batch > 0) ? 1 : 1 / samples;
   for (const auto& [name, seconds] : priced.terms) out.terms.emplace_back(name, seconds * scale);
   out.seconds = priced.total() * scale;
   const auto memory = memory_of(of, kernels);

@@ -4,10 +4,14 @@
 
 namespace ddl {
 
+double samples_of_step(const MeasuredRow& row) {
+  if (row.global_batch > 0 || row.micro_batch <= 0) return row.global_batch;
+  // Of a pipeline its devices have one batch together.
+  return row.micro_batch * (row.is_pipeline() ? 1 : row.devices);
+}
+
 double flops_of(const MeasuredRow& row) {
-  // Of a step, where its time is told; as priced where no global batch is.
-  const double passes = !row.prints_rate() && row.micro_batch > 0 ? static_cast<double>(row.micro_batch) * row.devices : 1;
-  const double batch = row.global_batch > 0 ? row.global_batch : passes;
+  const double batch = samples_of_step(row) > 0 && (row.global_batch > 0 || !row.prints_rate()) ? samples_of_step(row) : 1;
   if (row.model == "gpt") {
     // Narayanan et al. 2021, equation 3, without recomputation: 72 B s l h^2 (1 + s/6h + V/12lh).
     const auto h = static_cast<double>(row.hidden), l = static_cast<double>(row.layers), s = static_cast<double>(row.seq), v = static_cast<double>(row.vocab > 0 ? row.vocab : 51'200);

@@ -18,6 +18,14 @@ constexpr const char* kHeader = "id,model,hidden,layers,heads,seq,vocab,device,d
 
 MeasuredRow row(const std::string& text) { return parse_table(std::string(kHeader) + text + "\n", "rows").rows.at(0); }
 
+/// Whose exchanges overlap, and whose optimizer keeps parts: as rows that Megatron-Core's constants are of.
+MeasuredRow fast_row(const std::string& text) {
+  auto out = row(text);
+  out.overlap = true;
+  out.sharded = "1";
+  return out;
+}
+
 // Narayanan et al. 2021, table 1.
 TEST(GptTables, MegatronOnA100) {
   const std::pair<const char*, double> rows[] = {
@@ -87,11 +95,19 @@ TEST(GptTables, WhatWasNotFittedHasAWiderInterval) {
   EXPECT_NE(estimate_row(other).notes[0].find("the interval is wider for it"), std::string::npos);
   EXPECT_GT(estimate_row(other).sigma, 0.3);
   EXPECT_EQ(estimate_row(other).seconds, estimate_row(fitted).seconds);
-  const auto core = [&](const char* device) { return estimate_row(row(fmt::format("e,gpt,2304,24,18,2048,51200,{},32,8,,,megatron-core/nccl,fp16,hybrid,32,1,1,1f1b,1,none,0,4,512,1", device))); };
+  const auto core = [&](const char* device) { return estimate_row(fast_row(fmt::format("e,gpt,2304,24,18,2048,51200,{},32,8,,,megatron-core/nccl,fp16,hybrid,32,1,1,1f1b,1,none,0,4,512,1", device))); };
   EXPECT_LT(core("h100-80gb").sigma, 0.05);
   EXPECT_TRUE(core("h100-80gb").notes.empty());
   EXPECT_GE(core("a100-80gb").sigma, 0.1);
   EXPECT_EQ(core("a100-80gb").notes.at(0), "no constant of megatron-core was fitted on a100-80gb");
+  // Exchanges that overlap where no row had any, and the other way round; a table that does not say means that they do.
+  auto overlapping = fitted, alone = fast_row("i,gpt,2304,24,18,2048,51200,h100-80gb,32,8,,,megatron-core/nccl,fp16,hybrid,32,1,1,1f1b,1,none,0,4,512,1");
+  overlapping.overlap = alone.overlap = !fitted.overlap;
+  EXPECT_TRUE(says(estimate_row(overlapping), "overlap 1: no row had it"));
+  EXPECT_GT(estimate_row(overlapping).sigma, estimate_row(fitted).sigma);
+  alone.overlap = false;
+  alone.sharded = "";
+  for (const auto* what : {"overlap 0: ", "sharded 0: "}) EXPECT_TRUE(says(estimate_row(alone), what)) << what;
 }
 
 // So do a head, an MLP, chunks and numbers of micro-batches of other sizes than rows of fitting had, and heads that share keys and values.
@@ -179,8 +195,8 @@ TEST(GptTables, StagesAreTheRows) {
 
 // The one-device rate of a gpt is not what it is priced from, and a word for how work is divided that nobody knows is not read: both are told.
 TEST(GptTables, ColumnsThatAreNotReadAreTold) {
-  constexpr const char* header = "id,model,hidden,layers,heads,seq,device,devices,stack,recompute,dp,tp,pp,strategy,micro_batch,global_batch,one_device_samples_per_s,measured_ms\n";
-  const auto of = [&](const char* strategy, const char* rate) { return estimate_row(parse_table(fmt::format("{}a,gpt,2304,24,24,2048,a100-80gb,4,megatron/nccl,full,1,1,4,{},1,64,{},1\n", header, strategy, rate), "rows").rows.at(0)); };
+  constexpr const char* header = "id,model,hidden,layers,heads,seq,device,devices,stack,recompute,dp,tp,pp,strategy,overlap,micro_batch,global_batch,one_device_samples_per_s,measured_ms\n";
+  const auto of = [&](const char* strategy, const char* rate) { return estimate_row(parse_table(fmt::format("{}a,gpt,2304,24,24,2048,a100-80gb,4,megatron/nccl,full,1,1,4,{},0,1,64,{},1\n", header, strategy, rate), "rows").rows.at(0)); };
   EXPECT_TRUE(of("pipeline", "").notes.empty());
   ASSERT_EQ(of("pipeline", "3").notes.size(), 1U);
   EXPECT_NE(of("pipeline", "3").notes[0].find("one_device_samples_per_s is not used"), std::string::npos);

@@ -57,6 +57,20 @@ bool mentions(const Estimate& estimate, const std::string& word) {
   return false;
 }
 
+// The one-constant baseline computes as much as was predicted: of a pipeline its devices have one batch together, and where no batch is told the time is of one sample.
+TEST(ImageTables, TheBaselineComputesWhatIsPriced) {
+  const auto of = [](const char* text) { return parse_table(std::string("id,model,device,devices,stack,pp,stages,micro_batch,global_batch,measured_ms,measured_samples_per_s\n") + text + "\n", "rows").rows.at(0); };
+  const auto two = of("a,resnet101,p40,2,torchgpipe,2,60/310,32,,100,"), one = of("b,resnet101,p40,1,torchgpipe,1,,32,,100,");
+  EXPECT_DOUBLE_EQ(samples_of_step(two), 32);
+  EXPECT_DOUBLE_EQ(flops_of(two), flops_of(one));
+  const auto replicas = of("c,resnet50,v100,8,horovod/intelmpi,,,32,,100,");
+  EXPECT_DOUBLE_EQ(samples_of_step(replicas), 256);
+  // Neither batch is told: a time is that of one sample, whatever the number of devices.
+  const auto untold = of("d,resnet50,v100,8,horovod/intelmpi,,,,,2.8,"), rate = of("e,resnet50,v100,8,horovod/intelmpi,,,,,,357");
+  EXPECT_DOUBLE_EQ(flops_of(untold), flops_of(rate));
+  EXPECT_NEAR(estimate_row(untold).seconds, estimate_row(rate).seconds, 1e-12);
+}
+
 // Azure Batch AI's Horovod benchmarks: TensorFlow, 64 images a GPU, four GPUs a node.
 TEST(ImageTables, Horovod) {
   expect_near({{"azure-K80-resnet101-4-openmpi+nccl,resnet101,3x224x224,k80,4,4,pcie3,infiniband,horovod/openmpi+nccl,fp32,synthetic,data,,,,,64,256,30.2,105.7", 5},

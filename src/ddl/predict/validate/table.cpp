@@ -12,6 +12,9 @@
 namespace ddl {
 namespace {
 
+/// More than anybody has of devices, or of anything that they are divided into; of three of them the product is still a number.
+constexpr std::int64_t kMostCounted = 1'000'000;
+
 /// The fields of one line; `rest` moves past it. A field in quotes may have commas, line ends and doubled quotes.
 std::vector<std::string> fields_of(std::string_view& rest, int& lines, std::string& wrong) {
   std::vector<std::string> fields(1);
@@ -105,7 +108,12 @@ const std::map<std::string, Take>& columns_known() {
   const std::map<std::string, std::string> switched{{"0", ""}, {"no", ""}, {"off", ""}, {"none", ""}, {"false", ""}, {"1", "1"}, {"yes", "1"}, {"on", "1"}, {"true", "1"}};
   auto sharded = switched;
   for (const auto* optimizer : {"optimizer", "distributed", "zero1", "zero-1"}) sharded[optimizer] = "1";
-  const auto count = [](int MeasuredRow::*field) -> Take { return [field](MeasuredRow& row, const std::string& column, const std::string& text) { row.*field = static_cast<int>(whole(column, text, 1)); }; };
+  const auto few = [](const std::string& column, const std::string& text) {
+    const auto value = whole(column, text, 1);
+    if (value > kMostCounted) wrong_field(column, text, fmt::format("a whole number up to {}", kMostCounted));
+    return static_cast<int>(value);
+  };
+  const auto count = [few](int MeasuredRow::*field) -> Take { return [field, few](MeasuredRow& row, const std::string& column, const std::string& text) { row.*field = few(column, text); }; };
   static const std::map<std::string, Take> known{
       {"id", word(&MeasuredRow::id)}, {"model", word(&MeasuredRow::model)}, {"params_b", real(&MeasuredRow::params_b)}, {"hidden", size(&MeasuredRow::hidden)},
       {"ffn", size(&MeasuredRow::ffn)}, {"layers", size(&MeasuredRow::layers)}, {"heads", size(&MeasuredRow::heads)}, {"kv_heads", size(&MeasuredRow::kv_heads)}, {"seq", size(&MeasuredRow::seq)}, {"vocab", size(&MeasuredRow::vocab)},
@@ -118,7 +126,10 @@ const std::map<std::string, Take>& columns_known() {
       {"data", among(&MeasuredRow::data, {{"synthetic", "synthetic"}, {"real", "real"}})}, {"strategy", word(&MeasuredRow::strategy)}, {"dp", count(&MeasuredRow::dp)}, {"tp", count(&MeasuredRow::tp)}, {"pp", count(&MeasuredRow::pp)},
       {"schedule", among(&MeasuredRow::schedule, {{"1f1b", "1f1b"}, {"1F1B", "1f1b"}, {"interleaved-1f1b", "interleaved-1f1b"}, {"interleaved", "interleaved-1f1b"}, {"gpipe", "gpipe"}, {"fill-drain", "gpipe"}})}, {"interleave", count(&MeasuredRow::interleave)},
       {"stages", [](MeasuredRow& row, const std::string& column, const std::string& text) {
-         for (const auto each : list(column, text, '/')) row.stages.push_back(static_cast<int>(each));
+         for (const auto each : list(column, text, '/')) {
+           if (each > kMostCounted) wrong_field(column, text, fmt::format("whole numbers up to {}", kMostCounted));
+           row.stages.push_back(static_cast<int>(each));
+         }
        }},
       {"sharded", among(&MeasuredRow::sharded, sharded)}, {"sequence_parallel", among(&MeasuredRow::sequence_parallel, switched)},
       {"recompute", among(&MeasuredRow::recompute, {{"none", "none"}, {"never", "none"}, {"selective", "selective"}, {"full", "full"}, {"always", "full"}, {"except_last", "except_last"}})},

@@ -32,6 +32,8 @@ struct MeasuredRow {
   int memory_stage = 0;          ///< the stage of a pipeline whose device it was, from 1; 0: the fullest
   std::optional<bool> oom = {};
 
+  /// Whether its devices are stages of one pipeline.
+  bool is_pipeline() const { return pp > 1 || !stages.empty() || strategy == "pipeline"; }
   int nodes() const { return devices_per_node > 0 ? (devices + devices_per_node - 1) / devices_per_node : 1; }
   /// Seconds that a step took; where only a rate is printed and no batch, the time of one sample.
   double measured_seconds() const;

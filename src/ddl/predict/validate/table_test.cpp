@@ -47,6 +47,16 @@ TEST(MeasuredTable, NoRowIsDroppedSilently) {
 }
 
 // A word that means nothing is no word that means something else.
+// A number that is too large for what counts devices is no other number.
+TEST(MeasuredTable, CountsDoNotWrapRound) {
+  for (const auto* text : {"a,gpt,4294967304,1", "a,gpt,8,4294967297"}) {
+    const auto table = parse_table(std::string("id,model,devices,tp,device,measured_ms\n") + text + ",v100,1\n", "rows");
+    EXPECT_TRUE(table.rows.empty()) << text;
+    ASSERT_EQ(table.unread.size(), 1U);
+    EXPECT_NE(table.unread[0].reason.find("expected a whole number up to 1000000"), std::string::npos) << table.unread[0].reason;
+  }
+}
+
 TEST(MeasuredTable, WordsAreOfThoseThatMeanSomething) {
   const std::string header = "model,device,devices,recompute,sharded,sequence_parallel,data,schedule,measured_ms\n";
   const auto read = parse_table(header + "gpt,a100-80gb,8,always,zero1,true,real,interleaved,5\ngpt,a100-80gb,8,never,false,no,synthetic,fill-drain,5\ngpt,a100-80gb,8,,,,,,5\n", "t.csv");

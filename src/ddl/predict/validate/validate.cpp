@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <map>
 
 #include "ddl/core/error.h"
+#include "ddl/core/spec.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/datasheet/machine_layout.h"
 #include "ddl/predict/interval.h"
@@ -23,12 +25,18 @@ std::string problem_of(const MeasuredRow& row) {
   std::string image;
   for (const auto size : row.image) image += fmt::format("{}x", size);
   return fmt::format("{} {} {} {} {}/{} {} {} {} {} on {} {}, {} a node by {} and {}, {} {}, batch {}", row.model, row.hidden, row.ffn, row.layers, row.heads, row.kv_heads, row.seq, row.vocab, row.untied, image, row.devices, row.device,
-                     row.devices_per_node, row.link_intra, row.link_inter, row.precision, row.data, row.global_batch);
+                     row.devices_per_node, row.link_intra, row.link_inter, row.precision, row.data, samples_of_step(row));
 }
 
-Predicted predicted(const MeasuredRow& row, const Estimate& estimate) {
+/// Whether a machine is laid out with so many devices a node.
+bool tells_node(const std::string& device) {
+  std::error_code ignored;
+  return device.find('[') != std::string::npos && !std::filesystem::is_regular_file(device, ignored) && parse_spec(device).options.contains("devices_per_node");
+}
+
+Predicted predicted(const MeasuredRow& row, const Estimate& estimate, const std::string& problem) {
   const auto [low, high] = interval_of(estimate);
-  Predicted out{in_unit(row, row.measured_seconds()), in_unit(row, estimate.seconds), in_unit(row, low), in_unit(row, high), row.prints_rate(), problem_of(row), row.global_batch > 0 ? static_cast<double>(row.global_batch) : 1.0};
+  Predicted out{in_unit(row, row.measured_seconds()), in_unit(row, estimate.seconds), in_unit(row, low), in_unit(row, high), row.prints_rate(), problem, row.global_batch > 0 ? row.global_batch : row.prints_rate() || samples_of_step(row) <= 0 ? 1.0 : samples_of_step(row)};
   if (row.prints_rate()) std::swap(out.low, out.high);
   return out;
 }
@@ -135,6 +143,8 @@ Validation validate(const MeasuredTable& table, const std::string& device, bool 
   std::map<std::string, int> lines;  // by id
   for (auto row : table.rows) {
     bool of_another = false;
+    // As it was measured, whatever it is predicted for.
+    const auto problem = problem_of(row);
     if (!device.empty()) {
       // What one device of another kind did says nothing of this one.
       of_another = row.one_device_samples_per_s > 0 && !is_of(row.device, device);
@@ -143,6 +153,7 @@ Validation validate(const MeasuredTable& table, const std::string& device, bool 
       // Its own wires, too.
       row.link_intra.clear();
       row.link_inter.clear();
+      if (tells_node(device)) row.devices_per_node = 0;
     }
     try {
       ValidatedRow one;
@@ -164,8 +175,8 @@ Validation validate(const MeasuredTable& table, const std::string& device, bool 
       // What ran out of memory has no time, and whether it does may be all that a row says.
       if (!timed && (row.oom || row.measured_memory_bytes > 0)) continue;
       if (!timed) throw Error(Code::invalid_argument, "neither measured_ms nor measured_samples_per_s is given");
-      one.predicted = predicted(row, one.estimate);
-      plain.push_back(one.estimate.noted_shape ? predicted(row, estimate_row(row, false)) : one.predicted);
+      one.predicted = predicted(row, one.estimate, problem);
+      plain.push_back(one.estimate.noted_shape ? predicted(row, estimate_row(row, false), problem) : one.predicted);
       noted = noted || one.estimate.noted_shape;
       one.row = std::move(row);
       all.push_back(one.predicted);

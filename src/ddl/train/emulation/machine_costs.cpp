@@ -59,6 +59,20 @@ void check_kinds(const Json& machine, const Job& job) {
     throw Error(Code::invalid_argument, fmt::format("[predict] {} is a processor; got workers of cuda, expected cpu", machine.value("name", "?")));
 }
 
+/// Whose entries of a measured profile an emulated worker has.
+std::string kind_of(const Json& profile, const WorkerSpec& worker) {
+  std::set<std::string> kinds;
+  for (const auto& entry : entries(profile, "compute")) kinds.insert(entry.value("device", "cpu"));
+  const auto known = std::vector(kinds.begin(), kinds.end());
+  if (!worker.stands_for.empty()) {
+    if (kinds.contains(worker.stands_for)) return worker.stands_for;
+    throw Error(Code::invalid_argument, fmt::format("[emulated] {} has no layers of such a device; got device={}, expected {}, or what ddlbench probe compute --device {} adds", worker.device, worker.stands_for, join(known, " or "), worker.stands_for));
+  }
+  if (kinds.size() > 1)
+    throw Error(Code::invalid_argument, fmt::format("[emulated] {} has layers of {}; got no device, expected one of them, as in {}[device={}]", worker.device, join(known, " and "), worker.device, known.back()));
+  return known.front();
+}
+
 std::unique_ptr<CostSource> by_datasheet(const Json& machine, const Job& job, int per_node) {
   if (const auto nodes = static_cast<std::size_t>(term_or(machine, "node.count", 0)); nodes > 0) {
     const auto room = nodes * (per_node > 0 ? static_cast<std::size_t>(per_node) : static_cast<std::size_t>(term(machine, "node.devices")));
@@ -96,19 +110,30 @@ std::unique_ptr<CostSource> costs_on(const Json& machine, const Job& job, int pe
   return std::make_unique<MeasuredMachine>(machine, std::move(setup));
 }
 
-std::shared_ptr<const CostSource> emulated_costs(const Json& profile, const Job& job, int threads) {
+std::shared_ptr<const CostSource> emulated_costs(const Json& profile, const Job& job, const WorkerSpec& worker) {
   if (!is_measured(profile)) return by_datasheet(profile, job, 0);
   auto setup = setup_of(job, 0);
-  setup.workers.assign(job.workers.size(), {threads, 0});
+  MeasuredWorker stands_for{worker.threads};
+  stands_for.device = kind_of(profile, worker);
+  setup.workers.assign(job.workers.size(), stands_for);
   return std::make_shared<MeasuredMachine>(profile, std::move(setup));
 }
 
 std::shared_ptr<const CostSource> emulated_costs(const Job& job, int worker) {
   const auto& own = job.workers.at(static_cast<std::size_t>(worker));
-  return emulated_costs(emulated_profile(own.device), job, own.threads);
+  return emulated_costs(emulated_profile(own.device), job, own);
 }
 
-std::int64_t emulated_memory(const Json& profile) { return static_cast<std::int64_t>(term_or(profile, "device.memory_bytes", 0)); }
+std::int64_t emulated_memory(const Json& profile, const WorkerSpec& worker) {
+  if (is_measured(profile))
+    if (const auto kind = kind_of(profile, worker); kind != "cpu") {
+      // What a profile of a machine says of memory besides is the host's.
+      for (const auto& entry : entries(profile, "launch"))
+        if (entry.value("device", "") == kind && entry.value("memory_bytes", Json()).is_number()) return entry["memory_bytes"].get<std::int64_t>();
+      return 0;
+    }
+  return static_cast<std::int64_t>(term_or(profile, "device.memory_bytes", 0));
+}
 
 NetworkSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples) {
   auto found = layer_seconds(*emulated_costs(job, worker), worker, graph, samples);

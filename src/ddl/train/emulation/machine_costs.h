@@ -22,13 +22,14 @@ Json emulated_profile(const std::string& device);
 /// Errors: those of MeasuredMachine and datasheet_source().
 std::unique_ptr<CostSource> costs_on(const Json& machine, const Job& job, int per_node = 0);
 
-/// What an emulated worker's own profile says of its computation, whichever worker of the job it is. Errors: as above.
-std::shared_ptr<const CostSource> emulated_costs(const Json& profile, const Job& job, int threads);
+/// What an emulated worker's own profile says of its computation, whichever worker of the job it is.
+/// Errors: as above; invalid_argument where a measured profile has layers of several kinds of devices, and the worker does not say which it stands for, or it says one that is not there.
+std::shared_ptr<const CostSource> emulated_costs(const Json& profile, const Job& job, const WorkerSpec& worker);
 /// The same of one of the job's workers.
 std::shared_ptr<const CostSource> emulated_costs(const Job& job, int worker);
 
 /// Bytes that there are for one worker of such a profile; 0: it does not say.
-std::int64_t emulated_memory(const Json& profile);
+std::int64_t emulated_memory(const Json& profile, const WorkerSpec& worker);
 
 /// What layers take on one of the job's emulated workers, slowed as it is.
 NetworkSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples);

@@ -93,7 +93,7 @@ Replayed replay_rank(const Trial& trial, int rank, int ranks, Communicator* comm
   Network network(StageRunner::prepare(graph_of(plan, graph, rank), plan.stages), {at::kFloat, device->where(), Kernels::fast, 7, layers_of(plan, rank)});
   std::unique_ptr<ParameterShards> shards;
   if (ParameterShards::needed(plan, rank)) shards = std::make_unique<ParameterShards>(plan, rank, network, communicator->transport(), *device, true);
-  ReplayedOptimizer optimizer(shards ? shards->own() : network.parameters(), 0, made_up_clock());
+  ReplayedOptimizer optimizer(shards ? shards->own() : network.parameters(), 0, std::make_shared<SharedWaits>(made_up_clock()));
   std::vector<at::Tensor> before;
   if (!shards)
     for (const auto& parameter : network.parameters()) before.push_back(parameter.detach().clone());
@@ -102,7 +102,7 @@ Replayed replay_rank(const Trial& trial, int rank, int ranks, Communicator* comm
   {
     Executor executor(network, optimizer, *device, communicator, rank, recipe, Exchange{}, shards.get());
     executor.replay_with(replay);
-    executor.serve_with([](std::vector<at::Tensor> parameters) { return std::make_unique<ReplayedOptimizer>(std::move(parameters), 0, made_up_clock()); });
+    executor.serve_with([](std::vector<at::Tensor> parameters) { return std::make_unique<ReplayedOptimizer>(std::move(parameters), 0, std::make_shared<SharedWaits>(made_up_clock())); });
     executor.adopt(plan);
     executor.ends_with(trial.steps - 1);
     const Sampler sampler(data->size(), trial.batch, plan.shares(), true, 3, [&](std::int64_t index) { return data->weight(index); });
