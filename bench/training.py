@@ -33,7 +33,8 @@ from training_cases import CASES
 PEERS = ["pytorch", "tensorflow", "pytorch-malloc", "plain-aten"]
 TENSORFLOW = [("TensorFlow", 1, None), ("MirroredStrategy", 2, "mirrored"), ("MultiWorkerMirrored", 2, "multi-worker")]  # arm, workers, strategy
 PROBED, PROBED_SMALL = 2, 10  # steps of a run that finds the faster form; of small images
-START = 60  # seconds that such a run may take to begin, compiling too
+PROBES = 3  # such runs of each form, there and back
+HOPELESS = 1.5  # times as long as the fastest: no further run of it
 
 
 def say(text):
@@ -45,29 +46,34 @@ def probed(case):
 
 
 def faster(name, forms, run, most, key="cpu_ms"):
-    """{tried: {form: ms a step, or why it failed}, taken: the fastest, None where all failed}, by a short run(form, limit) of each: of one thread by CPU time, which others on the machine disturb less.
-    One that takes far longer than another did is not waited for."""
-    tried, limit = {}, most
-    for form in forms:
-        begun = time.monotonic()
-        try:
-            tried[form] = statistics.median(run(form, limit)[key])
-            limit = min(limit, START + 2 * (time.monotonic() - begun))
-        except Failed as failure:
-            tried[form] = str(failure)
-        say(f"{name}, {form}: {format(tried[form], '.4g') + ' ms' if isinstance(tried[form], float) else tried[form]}")
+    """{tried: {form: ms a step, or why it failed}, taken: the fastest, None where all failed}, by short runs(form, limit) of each, by turns: of one thread by CPU time, which others on the machine disturb less.
+    A form that is far behind after its first run has no other; where there is one form alone, one run tells whether it runs."""
+    runs, failed = {form: [] for form in forms}, {}
+    for number in range(PROBES if len(forms) > 1 else 1):
+        for form in list(forms) if number % 2 == 0 else reversed(list(forms)):
+            least = min((statistics.median(each) for each in runs.values() if each), default=None)
+            if form in failed or (number > 0 and statistics.median(runs[form]) > HOPELESS * least):
+                continue
+            try:
+                runs[form].append(statistics.median(run(form, most)[key]))
+            except Failed as failure:
+                failed[form] = str(failure)
+            say(f"{name}, {form}: {failed[form] if form in failed else format(runs[form][-1], '.4g') + ' ms'}")
+    tried = {form: failed.get(form) or statistics.median(runs[form]) for form in forms}
     times = {form: ms for form, ms in tried.items() if isinstance(ms, float)}
     return {"tried": tried, "taken": min(times, key=times.get) if times else None}
 
 
 def forms_of(case, precision, chosen):
-    """By arm: which form of it is taken, and what each took. Both of PyTorch's numbers of workers have one."""
+    """By arm: which form of it is taken, and what each took."""
     name, forms = f"{case['name']}, {precision}", {}
     of_one_worker = "cpu_ms" if chosen.threads == 1 else "step_ms"
     if {"pytorch", "pytorch-malloc"} & set(chosen.peers):
         formats = list(training_arms.PYTORCH_FORMS) if case["shape"]["channels"] else ["as it comes"]
-        forms["PyTorch"] = forms["DDP"] = faster(f"{name}, PyTorch", formats, lambda form, limit: training_arms.pytorch(case, 1, probed(case), precision, limit, training_arms.PYTORCH_FORMS[form]), chosen.most,
-                                                   of_one_worker)
+        for arm, workers in [("PyTorch", 1), ("DDP", 2)]:
+            # Beside two workers one is measured, too.
+            if workers in chosen.workers or (workers == 1 and "pytorch" in chosen.peers):
+                forms[arm] = faster(f"{name}, {arm}", formats, lambda form, limit: training_arms.pytorch(case, workers, probed(case), precision, limit, training_arms.PYTORCH_FORMS[form]), chosen.most, of_one_worker if workers == 1 else "step_ms")
     if "tensorflow" not in chosen.peers or training_arms.tensorflow_missing():
         return forms
     for arm, workers, strategy in TENSORFLOW:
@@ -109,6 +115,9 @@ def arms_of(case, workers, precision, steps, forms, chosen):
             missing[name] = failure_of(forms[package]["tried"])
             continue
         arms[name] = functools.partial(training_arms.pytorch, *together, training_arms.PYTORCH_FORMS[forms[package]["taken"]], environment)
+        # What of DDP's step is communication, one worker of the same rounds tells.
+        if workers > 1 and peer == "pytorch" and forms["PyTorch"]["taken"]:
+            arms["PyTorch, one worker"] = functools.partial(training_arms.pytorch, case, 1, *together[2:], training_arms.PYTORCH_FORMS[forms["PyTorch"]["taken"]], None)
     if "tensorflow" in chosen.peers:
         absent = training_arms.tensorflow_missing()
         for name, strategy in [(arm, strategy) for arm, many, strategy in TENSORFLOW if many == workers]:

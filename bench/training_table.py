@@ -107,7 +107,10 @@ def memory(rows, network, precision, workers, arm):
 
 
 def communication_share(rows, network, precision):
-    """Of DDP's step, what one worker of PyTorch does not take; None where either was not measured."""
+    """Of DDP's step, what one worker of PyTorch does not take, in the same rounds where those have one; None where either was not measured."""
+    if both := rows.with_arms(network, precision, 2, "DDP", "PyTorch, one worker"):
+        alone, together = pairs(both, "PyTorch, one worker", "DDP", "step_ms")
+        return 1 - statistics.median(alone) / statistics.median(together)
     one, two = rows.with_arms(network, precision, 1, "PyTorch"), rows.with_arms(network, precision, 2, "DDP")
     if one is None or two is None:
         return None
@@ -167,7 +170,7 @@ def figures(rows, precision, workers):
             if result is None:
                 print(f"{name} | {NOT_MEASURED}: {rows.why_not(network, precision, workers, arm)} | | | |")
                 continue
-            runs, samples = result["runs"][arm], CASES[network]["batch"] * (1 if arm == "ddlbench, one worker" else workers)
+            runs, samples = result["runs"][arm], CASES[network]["batch"] * (1 if arm.endswith(", one worker") else workers)
             middle, low, high = median_interval(all_steps(runs, "step_ms"))
             print(f"{name}{form_of(result, arm)} | {short(middle)} [{short(low)} to {short(high)}] | {short(statistics.median(all_steps(runs, 'cpu_ms')))} | {short(1e3 * samples / middle)} | {peak(runs) / 2**20:,.0f} |")
 

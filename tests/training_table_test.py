@@ -73,6 +73,10 @@ class Verdicts(unittest.TestCase):
         self.assertTrue(training_cases.communicates("alexnet", None), "whatever its share is here")
         self.assertEqual([training_cases.goal_against_pytorch(training_cases.CASES[name]) for name in ("smallcnn", "resnet50")], [1.8, 1.15])
 
+    def test_what_is_communication_is_told_by_the_same_rounds(self):
+        rows = table.Rows([row("resnet50", 1, {"PyTorch": rounds(140)}), row("resnet50", 2, {"ddlbench": rounds(100, 100), "DDP": rounds(125, 250), "PyTorch, one worker": rounds(100, 200)})])
+        self.assertAlmostEqual(table.communication_share(rows, "resnet50", "fp32"), 0.2)
+
     def test_the_newest_of_several_counts(self):
         rows = table.Rows([row("gpt", 1, {"ddlbench": rounds(100), "PyTorch": rounds(200)}), row("gpt", 1, {"ddlbench": rounds(100), "PyTorch": rounds(110)}), row("gpt", 1, {"ddlbench": rounds(100)})])
         self.assertTrue(table.against(rows, "gpt", "fp32", 1, "PyTorch", 1).startswith("1.10 "))

@@ -7,6 +7,7 @@
 #include "ddl/lab/launches.h"
 #include "ddl/lab/process_group.h"
 #include "ddl/nn/model.h"
+#include "ddl/nn/multiplier.h"
 #include "ddl/subject/peer_events.h"
 #include "ddl/subject/subject.h"
 
@@ -87,7 +88,10 @@ class PeerLaunch final : public Launch {
     times_.dataset_open = times_.network_built = 0;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       const auto& command = prepared_.commands().at(rank);
-      processes->start_program(static_cast<int>(rank), command.argv, command.environment);
+      auto variables = command.environment;
+      // What we ask of MKL for ourselves is no setting of the peer's.
+      if (asks_for_same_bits()) variables.emplace_back("MKL_CBWR");
+      processes->start_program(static_cast<int>(rank), command.argv, variables);
     }
     tell("starting");
     return processes;

@@ -268,6 +268,7 @@ TEST(GraphBuilder, NamesTheLayerThatDoesNotFit) {
   EXPECT_EQ(said([&] { net.conv2d("still", 0, 8, {3, {1, 0}}); }), "[test] layer 'still' moves its window on by at least 1x1; got 1x0");
   EXPECT_EQ(said([&] { net.max_pool2d("still", 0, {3, 0}); }), "[test] layer 'still' moves its window on by at least 1x1; got 0x0");
   EXPECT_EQ(said([&] { net.average_pool2d("back", 0, {3, -1}); }), "[test] layer 'back' moves its window on by at least 1x1; got -1x-1");
+  EXPECT_EQ(said([&] { net.max_pool2d("padded", 0, {2, 2, 2}); }), "[test] layer 'padded' pads by at most half of its window of 2x2; got 2x2");
   EXPECT_EQ(said([&] { net.max_pool2d("nothing", 0, {0}); }), "[test] layer 'nothing' looks through a window of at least 1x1; got 0x0");
   EXPECT_EQ(said([&] { net.conv2d("less", 0, 8, {3, 1, {0, -1}}); }), "[test] layer 'less' pads by at least 0x0; got 0x-1");
   EXPECT_EQ(said([&] { net.conv2d("none", 0, 8, {3}, {.groups = 0}); }),

@@ -3,6 +3,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <ATen/ATen.h>
@@ -42,11 +44,11 @@ namespace {
 namespace fs = std::filesystem;
 
 // Part of the name of what is kept: goes up whenever it would be chosen otherwise.
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 /// MKL takes its ways by where memory lies, on AMD's processors at least, so that the same product twice may differ in its last bits. Ranks that compute the same are to have the same bits. It reads this when it is
-/// first called; what a user has set stays, and processes that are started from here have it too. Products of five shapes were as fast with it on a Zen 3.
-[[maybe_unused]] const bool kSameBits = ::setenv("MKL_CBWR", "AUTO", 0) == 0;
+/// first called; what a user has set stays; peers that are started from here are to have what the user has (asks_for_same_bits()). Products of five shapes were as fast with it on a Zen 3.
+const bool kSameBits = std::getenv("MKL_CBWR") == nullptr && ::setenv("MKL_CBWR", "AUTO", 0) == 0;
 
 /// As ATen hands it to oneDNN without copying it first.
 bool lies_plainly(const at::Tensor& matrix) { return matrix.is_contiguous() || matrix.transpose(-1, -2).is_contiguous(); }
@@ -55,22 +57,6 @@ bool lies_plainly(const at::Tensor& matrix) { return matrix.is_contiguous() || m
 bool are_matrices(const at::Tensor& left, const at::Tensor& right) { return left.size(-2) > 1 && right.size(-1) > 1; }
 
 void by_onednn(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) { at::native::mkldnn_matmul(left, right, to, adds ? 1.0F : 0.0F, 1.0F); }
-
-/// Whether ATen lets oneDNN multiply here: this LibTorch has the way, and the processor what ATen asks of it even for fp32 (AVX-512, or AVX-NE-CONVERT).
-bool onednn_multiplies() {
-  static const bool does = [] {
-    if (at::native::mkldnn_matmul == nullptr) return false;
-    const at::AutoDispatchBelowADInplaceOrView below;
-    auto to = at::zeros({2, 2});
-    try {
-      by_onednn(to, at::ones({2, 2}), at::ones({2, 2}), false);
-    } catch (const c10::Error&) {
-      return false;
-    }
-    return true;
-  }();
-  return does;
-}
 
 void by_mkl(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
   if (to.dim() == 3) {
@@ -148,13 +134,23 @@ std::string signature() {
   return "none";
 }
 
+/// The LibTorch that is loaded, which need not be the one that this was compiled with: what it bundles multiplies. By its size, since its build says nothing of itself.
+std::string library_of_products() {
+  Dl_info loaded{};
+  std::error_code ignored;
+  if (::dladdr(reinterpret_cast<const void*>(&at::get_num_threads), &loaded) == 0 || loaded.dli_fname == nullptr) return TORCH_VERSION;
+  const auto path = fs::canonical(loaded.dli_fname, ignored);
+  const auto cpu = path.parent_path() / "libtorch_cpu.so";
+  return fmt::format("{} of {} bytes", TORCH_VERSION, fs::file_size(fs::exists(cpu, ignored) ? cpu : path, ignored));
+}
+
 /// All that the timings depend on. Not how many cores this thread may use: a worker that is bound to some of them is to find what one found that is not.
 std::string this_machine() {
   const auto cpu = capture_environment().at("cpu");
   std::string told;
   for (const auto* name : {"MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE"})
     if (const char* value = std::getenv(name); value != nullptr) told += fmt::format(", {}={}", name, value);
-  return fmt::format("{} ({}) with {}, {} cores, LibTorch {}, {} threads{}", cpu.at("model").dump(), signature(), cpu.at("isa").dump(), cpu.at("logical_cores").dump(), TORCH_VERSION, at::get_num_threads(), told);
+  return fmt::format("{} ({}) with {}, {} cores, LibTorch {}, {} threads{}", cpu.at("model").dump(), signature(), cpu.at("isa").dump(), cpu.at("logical_cores").dump(), library_of_products(), at::get_num_threads(), told);
 }
 
 /// Has processes of one folder do something one after the other. Holds nothing where a folder cannot be locked or written to, or where another holds on to it for seconds.
@@ -204,15 +200,45 @@ bool multiplies_bf16() {
 }
 
 Multipliers faster_multipliers(const std::vector<MultipliersTiming>& timings) {
-  constexpr double kFaster = 1.1;
+  constexpr double kFaster = 1.1, kNear = 0.9;
+  const auto count = static_cast<std::ptrdiff_t>(timings.size());
+  const auto of = [&](std::ptrdiff_t number) -> const MultipliersTiming& { return timings[static_cast<std::size_t>(number)]; };
+  const auto faster = [&](std::ptrdiff_t number) { return number >= 0 && number < count && of(number).mkl >= kFaster * of(number).onednn; };
   Multipliers chosen;
-  for (auto each = timings.rbegin(); each != timings.rend() && each->mkl >= kFaster * each->onednn; ++each) chosen.onednn_from = 2 * each->rows * each->rows * each->rows;
+  for (auto each = count - 1; each >= 0; --each) {
+    if (faster(each)) {
+      chosen.onednn_from = 2 * of(each).rows * of(each).rows * of(each).rows;
+      continue;
+    }
+    // One that is as good as even between others that are not, was disturbed: what is kept is kept for good.
+    const bool alone = faster(each - 1) && (each + 1 < count ? faster(each + 1) : faster(each - 2));
+    if (!alone || of(each).mkl < kNear * of(each).onednn) break;
+  }
   return chosen;
 }
 
+bool multiplies_by_onednn() {
+  static const bool does = [] {
+    if (at::native::mkldnn_matmul == nullptr) return false;
+    const at::AutoDispatchBelowADInplaceOrView below;
+    auto to = at::zeros({2, 2});
+    try {
+      by_onednn(to, at::ones({2, 2}), at::ones({2, 2}), false);
+    } catch (const c10::Error&) {
+      return false;
+    }
+    return true;
+  }();
+  return does;
+}
+
+bool asks_for_same_bits() { return kSameBits; }
+
+std::int64_t multiplying_machine() { return static_cast<std::int64_t>(std::stoull(digest(this_machine()).substr(0, 15), nullptr, 16)); }
+
 std::vector<MultipliersTiming> time_multipliers() {
   std::vector<MultipliersTiming> timings;
-  if (!onednn_multiplies()) return timings;
+  if (!multiplies_by_onednn()) return timings;
   const at::AutoDispatchBelowADInplaceOrView below;
   for (const std::int64_t rows : {16, 32, 48, 64, 96, 128, 192, 256, 384}) timings.push_back(time_size(rows));
   return timings;
@@ -262,7 +288,7 @@ Multipliers multipliers() {
 
 void use_multipliers(const Multipliers& chosen) {
   std::call_once(settled, [] {});
-  onednn_from = onednn_multiplies() ? chosen.onednn_from : Multipliers::kNever;
+  onednn_from = multiplies_by_onednn() ? chosen.onednn_from : Multipliers::kNever;
 }
 
 Json to_json(const Multipliers& chosen) { return {{"onednn_from", chosen.onednn_from == Multipliers::kNever ? Json(nullptr) : Json(chosen.onednn_from)}}; }

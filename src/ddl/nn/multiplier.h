@@ -30,7 +30,14 @@ struct MultipliersTiming {
   double mkl, onednn;
 };
 
-/// From sizes in rising order: oneDNN from the size on from which it is faster by a tenth, there and beyond.
+/// Whether ATen lets oneDNN multiply fp32 here: this LibTorch has the way, and the processor what ATen asks of it (AVX-512, or AVX-NE-CONVERT).
+bool multiplies_by_onednn();
+/// Whether this process asked MKL for the same bits wherever memory lies (`MKL_CBWR`), which its user had not: processes of other packages that it starts are not to have it.
+bool asks_for_same_bits();
+/// A number for all that the choice below depends on: two ranks with the same may multiply alike.
+std::int64_t multiplying_machine();
+
+/// From sizes in rising order: oneDNN from the size on from which it is faster by a tenth, there and beyond; but for a single size between such where both are as good, which something disturbed.
 Multipliers faster_multipliers(const std::vector<MultipliersTiming>& timings);
 
 /// Both measured now, by turns, with as many threads as there are: about 50 ms. Nothing where oneDNN does not multiply: this LibTorch has no way to it, or the processor neither AVX-512 nor AVX-NE-CONVERT, which ATen asks for.

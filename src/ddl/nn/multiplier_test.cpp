@@ -45,6 +45,11 @@ struct Folder {
   std::vector<fs::path> files() const { return {fs::directory_iterator(path), fs::directory_iterator()}; }
 };
 
+/// What is asked of both was asked of one where the other does not multiply here.
+void tell_who_multiplied() {
+  if (!multiplies_by_onednn()) GTEST_SKIP() << "oneDNN does not multiply fp32 on this processor: held to MKL alone";
+}
+
 TEST(FasterMultipliers, AreOnednnFromWhereItStaysFasterByATenth) {
   const auto from = [](const std::vector<MultipliersTiming>& timings) { return faster_multipliers(timings).onednn_from; };
   EXPECT_EQ(from({{16, 1, 9}, {64, 10, 9}, {128, 80, 40}, {256, 500, 250}}), 2 * 64 * 64 * 64);
@@ -52,7 +57,14 @@ TEST(FasterMultipliers, AreOnednnFromWhereItStaysFasterByATenth) {
   EXPECT_EQ(from({{16, 9, 1}, {64, 1, 9}, {256, 500, 250}}), 2 * 256 * 256 * 256);
   EXPECT_EQ(from({{64, 10, 5}, {256, 500, 490}}), Multipliers::kNever);
   EXPECT_EQ(from({}), Multipliers::kNever);
+  // What is kept for good does not hang on one size that was disturbed; on two it does, and on one that is slower.
+  EXPECT_EQ(from({{64, 10, 5}, {128, 80, 40}, {256, 500, 490}}), 2 * 64 * 64 * 64);
+  EXPECT_EQ(from({{64, 10, 5}, {128, 80, 78}, {256, 500, 250}}), 2 * 64 * 64 * 64);
+  EXPECT_EQ(from({{64, 10, 5}, {128, 80, 100}, {256, 500, 250}}), 2 * 256 * 256 * 256);
+  EXPECT_EQ(from({{32, 10, 5}, {64, 10, 5}, {128, 80, 78}, {256, 500, 490}}), Multipliers::kNever);
 }
+
+TEST(Multipliers, OfOneMachineAreOneNumber) { EXPECT_EQ(multiplying_machine(), multiplying_machine()); }
 
 TEST(KeptMultipliers, AreMeasuredOnceForAMachine) {
   const Folder folder;
@@ -248,6 +260,7 @@ TEST(MultiplyInto, IsTheProductWhoeverMultiplies) {
               multiply_into(to, left, right, adds);
               EXPECT_LT(apart(to, expected, terms), type == at::kFloat ? 2e-6 : 4e-15) << batch << " " << rows << " " << depth << " " << columns << " " << left_turned << right_turned << adds << " " << chosen.onednn_from;
             }
+  tell_who_multiplied();
 }
 
 TEST(MultiplyInto, TakesPartsOfLargerMatrices) {
@@ -304,6 +317,7 @@ TEST(MultiplyInto, WritesNothingBehind) {
             multiply_into(to, at::randn({rows, depth}), right, adds);
             ASSERT_TRUE(memory.narrow(0, rows * columns, kBehind).eq(kUntouched).all().item<bool>()) << rows << " " << depth << " " << columns << " " << adds << turned;
           }
+  tell_who_multiplied();
 }
 
 /// Ranks that compute the same are to have the same bits, wherever memory lies.
@@ -326,6 +340,7 @@ TEST(MultiplyInto, TheSameBitsWhereverMemoryLies) {
       EXPECT_TRUE(at::equal(to, first)) << offset << " " << chosen.onednn_from;
     }
   }
+  tell_who_multiplied();
 }
 
 // A row that has a NaN has one in all that is made of it, whatever follows: a loss that is none is to be seen.
@@ -343,11 +358,14 @@ TEST(MultiplyWithBias, KeepsWhatIsNoNumber) {
         const auto got = multiply_with_bias(rows, weight, bias, rectifies);
         use_multipliers(before);
         // Whoever multiplied: where oneDNN does not (use_multipliers()), both are MKL's.
-        const auto expected = at::linear(rows.to(at::kDouble)[0], weight.to(at::kDouble), bias.to(at::kDouble));
-        EXPECT_LE((made[0].to(at::kDouble) - expected).abs().max().item<double>(), type == at::kFloat ? 1e-4 : 0.2) << from;
+        const auto expected = at::linear(rows.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble));
+        for (std::int64_t row = 0; row < rows.size(0); ++row) {
+          if (row == 3) continue;
+          EXPECT_LE((made[row].to(at::kDouble) - expected[row]).abs().max().item<double>(), type == at::kFloat ? 1e-4 : 0.2) << from << " row " << row;
+          EXPECT_TRUE(at::equal(got[row], rectifies ? made[row].relu() : made[row])) << from << " row " << row;
+        }
         EXPECT_TRUE(got[3].isnan().all().item<bool>());
         EXPECT_EQ(got.isnan().sum().item<std::int64_t>(), 40);
-        EXPECT_TRUE(at::equal(got[0], rectifies ? made[0].relu() : made[0]));
       }
     }
 }

@@ -9,6 +9,9 @@ namespace ddl {
 int GraphBuilder::max_pool2d(const std::string& name, int from, Window window) {
   Layer layer{name, LayerKind::max_pool2d, {from}};
   require_rank(layer, 3);
+  // Beyond that a window would see nothing but padding, which has no largest value.
+  if (2 * window.padding.height > window.kernel.height || 2 * window.padding.width > window.kernel.width)
+    fail(name, fmt::format("pads by at most half of its window of {}x{}; got {}x{}", window.kernel.height, window.kernel.width, window.padding.height, window.padding.width));
   const auto size = slide(name, from, window);
   layer.attributes.kernel = window.kernel;
   layer.attributes.stride = window.stride;
