@@ -129,6 +129,7 @@ class Emulated(EmulatedCase):
                     if sleeper.median() < 500:
                         self.assertLess(computed, 1.25 * told["compute_ms"])
                         self.assertLess(told["late_share"], 0.25)
+        self.expect_the_device_that_is_meant(profile, correction)
         # Whoever runs it sees the error, as the record has it.
         done = run("run", "--strategy", "single", "--workers", f"emulated:{profile}:1", *JOB, cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -181,6 +182,53 @@ class Emulated(EmulatedCase):
         for word in ("out of memory", "planned to hold", "there is 97.7 KiB"):
             self.assertIn(word, done.stderr)
 
+    def expect_the_device_that_is_meant(self, profile, correction):
+        """A profile that has a processor's layers and a GPU's, ten times as fast here, is asked for one of them; one of a GPU alone has the GPU's memory."""
+        machine = json.loads(profile.read_text())
+        on_gpu = [{**entry, "device": "cuda", "graphs": None, "correction": entry["correction"] / 10} for entry in machine["compute"]]
+        for part in ("compute", "optimizer", "memory", "launch"):
+            of_gpu = on_gpu if part == "compute" else [{**entry, "device": "cuda"} for entry in machine[part] if entry.get("threads", 1) == 1]
+            machine[part] += of_gpu
+        machine["launch"][-1]["memory_bytes"] = 10**10
+        both, alone = pathlib.Path(self.folder) / "both.json", pathlib.Path(self.folder) / "gpu.json"
+        both.write_text(json.dumps(machine))
+        alone.write_text(json.dumps({**machine, "compute": on_gpu}))
+        done = run("run", "--workers", f"emulated:{both}:1", *JOB, cwd=self.folder)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("has layers of cpu and cuda; got no device, expected one of them, as in", done.stderr)
+        asked = {}
+        for name, workers in (("cpu", f"emulated:{both}[device=cpu,slow=20]:1"), ("cuda", f"emulated:{both}[device=cuda,slow=20]:1"), ("alone", f"emulated:{alone}[slow=20]:1")):
+            record = self.record("--strategy", "single", "--workers", workers, *JOB)
+            self.check(record, 1)
+            asked[name] = record["ranks"][0]["emulation"]["compute_ms"]
+        print(f"asked for {asked} ms a step", file=sys.stderr)
+        self.assertLess(asked["cuda"], 0.5 * asked["cpu"])
+        self.assertAlmostEqual(asked["cuda"], asked["alone"], delta=0.01 * asked["cuda"])
+        machine["launch"][-1]["memory_bytes"] = 10**5
+        alone.write_text(json.dumps({**machine, "compute": on_gpu}))
+        done = run("run", "--workers", f"emulated:{alone}:1", *JOB, cwd=self.folder)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("out of memory", done.stderr)
+
+    def test_servers_wait_for_their_updates(self):
+        record = self.record("--strategy", "parameter-server", "--workers", "emulated:k80[slow=40]:2", *JOB)
+        self.check(record, 2)
+        told = record["ranks"][0]["emulation"]["server"]
+        self.assertGreater(told["waits"], 0)
+        self.assertGreater(told["compute_ms"], 0)
+        self.assertIsNone(record["ranks"][1]["emulation"]["server"])
+
+    def test_a_profile_is_the_one_whose_name_was_typed(self):
+        """Whatever name is written in it."""
+        folder = pathlib.Path(self.folder) / "machines"
+        folder.mkdir()
+        machine = json.loads((pathlib.Path(__file__).resolve().parent.parent / "machines" / "v100.json").read_text())
+        machine["device"] = {**machine["device"], "memory_bytes": 10**5}
+        (folder / "my-v100.json").write_text(json.dumps(machine))
+        done = run("run", "--workers", "emulated:my-v100:2", *JOB, cwd=self.folder)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("out of memory: rank 0 on emulated:my-v100", done.stderr)
+
     def test_bad_words(self):
         lacking = pathlib.Path(self.folder) / "lacking.json"
         machine = json.loads((pathlib.Path(__file__).resolve().parent.parent / "machines" / "k80.json").read_text())
@@ -188,7 +236,7 @@ class Emulated(EmulatedCase):
         lacking.write_text(json.dumps(machine))
         for workers, words in (("emulated:v101:2", ["did you mean 'v100'?"]), ("emulated", ["no profile"]), ("emulated:v100:0", ["out of range"]), ("emulated:v100[fast=2]:2", ["fast", "slow"]),
                                ("emulated:v100[slow=0]:2", ["out of range"]), (f"emulated:{lacking}:2", ["memory_bandwidth"]),
-                               ("emulated:v100[threads=2]:2", ["v100", "datasheet", "got threads=2, expected none"])):
+                               ("emulated:v100[threads=2]:2", ["v100", "datasheet", "got threads=2, expected none"]), ("emulated:v100[device=cuda]:2", ["datasheet", "got device=cuda, expected none"])):
             with self.subTest(workers):
                 done = run("run", "--workers", workers, *JOB, cwd=self.folder)
                 self.assertEqual(done.returncode, 2, done.stderr)
