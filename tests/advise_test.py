@@ -97,7 +97,7 @@ class Shipped(Case):
     def test_bad_input(self):
         for arguments, code, words in ((["--machine", "v100-17gb"], 2, "v100-16gb"), (["--budget", "0s"], 2, "--budget"), (["--budget", "soon"], 2, "--budget"), (["--verify", "0"], 2, "--verify"),
                                        (["--strategy", "dota", "--machine", "v100-16gb"], 2, "did you mean 'data'"), ([], 2, "probe compute"), (["--machine", "v100-16gb", "--verify", "2"], 6, "datasheet"),
-                                       (["--model", "resnet51", "--machine", "v100-16gb"], 2, "resnet50")):
+                                       (["--model", "resnet51", "--machine", "v100-16gb"], 2, "resnet50"), (["--machine", "v100-16gb", "--subject", "torch-ddp"], 6, "only ddlbench's own steps are predicted")):
             base = RESNET[2:] if "--model" in arguments else RESNET
             base = base[:-2] if "--budget" in arguments else base
             done = self.run_it("advise", *base, "--workers", "4", *arguments, code=code)

@@ -66,6 +66,14 @@ class Probing(Case):
         again = json.loads(self.machine.read_text())
         self.assertEqual(len(again["communication"]), 6)
         self.assertEqual(again["communication"][0], machine["communication"][0])
+        # And what was measured of other collectives of that transport, whose choices and costs are still known.
+        (before,), (after,) = ([part for part in profile["communication"] if part["transport"] == "tcp" and part["ranks"] == 2] for profile in (machine, again))
+        chosen = [{piece["collective"] for piece in part["best"]} for part in (before, after)]
+        self.assertEqual(*chosen)
+        self.assertEqual(len(chosen[0]), 10)
+        self.assertNotEqual(before["rounds"], after["rounds"])
+        timed = [{(each["collective"], each["algorithm"]) for each in part["timed"]} for part in (before, after)]
+        self.assertEqual(timed[1] - timed[0], {("all-reduce", "ring[segment=8KiB]")})
 
     def test_the_table_and_the_page(self):
         done = self.run_it("probe", "comm", *FEW, "--transport", "shm", "--machine", "none", "--report", "page.html")
@@ -102,6 +110,13 @@ class Probing(Case):
         record = self.document("run", *QUICK, "--steps", 2, "--workers", 2, "--transport", "tcp", "--store", "none")
         self.assertTrue(any("machine profile not followed" in message for message in record["messages"]))
         self.assertEqual(self.machine.read_text(), "{")
+
+    def test_what_was_measured_is_told_where_it_cannot_be_kept(self):
+        """Found when it is to be written, and all that was measured is printed."""
+        document = json.loads(self.run_it("probe", "comm", *FEW, "--transport", "inproc", "--collective", "barrier", "--json", "--machine", "/proc/none/machine.json", code=4).stdout)
+        self.assertEqual(document["state"], "partial")
+        self.assertIn("/proc/none", document["failed"][0]["reason"])
+        self.assertTrue(document["results"])
 
     def test_bad_words(self):
         for words, said in ((["--transport", "tpc"], "did you mean 'tcp'?"), (["--transport", "tcp[sokets=2]"], "did you mean 'sockets'?"),
