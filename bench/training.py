@@ -2,7 +2,7 @@
 
   one worker    ours as it comes; PyTorch eager; TensorFlow, a tf.function
   two workers   ours, and ours with one worker for the efficiency; DDP over Gloo with gradient_as_bucket_view; MirroredStrategy; MultiWorkerMirroredStrategy
-Peers in the form that is faster, found by short runs: PyTorch with images in either memory format (DDP as PyTorch with one worker); TensorFlow as it comes, with oneDNN switched on, and compiled by XLA (each
+Peers in the form that is faster, found by short runs: PyTorch with images in either memory format (DDP by itself); TensorFlow as it comes, with oneDNN switched on, and compiled by XLA (each
 strategy in the faster of the first two). --threads of them a worker, SGD with momentum, samples made up in memory, no dropout. Arms are interleaved, A B … then … B A; each run trains for about --seconds, at least three steps
 after two of warm-up; a network with one number of workers begins no further round once it took --limit. Fixed work on all cores before and after each run (pulse.py) tells how disturbed a network was.
 More peers, not measured unless asked for: pytorch-malloc (glibc's thresholds raised, so that it pays no page faults), plain-aten (ours with --kernels torch).

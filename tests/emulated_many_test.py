@@ -21,7 +21,8 @@ class Many(EmulatedCase):
         print(f"{workers} workers: late by {100 * max(shares):.2f} % at most, the median wait by {late:.0f} us, sleepers {sleeper.median():.0f} us", file=sys.stderr)
         # The error is told of every rank, and small: what waits end late by is not added up.
         self.assertGreater(min(each["waits"] for each in told), 0)
-        self.assertLess(late, max(1000, 2 * sleeper.median()))
+        # All wake up at once and do half a millisecond each on two cores: the more there are, the later the median has one.
+        self.assertLess(late, max(1000, 60 * workers, 2 * sleeper.median()))
         if sleeper.median() < 500:
             self.assertLess(max(shares), 0.1)
             self.assertGreater(min(shares), -0.02)

@@ -297,10 +297,10 @@ class Adviser {
     const auto& from = out_.points[number];
     const auto job = job_at(from);
     const auto& costs = costs_of(job);
-    std::map<std::tuple<std::string, int, double, std::int64_t>, double> known;
+    std::map<std::tuple<std::string, int, std::string, double, std::int64_t>, double> known;
     const auto seconds = [&](int worker, std::int64_t samples) {
       const auto& own = job.workers[static_cast<std::size_t>(worker)];
-      const auto [place, unknown] = known.try_emplace({own.device, own.threads, own.slow, samples});
+      const auto [place, unknown] = known.try_emplace({own.device, own.threads, own.stands_for, own.slow, samples});
       if (!unknown) return place->second;
       return place->second = static_cast<double>(job.accumulate) * pass_seconds(*costs.source, worker, (samples + job.accumulate - 1) / job.accumulate);
     };

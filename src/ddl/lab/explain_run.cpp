@@ -29,6 +29,7 @@ namespace {
 
 /// What is gained by less than this share of the speed-up is not worth a change.
 constexpr double kWorthIt = 0.02;
+constexpr std::size_t kMostRead = 500;  // records of a store that are looked at for one worker's, a millisecond each and more
 
 std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
@@ -374,9 +375,16 @@ bool is_one_worker_of(const Json& one, const Json& record) {
 
 std::optional<Json> find_one_worker(const Store& store, const Json& record) {
   const auto rows = store.rows();
-  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+  std::size_t read = 0;
+  for (auto row = rows.rbegin(); row != rows.rend() && read < kMostRead; ++row) {
     if (row->state != "ok") continue;
-    auto other = store.get(row->id);
+    ++read;
+    Json other;
+    try {
+      other = store.get(row->id);
+    } catch (const Error&) {
+      continue;  // one that cannot be read is none
+    }
     if (is_one_worker_of(other, record)) return other;
   }
   return std::nullopt;

@@ -87,6 +87,13 @@ TEST(StoredSamples, BothEnginesShareOneStorage) {
   const double wants = 256 * 100e3 / 50e6;
   for (const auto engine : {Engine::simulated, Engine::closed}) EXPECT_GT(predicted(job, at(50e6, 1e-6), engine).seconds, wants);
   EXPECT_NEAR(predicted(job, at(50e6, 1e-6), Engine::closed).seconds / predicted(job, at(50e6, 1e-6)).seconds, 1, 0.02);
+  for (const auto* strategy : {"sharded[level=2]", "sharded[level=3]"}) {
+    auto parts = job_of(4, strategy);
+    parts.loader_threads = 0;
+    const auto closed = predicted(parts, at(50e6, 1e-6), Engine::closed);
+    EXPECT_NEAR(closed.seconds / predicted(parts, at(50e6, 1e-6)).seconds, 1, 0.02) << strategy;
+    EXPECT_GE(closed.mean[Cause::communication], 0) << strategy;
+  }
   auto shares = job_of(4, "data[shares=1/1/1/1]");
   shares.loader_threads = 4;
   EXPECT_NEAR(predicted(shares, at(50e6)).seconds, wants, 0.02 * wants);

@@ -64,7 +64,20 @@ TEST(FasterMultipliers, AreOnednnFromWhereItStaysFasterByATenth) {
   EXPECT_EQ(from({{32, 10, 5}, {64, 10, 5}, {128, 80, 78}, {256, 500, 490}}), Multipliers::kNever);
 }
 
-TEST(Multipliers, OfOneMachineAreOneNumber) { EXPECT_EQ(multiplying_machine(), multiplying_machine()); }
+TEST(Multipliers, OfOneMachineAreOneNumberUntilSomethingCounts) {
+  const auto before = multiplying_machine();
+  EXPECT_EQ(multiplying_machine(), before);
+  const char* const kept = std::getenv("ONEDNN_MAX_CPU_ISA");
+  const std::string own = kept == nullptr ? "" : kept;
+  ::setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+  EXPECT_NE(multiplying_machine(), before);
+  kept == nullptr ? ::unsetenv("ONEDNN_MAX_CPU_ISA") : ::setenv("ONEDNN_MAX_CPU_ISA", own.c_str(), 1);
+  const int threads = at::get_num_threads();
+  at::set_num_threads(threads + 1);
+  EXPECT_NE(multiplying_machine(), before);
+  at::set_num_threads(threads);
+  EXPECT_EQ(multiplying_machine(), before);
+}
 
 TEST(KeptMultipliers, AreMeasuredOnceForAMachine) {
   const Folder folder;

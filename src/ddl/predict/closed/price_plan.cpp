@@ -426,7 +426,13 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& c
   const bool has_sum = strategy.name == "model" || schedule == "gpipe" || (schedule == "1f1b" && plan.micro_batches >= static_cast<int>(terms.size()) && !messages_show(terms));
   const bool whole = std::any_of(plan.roles.begin(), plan.roles.end(), waits_for_all);
   std::optional<LongestPath> path;
-  if (plan.serving.servers == 0 && (terms.size() > 1 ? !has_sum || whole || tails_show(terms) : (has_several_wires(plan.roles[0]) || whole || gathers_updates(plan.roles[0]) || votes_apart(plan.roles[0])) && !gathers_units(plan.roles[0]))) path.emplace(plan, costs);
+  if (plan.serving.servers == 0 && (terms.size() > 1 ? !has_sum || whole || tails_show(terms) : (has_several_wires(plan.roles[0]) || whole || gathers_updates(plan.roles[0]) || votes_apart(plan.roles[0])) && !gathers_units(plan.roles[0]))) {
+    auto shared = costs;
+    for (std::size_t r = 0; r < plan.roles.size(); ++r)
+      for (std::size_t t = 0; t < plan.roles[r].tasks.size(); ++t)
+        if (plan.roles[r].tasks[t].kind == TaskKind::load) shared.tasks[r][t].seconds = load_seconds(costs, plan, costs.tasks[r][t]);
+    path.emplace(plan, shared);
+  }
   return with_jitter(terms, costs, [&](const std::vector<WorkerTerms>& workers, const std::vector<double>& times) {
     if (workers.size() == 1 && gathers_units(plan.roles[0])) return price_units(unit_terms_of(plan, strategy, slower(plan.roles[0], costs, times.front())));
     if (plan.serving.servers > 0) return price_servers(workers, server_terms_of(plan, costs), plan.micro_batches);

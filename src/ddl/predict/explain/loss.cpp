@@ -159,7 +159,10 @@ std::size_t draws_for(const LossInput& input, std::size_t causes) {
   for (const auto& role : input.plan.roles) tasks += static_cast<double>(role.tasks.size() + 2) * role.count;
   const double sets = static_cast<double>(std::size_t{1} << causes) / 2;
   const auto range = steps_to_simulate(input.plan);
-  return static_cast<std::size_t>(std::clamp(kMostTasks / (sets * tasks) - (range.lead + range.tail - 1), 1.0, static_cast<double>(input.draws.steps.size())));
+  const auto draws = static_cast<std::size_t>(std::clamp(kMostTasks / (sets * tasks) - (range.lead + range.tail - 1), 1.0, static_cast<double>(input.draws.steps.size())));
+  // Whole rounds, of steps of which some do what others do not.
+  const auto round = static_cast<std::size_t>(std::max(1, range.round));
+  return draws < round ? std::min(round, input.draws.steps.size()) : draws - draws % round;
 }
 
 }  // namespace

@@ -47,6 +47,10 @@ Json best_of(const std::vector<TimedCollective>& timed, int ranks, bool shared) 
       // Without a meeting nobody is told who is late: users ask for that, no profile does.
       if (const auto native = parse_native(each.goal, each.algorithm); each.goal == goal && (!native || native->meets)) sizes[each.bytes].push_back(&each);
     }
+    // At a size where most were not timed nobody won.
+    std::size_t most = 0;
+    for (const auto& [bytes, all] : sizes) most = std::max(most, all.size());
+    std::erase_if(sizes, [&](const auto& size) { return 2 * size.second.size() < most; });
     std::size_t from = 0;
     for (auto at = sizes.begin(); at != sizes.end(); ++at) {
       const auto usual = default_algorithm(goal, at->first, ranks, shared);
@@ -118,9 +122,13 @@ Json joined_entries(const Json& earlier, const Json& later) {
     like.most_bytes = std::max(later.value("most_bytes", std::size_t{0}), earlier.value("most_bytes", std::size_t{0}));
     entry = to_json(fit_part(std::move(like), shares_memory(later.at("transport").get<std::string>()), timed).part);
   }
-  // What older profiles chose by times that they did not keep.
-  std::set<std::string> known;
-  for (const auto& piece : entry.at("best")) known.insert(piece.at("collective").get<std::string>());
+  // What older profiles chose by times that they did not keep, or of a library's own alone.
+  std::set<std::string> known, kept;
+  for (const auto& piece : later.at("best")) known.insert(piece.at("collective").get<std::string>());
+  for (const auto& each : entries(earlier, "timed")) kept.insert(each.at("collective").get<std::string>());
+  for (const auto& piece : entry.at("best"))
+    if (kept.contains(piece.at("collective").get<std::string>())) known.insert(piece.at("collective").get<std::string>());
+  std::erase_if(entry["best"].get_ref<Json::array_t&>(), [&](const Json& piece) { return !known.contains(piece.at("collective").get<std::string>()); });
   bool carried = false;
   for (const auto& piece : entries(earlier, "best"))
     if (!known.contains(piece.at("collective").get<std::string>())) {
@@ -170,10 +178,13 @@ FittedPart fit_part(CommunicationPart like, bool shared, const std::vector<Timed
 
 Json joined(const Json& earlier, const Json& later) {
   if (!earlier.is_object()) return later;
+  // What is damaged is mended by what was measured now.
   try {
     return joined_entries(earlier, later);
-  } catch (const Json::exception& error) {
-    throw Error(Code::corrupt, fmt::format("[machine] communication: {}", error.what()));
+  } catch (const Json::exception&) {
+    return later;
+  } catch (const Error&) {
+    return later;
   }
 }
 

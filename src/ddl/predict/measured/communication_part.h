@@ -43,7 +43,7 @@ struct FittedPart {
 FittedPart fit_part(CommunicationPart like, bool shared, const std::vector<TimedCollective>& timed);
 
 /// An entry of a profile (`communication`) that is measured again, maybe of fewer collectives, algorithms or sizes: `later`, with what `earlier` (null where there was none) had timed besides, fitted together.
-/// Of profiles that kept no times the choices stay of collectives that were not timed again, and then their costs, too. Errors: corrupt.
+/// Of profiles that kept no times the choices stay of collectives that were not timed again, and then their costs, too. Of one that cannot be read nothing comes in.
 Json joined(const Json& earlier, const Json& later);
 
 }  // namespace ddl

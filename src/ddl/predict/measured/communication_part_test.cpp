@@ -85,6 +85,27 @@ TEST(CommunicationPart, AnOlderProfileKeepsItsChoicesAndItsCosts) {
   EXPECT_EQ(joined(both, gathers), both) << "and once more";
 }
 
+// A library's own times are not all that the choice was made of.
+TEST(CommunicationPart, AnOlderProfilesNativeTimesAreNoChoice) {
+  auto before = measured({{Goal::all_reduce, "native"}, {Goal::all_reduce, "ring"}}, kSizes, "2026-11-20T10:00:00.000Z");
+  before.erase("timed");
+  before["best"] = Json::array({{{"collective", "all-reduce"}, {"from_bytes", 0}, {"to_bytes", 8192}, {"algorithm", "ring"}}, {{"collective", "all-reduce"}, {"from_bytes", 8192}, {"to_bytes", 1 << 30}, {"algorithm", "native"}}});
+  const auto both = joined(before, measured({{Goal::all_gather, "ring"}}, {1 << 16}, "2026-11-21T10:00:00.000Z"));
+  Json chosen_of_sums = Json::array();
+  for (const auto& piece : both["best"])
+    if (piece["collective"] == "all-reduce") chosen_of_sums.push_back(piece);
+  EXPECT_EQ(chosen_of_sums, before["best"]);
+}
+
+// One algorithm at one more size has won nothing there.
+TEST(CommunicationPart, WhereMostWereNotTimedNobodyWins) {
+  const std::vector<std::pair<Goal, std::string>> sums{{Goal::all_reduce, "ring"}, {Goal::all_reduce, "direct"}, {Goal::all_reduce, "recursive-doubling"}};
+  const auto before = measured(sums, kSizes, "2026-11-20T10:00:00.000Z");
+  const auto more = joined(before, measured({{Goal::all_reduce, "star"}}, {1 << 14}, "2026-11-21T10:00:00.000Z"));
+  EXPECT_EQ(more["best"], before["best"]);
+  EXPECT_GT(time_of(more, Goal::all_reduce, "star", 1 << 14), 0);
+}
+
 // An algorithm of a plug-in that is not here cannot be fitted; all else is.
 TEST(CommunicationPart, AlgorithmsThatAreNotHereAreLeftOut) {
   auto before = measured(kAll, kSizes, "2026-11-20T10:00:00.000Z");
@@ -92,8 +113,14 @@ TEST(CommunicationPart, AlgorithmsThatAreNotHereAreLeftOut) {
   const auto both = joined(before, measured({{Goal::all_gather, "ring"}}, {1 << 16}, "2026-11-21T10:00:00.000Z"));
   EXPECT_EQ(time_of(both, Goal::all_reduce, "of-a-plug-in", 1024), -1);
   EXPECT_GT(time_of(both, Goal::all_reduce, "ring", 1 << 10), 0);
-  before["timed"] = 3;
-  EXPECT_THROW(joined(before, before), Error);
+  // What is damaged goes.
+  const auto after = measured({{Goal::all_gather, "ring"}}, {1 << 16}, "2026-11-21T10:00:00.000Z");
+  for (const auto* key : {"timed", "best", "rounds"}) {
+    auto damaged = measured(kAll, kSizes, "2026-11-20T10:00:00.000Z");
+    damaged[key] = 3;
+    if (std::string(key) == "rounds") damaged.erase("timed");
+    EXPECT_EQ(joined(damaged, after), after) << key;
+  }
 }
 
 TEST(CommunicationPart, MergedProfilesHaveBoth) {

@@ -48,18 +48,24 @@ void remember_all(Json& entry, const Json& other) {
 }
 
 void keep_parts(Json& entry, const Json& earlier) {
-  const auto build = [](const Json& of) { return of.contains(kHistory) && !of[kHistory].empty() ? of[kHistory].back().value("build", Json()) : Json(); };
-  const double before = earlier.is_object() ? earlier.value("pass_ms", 0.0) : 0, now = entry.value("pass_ms", 0.0);
+  const auto build = [](const Json& of) {
+    const auto history = of.is_object() ? of.value(kHistory, Json()) : Json();
+    return history.is_array() && !history.empty() && history.back().is_object() ? history.back().value("build", Json()) : Json();
+  };
+  const auto passes = [](const Json& of) { return of.is_object() && of.value("pass_ms", Json()).is_number() ? of["pass_ms"].get<double>() : 0.0; };
+  const double before = passes(earlier), now = passes(entry);
+  // What is damaged is not kept.
+  if (before > 0 && !(earlier.value("parts", Json::array()).is_array() && entry.value("parts", Json::array()).is_array())) return;
   if (before <= 0 || now <= 0 || build(entry).is_null() || build(entry) != build(earlier)) return;
   auto parts = entry.value("parts", Json::array());
   const auto known = [&](const Json& part) {
     return std::any_of(parts.begin(), parts.end(), [&](const Json& own) { return own.value("strategy", Json()) == part.value("strategy", Json()) && own.value("workers", Json()) == part.value("workers", Json()); });
   };
   for (auto part : earlier.value("parts", Json::array())) {
-    if (known(part)) continue;
+    if (!part.is_object() || !part.value("layers", Json()).is_array() || known(part)) continue;
     for (auto& layer : part["layers"])
       for (const auto* key : {"forward_us", "backward_input_us", "backward_weight_us"})
-        if (layer.contains(key) && layer[key].is_number()) layer[key] = layer[key].get<double>() * now / before;
+        if (layer.is_object() && layer.contains(key) && layer[key].is_number()) layer[key] = layer[key].get<double>() * now / before;
     parts.push_back(std::move(part));
   }
   if (!parts.empty()) entry["parts"] = std::move(parts);

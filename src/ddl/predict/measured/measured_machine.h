@@ -198,12 +198,21 @@ class MeasuredMachine final : public CostSource {
   std::optional<double> memory_share(int worker, const std::function<bool(const Json&)>& counts) const;
   int memory_of(int worker, StepCosts& resources) const;
   static int cores_of(int host, StepCosts& resources);
+  /// What a collective takes beside workers of so many threads.
+  struct OfCollective {
+    double cores = 0;  ///< of the host's, each rank
+    double lost = 0;   ///< of what all who compute on the host have of something else, all ranks
+  };
+  OfCollective beside_collective(int threads) const;
+  /// That something.
+  static int room_of(int host, StepCosts& resources);
 
   Json profile_;
   MeasuredSetup setup_;
   int cores_ = 1;
   mutable std::map<std::pair<std::string, int>, Compute> computes_;       ///< by kind of device and threads
   mutable std::pair<const ModelGraph*, std::vector<Word>> words_{};
+  mutable std::map<int, OfCollective> besides_;  ///< by threads
   /// Of a test network: which hosts' wires these workers' bytes go over.
   const WireLoads& loads(Goal goal, std::int64_t bytes, const std::vector<int>& workers, const std::string& asked) const;
   bool crosses(const std::vector<int>& workers) const;

@@ -782,9 +782,30 @@ TEST(MeasuredMachine, AnAllReduceTakesIdleCoresFirst) {
   };
   measured(1);
   for (const auto& [ranks, all] : {std::pair{2, 2.0 / 16}, {8, 8.0 / 16}, {16, 1.0}, {32, 1.0}}) EXPECT_NEAR(share(ranks), all, 1e-12) << ranks;
-  measured(1.1);
-  EXPECT_NEAR(share(2), 0.1 + 2.0 / 16, 1e-12);
-  EXPECT_NEAR(share(4), 0.2 + 4.0 / 16, 1e-12);
+  // What was lost though cores are idle, whatever it is that both want: so much longer do both take, whoever has how many cores.
+  const auto slowed = [&](double slowdown, int cores, int ranks) {
+    profile["cpu"]["usable_cores"] = cores;
+    measured(slowdown);
+    StepCosts resources;
+    std::vector<int> all(static_cast<std::size_t>(ranks));
+    std::iota(all.begin(), all.end(), 0);
+    const MeasuredMachine machine(profile, {.workers = std::vector<MeasuredWorker>(static_cast<std::size_t>(ranks)), .network = "mlp"});
+    std::map<int, double> wanted;
+    for (const int each : all) {
+      for (const auto& demand : machine.collective(Goal::all_reduce, 1 << 20, all, resources).demands) wanted[demand.resource] += demand.share;
+      for (const auto& demand : machine.computing(each, resources)) wanted[demand.resource] += demand.share;
+    }
+    double most = 1;
+    for (const auto& [resource, all_of_it] : wanted) most = std::max(most, all_of_it);
+    return most;
+  };
+  for (const int cores : {2, 3, 4, 16}) {
+    EXPECT_NEAR(slowed(1.3, cores, 2), 1.3, 1e-9) << cores;
+    EXPECT_NEAR(slowed(1, cores, 2), 1, 1e-9) << cores;
+  }
+  EXPECT_NEAR(slowed(1.3, 16, 8), 1.3, 1e-9);
+  EXPECT_NEAR(slowed(1, 16, 8), 1, 1e-9);
+  EXPECT_NEAR(slowed(1, 16, 16), 2, 1e-9) << "a core for each, and for each's collective";
 }
 
 /// The same machine with a GPU that computes the MLP so many times as fast, and copies 1 byte in 0.1 ns each way.

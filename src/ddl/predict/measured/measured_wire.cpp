@@ -35,23 +35,6 @@ const Json& nearest_part(const Json& profile, const std::string& transport, int 
   return *measured_part(profile, transport, nearest, "own");
 }
 
-/// The part of the host's cores that each rank of a collective takes. Of those who were measured: what compute and collective lost to each other, by the product of both, is cores that both wanted; and of cores that nobody computed on a
-/// rank keeps one busy, as long as there are such. What is lost though cores are idle, to memory that both use, counts as cores, too.
-double measured_share(const Json& profile, const std::string& transport, int threads, int cores) {
-  double logs = 0, measured = 0;
-  int count = 0;
-  for (const auto& entry : entries(profile, "contention")) {
-    if (entry.value("what", "") != "collective" || entry.value("device", "cpu") != "cpu" || !contends_alike(entry.value("transport", ""), transport) || entry.value("threads", 0) != threads) continue;
-    logs += std::log(std::max(1.0, usual(entry, "slowdown"))) + std::log(std::max(1.0, entry.at("collective_slowdown").get<double>()));
-    measured = entry.at("workers").get<double>();
-    count += 2;
-  }
-  // Unmeasured where a worker has more threads than half of the cores: each rank then is taken to keep one busy.
-  if (count == 0) return 1.0 / cores;
-  const double idle = std::max(0.0, 1 - measured * threads / cores);
-  return (std::exp(logs / count) - 1 + std::min(measured / cores, idle)) / measured;
-}
-
 /// Of rounds over a test network's wires: latency comes to each, and what the processor does of a byte goes on beside its way over the wire, so that the slower of both counts.
 UnitCosts over_wire(UnitCosts costs, const WireSetup& setup) {
   costs.alpha += setup.latency;
@@ -211,6 +194,28 @@ double MeasuredMachine::wire_alone(Goal goal, std::int64_t bytes, int ranks, con
   });
 }
 
+MeasuredMachine::OfCollective MeasuredMachine::beside_collective(int threads) const {
+  return remembered(besides_, threads, [&] {
+    double logs = 0, measured = 0;
+    int count = 0;
+    for (const auto& entry : entries(profile_, "contention")) {
+      if (entry.value("what", "") != "collective" || entry.value("device", "cpu") != "cpu" || !contends_alike(entry.value("transport", ""), setup_.transport) || entry.value("threads", 0) != threads) continue;
+      logs += std::log(std::max(1.0, usual(entry, "slowdown"))) + std::log(std::max(1.0, entry.at("collective_slowdown").get<double>()));
+      measured = entry.at("workers").get<double>();
+      count += 2;
+    }
+    // Unmeasured where a worker has more threads than half of the cores: each rank then is taken to keep one busy.
+    if (count == 0) return OfCollective{1.0 / cores_, 0};
+    // What both lost to each other, by the product of both. Where nobody's core was idle, cores that both wanted.
+    const double lost = std::exp(logs / count) - 1, idle = std::max(0.0, 1 - measured * threads / cores_);
+    if (idle <= 0) return OfCollective{lost / measured, 0};
+    // Else something else that both wanted, while a rank kept an idle core busy, as long as there were such.
+    return OfCollective{std::min(measured / cores_, idle) / measured, lost};
+  });
+}
+
+int MeasuredMachine::room_of(int host, StepCosts& resources) { return resources.resource(fmt::format("room beside collectives on host {}", host)); }
+
 TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touched, const std::vector<int>& workers, Moved what, StepCosts& resources) const {
   const auto ranks = static_cast<int>(workers.size());
   if (ranks < 2) return {};
@@ -227,18 +232,23 @@ TaskCost MeasuredMachine::wire(Goal goal, std::int64_t bytes, std::int64_t touch
   if (wires != nullptr && !each_has_one)
     cost.seconds = std::max(cost.seconds, setup_.wire_bytes_per_s > 0 ? wires->busiest() / setup_.wire_bytes_per_s : 0) + wires->rounds * setup_.wire_latency;
   // Of each host what its ranks take, together no more than there is; of workers with unlike numbers of threads each knows its own part. All who take part say as much of it, and that adds up.
-  std::map<int, double> by_threads, shares;
+  std::map<int, double> shares, besides;
   for (const int each : workers) {
-    const int threads = worker(each).threads;
-    const auto known = by_threads.find(threads);
-    shares[setup_.workers.at(static_cast<std::size_t>(each)).host] += known != by_threads.end() ? known->second : by_threads[threads] = measured_share(profile_, setup_.transport, threads, cores_);
+    const int host = setup_.workers.at(static_cast<std::size_t>(each)).host;
+    const auto& known = beside_collective(worker(each).threads);
+    shares[host] += known.cores;
+    besides[host] = std::max(besides[host], known.lost);
   }
   for (auto& [host, share] : shares) share = std::min(1.0, share) / ranks;
+  for (auto& [host, lost] : besides) lost = std::min(1.0, lost) / ranks;
   // What it takes of cores was measured without a test network, whose wires need none: the same work is spread over a longer time.
   if (over_fabric && cost.seconds > 0)
-    for (auto& [host, share] : shares) share *= std::min(1.0, wire_alone(goal, bytes, ranks, memory, asked, false) / cost.seconds);
+    for (auto* const all : {&shares, &besides})
+      for (auto& [host, share] : *all) share *= std::min(1.0, wire_alone(goal, bytes, ranks, memory, asked, false) / cost.seconds);
   for (const auto& [host, share] : shares)
     if (share > 0) cost.demands.push_back({cores_of(host, resources), share});
+  for (const auto& [host, lost] : besides)
+    if (lost > 0) cost.demands.push_back({room_of(host, resources), lost});
   if (wires != nullptr && setup_.wire_bytes_per_s > 0 && cost.seconds > 0) {
     const double rate = setup_.wire_bytes_per_s * cost.seconds * ranks;
     for (const auto& [host, sent] : wires->out) cost.demands.push_back({resources.resource(fmt::format("wire out of host {}", host)), sent / rate});
