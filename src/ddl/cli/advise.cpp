@@ -30,14 +30,14 @@ struct AdviseOptions {
   std::unique_ptr<ExperimentFlags> flags;
 };
 
-/// What is told: the front, the best of each strategy at each number of workers, the ten fastest, what was asked for, and plain data.
-std::vector<std::size_t> told(const Advice& advice) {
+/// What is told: the front, the best of each strategy at each number of workers, the ten fastest, what was asked for, plain data, what is advised and one worker, and what is verified.
+std::vector<std::size_t> told(const Advice& advice, const std::set<std::size_t>& verified) {
   std::set<std::pair<std::string, int>> seen;
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < advice.points.size(); ++i) {
     const auto& point = advice.points[i];
     const bool first = seen.emplace(fmt::format("{} {}", point.strategy.name, point.differs), point.workers).second;
-    if (first || point.pareto || point.asked || static_cast<int>(i) == plain_data(advice) || (point.rank > 0 && point.rank <= 10)) out.push_back(i);
+    if (first || point.pareto || point.asked || static_cast<int>(i) == plain_data(advice) || (point.rank > 0 && point.rank <= 10) || advice.verdict.pick == i || advice.verdict.alone == i || verified.contains(i)) out.push_back(i);
   }
   return out;
 }
@@ -170,7 +170,7 @@ Exit act(const AdviseOptions& options) {
   const auto& job = experiment.job;
   const auto graph = make_model(job.model, dataset_shape(job.dataset, job.synthetic));
   const auto advice = advise({experiment, graph, machine, options.per_node, options.stale, budget, options.lossy});
-  const auto numbers = told(advice);
+  const auto numbers = told(advice, options.verify > 0 ? to_verify(advice, options.verify) : std::set<std::size_t>{});
   auto result = document(advice, numbers, machine, options, job.batch);
   if (!options.output.json) {
     options.output.say(advice_words(advice, job.batch) + "\n");

@@ -37,15 +37,16 @@ Settings settings_of(const Advice& advice, const AdvisedPoint& point, const Sett
   return own;
 }
 
-/// The fastest, of ways that are one strategy's and predicted alike the first alone; and what is advised, and one worker, whether they are among those or not. As predicted, the fastest first.
+}  // namespace
+
 std::set<std::size_t> to_verify(const Advice& advice, int count) {
-  constexpr double kAlike = 1e-3;
+  constexpr double kSame = 1e-3;
   std::set<std::size_t> out;
   std::map<std::pair<std::string, int>, double> last;
   for (std::size_t i = 0; i < advice.points.size() && advice.points[i].fits && static_cast<int>(out.size()) < count; ++i) {
     const auto& point = advice.points[i];
     auto& seconds = last[{point.strategy.name, point.workers}];
-    if (std::abs(point.step.seconds - seconds) <= kAlike * seconds) continue;
+    if (std::abs(point.step.seconds - seconds) <= kSame * seconds) continue;
     seconds = point.step.seconds;
     out.insert(i);
   }
@@ -53,8 +54,6 @@ std::set<std::size_t> to_verify(const Advice& advice, int count) {
     if (each && advice.points[*each].fits) out.insert(*each);
   return out;
 }
-
-}  // namespace
 
 void require_own_machine(const Json& machine) {
   if (!is_measured(machine))

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "ddl/cli/output.h"
@@ -7,6 +8,9 @@
 #include "ddl/lab/config.h"
 
 namespace ddl {
+
+/// Numbers of the points that are run: the fastest, of ways that are one strategy's and predicted alike the first alone; and what is advised, and one worker, whether they are among those or not. As predicted, the fastest first.
+std::set<std::size_t> to_verify(const Advice& advice, int count);
 
 /// Errors: unsupported unless the profile was measured, and of a machine like this one.
 void require_own_machine(const Json& machine);
