@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "ddl/core/error.h"
@@ -21,14 +22,20 @@ struct Asked {
   Json machine = find_machine("v100-16gb");
   double budget = 1.5;
   bool stale = false, lossy = false;
+  std::map<std::string, std::string> more = {};  ///< other keys of the experiment
 };
 
-Advice advised(const Asked& asked) {
+Experiment experiment_of(const Asked& asked) {
   Settings settings;
   for (const auto& [key, value] : {std::pair{"model", asked.model}, {"dataset", asked.dataset}, {"workers", asked.workers}, {"batch", asked.batch}, {"strategy", asked.strategy}, {"precision", asked.precision},
                                    {"synthetic", std::string("true")}})
     set(settings, key, value, "test");
-  const auto experiment = resolve(settings);
+  for (const auto& [key, value] : asked.more) set(settings, key, value, "test");
+  return resolve(settings);
+}
+
+Advice advised(const Asked& asked) {
+  const auto experiment = experiment_of(asked);
   const auto graph = make_model(experiment.job.model, dataset_shape(experiment.job.dataset, true));
   return advise({experiment, graph, asked.machine, 0, asked.stale, Seconds{asked.budget}, asked.lossy});
 }
@@ -148,11 +155,7 @@ TEST(Advise, OfOneWorkerItDoesNotSayThatMoreAreNotWorthIt) {
 
 // Without accumulation plain data is looked at, too, where the experiment accumulates.
 TEST(Advise, PlainDataIsLookedAtBesideWhatAccumulates) {
-  Settings settings;
-  for (const auto& [key, value] : {std::pair{"model", "resnet50"}, {"dataset", "imagenet"}, {"workers", "4"}, {"batch", "128"}, {"accumulate", "2"}, {"synthetic", "true"}}) set(settings, key, value, "test");
-  const auto experiment = resolve(settings);
-  const auto graph = make_model(experiment.job.model, dataset_shape("imagenet", true));
-  const auto advice = advise({experiment, graph, find_machine("v100-16gb"), 0, false, Seconds{1}, false});
+  const auto advice = advised({.budget = 1, .more = {{"accumulate", "2"}}});
   EXPECT_GE(plain_data(advice), 0);
   EXPECT_TRUE(std::any_of(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.asked && point.keys.contains("accumulate"); }));
 }
@@ -160,16 +163,11 @@ TEST(Advise, PlainDataIsLookedAtBesideWhatAccumulates) {
 // What accumulates and what recomputes is one way beside the others, which do neither; each is predicted as it is told.
 TEST(Advise, WaysThatDoNotAccumulateOrRecomputeDoNot) {
   const auto look = [](const char* key, const char* value) {
-    Settings settings;
-    for (const auto& [name, word] : {std::pair{"model", "resnet50"}, {"dataset", "imagenet"}, {"workers", "4"}, {"batch", "128"}, {key, value}, {"synthetic", "true"}}) set(settings, name, word, "test");
-    const auto experiment = resolve(settings);
-    const auto graph = make_model(experiment.job.model, dataset_shape("imagenet", true));
-    const auto advice = advise({experiment, graph, find_machine("v100-16gb"), 0, false, Seconds{1}, false});
-    auto plain = experiment.job;
-    plain.accumulate = 1;
-    plain.recompute = false;
+    const Asked asked_for{.budget = 1, .more = {{key, value}}};
+    const auto advice = advised(asked_for);
+    const auto plain = experiment_of({}).job;
     const auto& found = advice.points.at(static_cast<std::size_t>(plain_data(advice)));
-    const auto alone = predict_job(plain, graph, find_machine("v100-16gb"));
+    const auto alone = predict_job(plain, make_model(plain.model, dataset_shape("imagenet", true)), asked_for.machine);
     EXPECT_NEAR(found.step.seconds, alone.step.seconds, 0.02 * alone.step.seconds) << key;
     EXPECT_EQ(found.step.most.total(), alone.step.most.total()) << key;
     EXPECT_FALSE(found.asked) << key;
@@ -184,11 +182,7 @@ TEST(Advise, WaysThatDoNotAccumulateOrRecomputeDoNot) {
 
 // What a run would refuse is none of the ways.
 TEST(Advise, WhatARunRefusesIsRefused) {
-  Settings settings;
-  for (const auto& [name, word] : {std::pair{"model", "resnet50"}, {"dataset", "imagenet"}, {"workers", "4"}, {"batch", "128"}, {"collective", "recursive-doubling"}, {"synthetic", "true"}}) set(settings, name, word, "test");
-  const auto experiment = resolve(settings);
-  const auto graph = make_model(experiment.job.model, dataset_shape("imagenet", true));
-  const auto advice = advise({experiment, graph, find_machine("v100-16gb"), 0, false, Seconds{1}, false});
+  const auto advice = advised({.budget = 1, .more = {{"collective", "recursive-doubling"}}});
   EXPECT_TRUE(std::none_of(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.strategy.name == "sharded" && !point.strategy.options.contains("collective") && !point.keys.contains("collective"); }));
   EXPECT_TRUE(std::any_of(advice.refused.begin(), advice.refused.end(), [](const RefusedPoint& point) { return point.strategy.name == "sharded" && point.reason.find("expected auto, ring or direct") != std::string::npos; }));
 }

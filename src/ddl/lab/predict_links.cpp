@@ -73,9 +73,7 @@ JobLinks job_links(const Job& job, const Plan& plan, const ModelGraph& part, con
   if (steps_apart(plan) && at_several_places(plan, [&](int worker) { return rates.places.at(static_cast<std::size_t>(worker)); })) rates.inside = rates.wires = 0;
   CollectiveWays ways;
   // Micro-batches that do not divide: a plan's messages are those of the largest.
-  const auto shares = std::max(1, plan.shares()), parts = std::max(1, plan.micro_batches);
-  const auto up = [](std::int64_t whole, std::int64_t over) { return (whole + over - 1) / over; };
-  ways.filled = static_cast<double>(job.batch) / static_cast<double>(shares * parts * up(up(job.batch, shares), parts));
+  ways.filled = static_cast<double>(job.batch) / static_cast<double>(plan.shares() * places_of_share(plan, job.batch));
   auto own = job;
   if (!library) {
     ways.element = static_cast<int>(element_bytes(job.precision));

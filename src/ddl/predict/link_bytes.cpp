@@ -122,6 +122,12 @@ class Counting {
 
 }  // namespace
 
+std::int64_t places_of_share(const Plan& plan, std::int64_t batch) {
+  const auto up = [](std::int64_t whole, std::int64_t over) { return (whole + over - 1) / over; };
+  const std::int64_t parts = std::max(1, plan.micro_batches);
+  return std::max<std::int64_t>(1, parts * up(up(batch, std::max(1, plan.shares())), parts));
+}
+
 std::vector<PairBytes> bytes_between(const Plan& plan, const CollectiveWays& ways) { return Counting(plan, ways).run(); }
 
 std::vector<LinkUse> links_of(const std::vector<PairBytes>& pairs, const LinkRates& rates) {

@@ -25,6 +25,9 @@ struct CollectiveWays {
   std::vector<int> hosts = {};  ///< of workers, for algorithms that care; empty: all on one
 };
 
+/// Samples that a plan has places for in each share of a batch: micro-batches that do not divide are all counted as large as the largest.
+std::int64_t places_of_share(const Plan& plan, std::int64_t batch);
+
 /// What a step of a plan moves, by sender and receiver, in ascending order: as Transport::traffic() counts it. Words that go before messages of servers are not in it.
 /// Errors: those of choose_algorithm().
 std::vector<PairBytes> bytes_between(const Plan& plan, const CollectiveWays& ways);

@@ -80,24 +80,6 @@ double source_seconds(const StepCosts& costs, std::size_t actor) {
   return most;
 }
 
-/// Batches that are made in the step are so by all workers at once: no sooner than all of them have what they want of something that they share.
-double load_seconds(const StepCosts& costs, const Plan& plan, const TaskCost& own) {
-  double most = own.seconds;
-  for (const auto& demand : own.demands) {
-    double all = 0;
-    for (std::size_t a = 0; a < costs.actors.size(); ++a) {
-      const auto& tasks = plan.roles[at(costs.actors[a].role)].tasks;
-      for (std::size_t t = 0; t < tasks.size(); ++t) {
-        if (tasks[t].kind != TaskKind::load) continue;
-        for (const auto& other : costs.tasks[a][t].demands)
-          if (other.resource == demand.resource) all += costs.tasks[a][t].seconds * other.share;
-      }
-    }
-    most = std::max(most, all);
-  }
-  return most;
-}
-
 /// What a role's tasks of one bucket come to; averages of parameters count as much as they are done.
 WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) {
   const auto& role = plan.roles[at(number)];
@@ -109,8 +91,7 @@ WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) 
   std::vector<double> updates(role.buckets.size());
   for (std::size_t t = 0; t < role.tasks.size(); ++t) {
     const auto& task = role.tasks[t];
-    const auto& cost = costs.tasks[at(number)][t];
-    const double seconds = (task.kind == TaskKind::load ? load_seconds(costs, plan, cost) : cost.seconds) * share_of_steps(task);
+    const double seconds = costs.tasks[at(number)][t].seconds * share_of_steps(task);
     // A server's work is beside its worker's; exchanges with neighbours have a form of their own.
     if (task.stream == Stream::server || (task.kind == TaskKind::average && exchanges.has(task))) continue;
     if (task.kind == TaskKind::update && task.bucket != kNone) updates[at(task.bucket)] += seconds;
@@ -183,7 +164,7 @@ UnitTerms unit_terms_of(const Plan& plan, const Spec& strategy, const StepCosts&
   const double m = plan.micro_batches;
   for (std::size_t t = 0; t < role.tasks.size(); ++t) {
     const auto& task = role.tasks[t];
-    const double seconds = task.kind == TaskKind::load ? load_seconds(costs, plan, costs.tasks[0][t]) : costs.tasks[0][t].seconds;
+    const double seconds = costs.tasks[0][t].seconds;
     const int stage = task.bucket == kNone ? task.stage : role.buckets[at(task.bucket)].stage;
     const bool of_tied = task.bucket != kNone && stage == kNone;
     auto* unit = of_tied ? nullptr : &terms.units.at(at(stage));
@@ -404,9 +385,33 @@ bool has_closed_form(const Plan& plan, bool unlike) {
   return plan.roles.size() == 1 || std::all_of(holders.begin(), holders.end(), [&](int workers) { return workers <= once; });
 }
 
-PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& costs) {
+namespace {
+
+/// Batches that are made in the step are so by all workers at once: no sooner than all of them have what they want of something that they share.
+StepCosts with_loads_together(const Plan& plan, StepCosts costs) {
+  std::map<int, double> wanted;  // s, by resource
+  const auto each_load = [&](const auto& body) {
+    for (std::size_t a = 0; a < costs.actors.size(); ++a) {
+      const auto& tasks = plan.roles[at(costs.actors[a].role)].tasks;
+      for (std::size_t t = 0; t < tasks.size(); ++t)
+        if (tasks[t].kind == TaskKind::load) body(costs.tasks[a][t]);
+    }
+  };
+  each_load([&](const TaskCost& load) {
+    for (const auto& demand : load.demands) wanted[demand.resource] += load.seconds * demand.share;
+  });
+  each_load([&](TaskCost& load) {
+    for (const auto& demand : load.demands) load.seconds = std::max(load.seconds, wanted[demand.resource]);
+  });
+  return costs;
+}
+
+}  // namespace
+
+PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& alone) {
   if (!has_closed_form(plan))
     throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of stages or replicas that several workers take by turns; got {}, expected --engine simulated, or auto", to_string(strategy)));
+  const auto costs = with_loads_together(plan, alone);
   const auto terms = terms_of(plan, costs);
   // The simulator has no jitter there either.
   if (plan.asynchronous() && plan.serving.servers == 0)
@@ -426,13 +431,7 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& c
   const bool has_sum = strategy.name == "model" || schedule == "gpipe" || (schedule == "1f1b" && plan.micro_batches >= static_cast<int>(terms.size()) && !messages_show(terms));
   const bool whole = std::any_of(plan.roles.begin(), plan.roles.end(), waits_for_all);
   std::optional<LongestPath> path;
-  if (plan.serving.servers == 0 && (terms.size() > 1 ? !has_sum || whole || tails_show(terms) : (has_several_wires(plan.roles[0]) || whole || gathers_updates(plan.roles[0]) || votes_apart(plan.roles[0])) && !gathers_units(plan.roles[0]))) {
-    auto shared = costs;
-    for (std::size_t r = 0; r < plan.roles.size(); ++r)
-      for (std::size_t t = 0; t < plan.roles[r].tasks.size(); ++t)
-        if (plan.roles[r].tasks[t].kind == TaskKind::load) shared.tasks[r][t].seconds = load_seconds(costs, plan, costs.tasks[r][t]);
-    path.emplace(plan, shared);
-  }
+  if (plan.serving.servers == 0 && (terms.size() > 1 ? !has_sum || whole || tails_show(terms) : (has_several_wires(plan.roles[0]) || whole || gathers_updates(plan.roles[0]) || votes_apart(plan.roles[0])) && !gathers_units(plan.roles[0]))) path.emplace(plan, costs);
   return with_jitter(terms, costs, [&](const std::vector<WorkerTerms>& workers, const std::vector<double>& times) {
     if (workers.size() == 1 && gathers_units(plan.roles[0])) return price_units(unit_terms_of(plan, strategy, slower(plan.roles[0], costs, times.front())));
     if (plan.serving.servers > 0) return price_servers(workers, server_terms_of(plan, costs), plan.micro_batches);

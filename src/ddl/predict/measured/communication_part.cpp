@@ -85,15 +85,12 @@ Json points_of(const std::vector<TimedCollective>& timed, bool native) {
 
 /// Those that can still be fitted: not of a plug-in's algorithm that is not here.
 std::vector<TimedCollective> timed_of(const Json& entry) {
-  std::map<std::string, Goal, std::less<>> goals;
-  for (const Goal goal : kGoals) goals.emplace(name(goal), goal);
   std::vector<TimedCollective> timed;
   for (const auto* list : {"timed", "native"})
     for (const auto& each : entries(entry, list)) {
-      const auto goal = goals.find(each.at("collective").get<std::string>());
-      if (goal == goals.end()) continue;
-      TimedCollective one{goal->second, each.at("algorithm")};
+      TimedCollective one{Goal::all_reduce, each.at("algorithm")};
       try {
+        one.goal = goal_from_name(each.at("collective").get<std::string>());
         if (!is_native(one)) choose_algorithm(one.goal, one.algorithm);
       } catch (const Error&) {
         continue;

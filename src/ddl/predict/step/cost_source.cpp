@@ -14,6 +14,7 @@
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
 #include "ddl/plan/peers.h"
+#include "ddl/predict/link_bytes.h"
 #include "ddl/predict/step/compressed.h"
 #include "ddl/strategy/stages.h"
 
@@ -55,7 +56,7 @@ class Writer {
     micro_ = part(local_, plan_.micro_batches);
     const std::int64_t parts = std::max(1, plan_.micro_batches), larger = micro_ > 0 ? local_ - parts * (micro_ - 1) : parts;
     largest_ = static_cast<double>(larger) / static_cast<double>(parts);
-    filled_ = static_cast<double>(local_) / static_cast<double>(std::max<std::int64_t>(1, parts * part(part(batch_, plan_.shares()), parts)));
+    filled_ = static_cast<double>(local_) / static_cast<double>(places_of_share(plan_, batch_));
     again_.clear();
     for (const auto& task : role.tasks)
       if (task.kind == TaskKind::forward && task.recompute) again_.emplace(task.stage, task.micro_batch);
