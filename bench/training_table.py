@@ -89,13 +89,20 @@ def verdict(value, goal, at_most=False, share=False):
     return f"goal {'≤' if at_most else '≥'} {f'{goal:.0%}' if share else f'{goal:g}'}: **{'met' if met else 'missed'}**"
 
 
+def sureness(rounds, low, high, goal):
+    """Of a verdict: what one round says, the next may not; and a goal within the least and most of several is neither met nor missed."""
+    if rounds < 2:
+        return ", one round"
+    return ", not told apart from it" if low < goal <= high else ""
+
+
 def against(rows, network, precision, workers, arm, goal):
     result = rows.with_arms(network, precision, workers, "ddlbench", arm)
     if result is None:
         return f"{NOT_MEASURED}: {rows.why_not(network, precision, workers, arm)}"
     middle, low, high = faster_by(result, arm)
-    unsure = ", not told apart from it" if low < goal <= high and low < high else ""
-    return f"{middle:.2f} [{low:.2f} to {high:.2f}], CPU {faster_by(result, arm, 'cpu_ms')[0]:.2f}; {verdict(middle, goal)}{unsure}"
+    both = len(pairs(result, "ddlbench", arm, "step_ms")[0])
+    return f"{middle:.2f} [{low:.2f} to {high:.2f}], CPU {faster_by(result, arm, 'cpu_ms')[0]:.2f}; {verdict(middle, goal)}{sureness(both, low, high, goal)}"
 
 
 def memory(rows, network, precision, workers, arm):
@@ -138,15 +145,17 @@ def efficiency(rows, network, precision):
         return NOT_MEASURED
     two, one = pairs(result, "ddlbench", "ddlbench, one worker", "step_ms")
     middle, low, high = ratio(one, two)
-    return f"{middle:.3f} [{low:.3f} to {high:.3f}]; {verdict(middle, EFFICIENCY) if network in COMPUTING else 'no goal'}"
+    return f"{middle:.3f} [{low:.3f} to {high:.3f}]; " + (verdict(middle, EFFICIENCY) + sureness(len(two), low, high, EFFICIENCY) if network in COMPUTING else "no goal")
 
 
 def exposed(rows, network, precision):
     result = rows.with_arms(network, precision, 2, "ddlbench")
     if result is None:
         return NOT_MEASURED
-    share, waited = (statistics.median(run[key] for run in result["runs"]["ddlbench"]) for key in ("exposed", "waited"))
-    return f"{share:.1%}, waiting for the other {waited:.1%}" + (f"; {verdict(share, EXPOSED[network], at_most=True, share=True)}" if network in EXPOSED else "")
+    shares = [run["exposed"] for run in result["runs"]["ddlbench"]]
+    share, waited = statistics.median(shares), statistics.median(run["waited"] for run in result["runs"]["ddlbench"])
+    goal = EXPOSED.get(network)
+    return f"{share:.1%}, waiting for the other {waited:.1%}" + (f"; {verdict(share, goal, at_most=True, share=True)}{sureness(len(shares), min(shares), max(shares), goal)}" if goal else "")
 
 
 def disturbed(rows, network, precision, workers):

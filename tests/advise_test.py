@@ -201,6 +201,22 @@ class Here(Case):
         self.assertTrue(told["points"])
         self.assertNotIn("gloo", json.dumps([told["points"], told["refused"]]))
 
+    def test_on_a_test_network_nothing_goes_past_it(self):
+        """Neither over another transport nor within a process; and what is advised is of those wires."""
+        self.probe()
+        words = [*TINY[:-2], "--budget", "60s", "--workers", 2, "--transport", "tcp"]
+        plain, over = self.advice(*words), self.advice(*words, "--fabric", "hosts=2,bandwidth=10Mbps,latency=20ms")
+        several = [point for point in over["points"] if point["workers"] == 2]
+        self.assertTrue(several, over)
+        for point in several:
+            self.assertNotIn("transport", point["keys"])
+            self.assertNotIn("in-process", point["strategy"])
+            self.assertTrue(any(each.startswith("exchanges over fabric hosts=2,bandwidth=10Mbps,latency=20ms were not measured") for each in point["beyond"]), point["beyond"])
+        of = lambda told: next(point["step_ms"]["value"] for point in told["points"] if point["strategy"] == "data" and point["workers"] == 2 and not point["keys"])
+        # An all-reduce has two messages, one after the other.
+        self.assertGreater(of(over), of(plain) + 20)
+        self.assertFalse(over["advice"]["worth_it"], over["advice"]["words"])
+
     def test_unlike_workers_share_a_batch_by_what_they_do(self):
         self.probe()
         told = self.advice("--model", "smallcnn", "--dataset", "cifar10", "--synthetic", "--train-samples", "4096", "--test-samples", "64", "--batch", "1024", "--budget", "3s", "--workers",

@@ -261,7 +261,7 @@ class Emulated(EmulatedCase):
         measured = min(record["step_ms"]["samples"][record["samples"]["warmup_steps"]:])
         error = point["step_ms"]["value"] / measured - 1
         print(f"predicted {point['step_ms']['value']:.2f} ms, measured {measured:.2f} ms at best: {100 * error:+.1f} %", file=sys.stderr)
-        self.assertLess(abs(error), 0.25)
+        self.assertLess(abs(error), 0.15)
 
 
 if __name__ == "__main__":

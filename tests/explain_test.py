@@ -107,6 +107,16 @@ class Causes(Case):
         self.assertLess(loader["without"]["gain_ms"], 1.3 * (load + document["ledger_ms"]["wait"]))
         self.assertIn("--loader 1", document["words"])
         self.assertEqual(document["advice"]["cause"], "loader")
+        # One worker makes as many batches itself: nothing is lost against it, and as much would be gained.
+        two = document["run"]
+        one = self.train("--workers", 1, "--loader", 0, "--dataset", "cifar10", "--model", "null[ms=5]", "--batch", 1024)
+        beside = self.explained(two)
+        self.check_sums(beside)
+        self.assertEqual(beside["loss"]["one_worker"]["run"], one["id"])
+        again = self.cause(beside, "loader")
+        self.assertAlmostEqual(again["without"]["gain_ms"], loader["without"]["gain_ms"], delta=0.01 * loader["without"]["gain_ms"])
+        self.assertLess(again["lost"], loader["lost"])
+        self.assertIn("--loader 1", beside["words"])
 
     # Waits of 4 ms forward and 8 backward: what a stage takes is known, however busy the machine is.
     def test_stages_of_unlike_work_are_named(self):

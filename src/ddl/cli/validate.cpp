@@ -21,7 +21,7 @@ std::string figure(double value, const char* format = "{:.1f}") { return std::is
 
 std::vector<std::string> line(const std::string& name, const Accuracy& a) {
   return {name, std::to_string(a.rows), figure(a.mape) + " %", figure(a.max) + " %", figure(a.bias, "{:+.1f}") + " %", figure(a.tau, "{:.3f}"), figure(a.regret) + (std::isfinite(a.regret) ? " %" : ""),
-          std::isfinite(a.coverage) ? fmt::format("{:.0f} %", 100 * a.coverage) : "-"};
+          std::isfinite(a.coverage) ? fmt::format("{:.0f} %", 100 * a.coverage) : "-", std::isfinite(a.coverage) && std::isfinite(a.wide) ? fmt::format("{:.2f}", a.wide) : "-"};
 }
 
 std::string worst_rows(const Validation& found, int most) {
@@ -73,11 +73,9 @@ Exit act(const ValidateOptions& options) {
       options.output.data(worst_rows(found, options.worst) + "\n");
     }
     if (!found.rows.empty()) {  // rows of memory alone have no time
-      std::vector<std::vector<std::string>> lines{{"", "rows", "MAPE", "max", "bias", "tau", "regret", "in interval"}, line("predicted", found.summary)};
+      std::vector<std::vector<std::string>> lines{{"", "rows", "MAPE", "max", "bias", "tau", "regret", "in interval", "interval factor"}, line("predicted", found.summary)};
       if (found.without_shapes) lines.push_back(line("by formulae alone", *found.without_shapes));
       lines.push_back(line("FLOPs / constant", found.baseline));
-      // Of so many rows within it says little without how wide it is.
-      if (std::isfinite(found.baseline_wide)) lines.back().back() += fmt::format(", each {:.2g} times as much or as little", found.baseline_wide);
       options.output.data(columns(lines));
     }
     if (options.worst > 0 && !found.memory.empty()) options.output.data((found.rows.empty() ? "" : "\n") + memory_rows(found) + "\n");

@@ -131,6 +131,13 @@ void beyond_emulated(const Job& job, const Plan& plan, const ModelGraph& part, c
     const auto& device = job.workers[static_cast<std::size_t>(worker)].device;
     beyond_layers(job, plan, part, *measured, {worker, samples}, fmt::format("by runs as by predictions; how far from the device of {} is not known", device), "there: ", out);
   }
+  // Waits do not vary (EmulatedCosts::jitter()).
+  if (!job.emulates() || costs.measured == nullptr) return;
+  for (const auto& real : real_workers(job, plan, *costs.measured))
+    if (costs.measured->jitter_of(costs.measured->worker(real.number), 1).sigma > 0) {
+      out.words.emplace_back("steps of those that compute vary as they were measured to, which beside emulated workers, whose waits do not, is left out");
+      return;
+    }
 }
 
 /// Emulated workers sleep until their time is over, and then want a core: wires were measured between ranks that had one each.

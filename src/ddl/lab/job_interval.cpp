@@ -31,7 +31,7 @@ constexpr double kBytesBeyond = 0.05, kWorkersBeyond = 0.05;
 /// The same where exchanges read memory of another place than what was measured; and of collectives that were never timed, which the rounds of others price. Judgement.
 constexpr double kMemoryBeyond = 0.1, kUntimed = 0.1;
 
-/// The same of a datasheet's, whose exchanges are by its library's published constants; for each doubling of devices over those that it was held against; over wires that are not its own; and of what several exchange at once within a node. Judgement.
+/// The same of a datasheet's, whose exchanges are by its library's constants, published or fitted; for each doubling of devices over those that it was held against; over wires that are not its own; and of what several exchange at once within a node. Judgement.
 constexpr double kDatasheetExposed = 0.15, kDatasheetDoubling = 0.04, kDatasheetWires = 0.1, kDatasheetNode = 0.15;
 
 /// Of exchanges over a test network, priced from messages on this host and what the network is said to let through: six such experiments were 2.3 to 9.8 % off on the mean, 4.1 given their computing (docs/validation.md, "Own runs"). Judgement.

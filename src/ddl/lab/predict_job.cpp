@@ -111,6 +111,7 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
 }
 
 Job job_on(Job job, const ModelGraph& graph, const Json& machine) {
+  job.multiplies_bf16 = multiplies_bf16_there(machine);
   const auto on_gpu = [](const WorkerSpec& worker) { return worker.device.starts_with("cuda"); };
   if (!is_measured(machine)) {
     // What tensors take there goes by the kernels of a GPU, not by ours of a processor. Of workers of both kinds a datasheet cannot speak, which whoever prices them says.

@@ -77,7 +77,7 @@ class Counting {
     const auto& role = plan_.roles[at(number)];
     for (const auto& task : role.tasks) {
       if (task.kind != TaskKind::send) continue;
-      const bool of_layers = task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients;
+      const bool of_layers = task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients || task.cargo == Cargo::inputs;
       const double bytes = static_cast<double>(task.bytes) * share_of_steps(task) * (of_layers ? ways_.filled : 1);
       const auto& other = plan_.roles[at(task.peer)];
       const auto send = [&](int from, int to) {

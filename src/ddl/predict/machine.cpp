@@ -40,6 +40,8 @@ Json new_machine(const Json& environment) {
 
 void add_memory(Json& machine, const Json& environment) {
   if (const auto cache = wanted(environment, "cpu", "cache_bytes"); cache.is_number()) machine["device"]["cache_bytes"] = cache;
+  if (const auto isa = wanted(environment, "cpu", "isa"); isa.is_array())
+    machine["device"]["multiplies_bf16"] = std::any_of(isa.begin(), isa.end(), [](const Json& word) { return word == "avx512_bf16" || word == "amx_bf16"; });
   const auto there = wanted(environment, "memory", "total_bytes"), allowed = wanted(environment, "cgroup", "memory_limit_bytes");
   if (!there.is_number()) return;
   machine["device"]["memory_bytes"] = allowed.is_number() ? std::min(there.get<std::int64_t>(), allowed.get<std::int64_t>()) : there.get<std::int64_t>();
@@ -176,7 +178,15 @@ void require_same_devices(const Json& machine, const Json& other) {
 
 bool is_datasheet(const Json& machine) {
   const auto device = machine.find("device");
-  return !is_measured(machine) && device != machine.end() && device->size() > device->count("memory_bytes") + device->count("cache_bytes");
+  return !is_measured(machine) && device != machine.end() && device->size() > device->count("memory_bytes") + device->count("cache_bytes") + device->count("multiplies_bf16");
+}
+
+std::optional<bool> multiplies_bf16_there(const Json& machine) {
+  const auto device = machine.value("device", Json::object());
+  if (const auto told = device.find("multiplies_bf16"); told != device.end()) return told->get<bool>();
+  // A datasheet has a peak of what its processor multiplies.
+  if (is_datasheet(machine) && device.value("kind", "cpu") == "cpu") return device.value("peak_flops", Json::object()).contains("bf16");
+  return {};
 }
 
 bool same_machine(const Json& machine, const Json& environment) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ void write_machine(const std::string& path, const Json& machine);
 std::string default_machine_path();
 
 /// Writes how much memory the workers on such a machine have together, `device.memory_bytes`: what it has, or its control group allows where that is less; and what its largest cache holds,
-/// `device.cache_bytes`. Nothing where the environment does not say.
+/// `device.cache_bytes`; and whether its processor multiplies bf16 itself, `device.multiplies_bf16`. Nothing where the environment does not say.
 void add_memory(Json& machine, const Json& environment);
 
 /// One transport between so many ranks, as `probe comm` measured it.
@@ -82,6 +83,9 @@ bool is_measured(const Json& machine);
 void require_same_devices(const Json& machine, const Json& other);
 /// Whether it says what a device does by its datasheet alone; how much memory there is any profile may say.
 bool is_datasheet(const Json& machine);
+
+/// Whether its processor multiplies bf16 itself; nothing where the profile does not say, or is of a GPU.
+std::optional<bool> multiplies_bf16_there(const Json& machine);
 
 /// Whether it was measured on a machine like this one: same processor, as many cores.
 bool same_machine(const Json& machine, const Json& environment);

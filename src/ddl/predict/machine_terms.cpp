@@ -160,9 +160,12 @@ void require_datasheet(const Json& machine, const std::string& path) {
   const auto check = [&](const Json& within, const std::string& key, const std::string& called, Sort sort = Sort::above_zero) {
     if (const auto found = within.find(key); found != within.end() && !is(*found, sort)) throw Error(Code::corrupt, fmt::format("[machine] {}: {}; got {}, expected {}", path, called, found->dump().substr(0, 80), words(sort)));
   };
-  // What a processor has none of is 0 there.
-  if (const auto device = machine.find("device"); device != machine.end() && device->is_object())
+  if (const auto device = machine.find("device"); device != machine.end() && device->is_object()) {
+    // What a processor has none of is 0 there.
     for (const auto* key : {"watts", "compute_capability", "operator_us"}) check(*device, key, fmt::format("device.{}", key), Sort::number);
+    if (const auto does = device->find("multiplies_bf16"); does != device->end() && !does->is_boolean())
+      throw Error(Code::corrupt, fmt::format("[machine] {}: device.multiplies_bf16; got {}, expected true or false", path, does->dump().substr(0, 80)));
+  }
   for (const auto& [part, keys] : {std::pair("device", std::vector<const char*>{"memory_bytes", "cache_bytes", "memory_bandwidth", "multiprocessors", "loader_images_per_s"}),
                                    {"node", {"devices", "count", "bus_bandwidth", "network_bandwidth_per_device"}}})
     if (const auto found = machine.find(part); found != machine.end()) {

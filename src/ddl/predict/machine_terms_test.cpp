@@ -191,6 +191,8 @@ TEST(MachineTerms, WhatADatasheetSays) {
   EXPECT_EQ(sheet("device", "memory_bandwidth", -5), "[machine] here.json: device.memory_bandwidth; got -5, expected a number above 0");
   EXPECT_EQ(sheet("device", "memory_bandwidth", "fast"), "[machine] here.json: device.memory_bandwidth; got \"fast\", expected a number above 0");
   EXPECT_EQ(sheet("device", "peak_flops", {{"fp16", 0}}), "[machine] here.json: device.peak_flops.fp16; got 0, expected a number above 0");
+  EXPECT_EQ(sheet("device", "multiplies_bf16", true), "");
+  EXPECT_EQ(sheet("device", "multiplies_bf16", 1), "[machine] here.json: device.multiplies_bf16; got 1, expected true or false");
   EXPECT_EQ(sheet("device", "peak_flops", 3), "[machine] here.json: device.peak_flops; got 3, expected an object, by precision");
 }
 

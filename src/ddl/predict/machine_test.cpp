@@ -91,6 +91,22 @@ TEST(Machine, SaysHowMuchMemoryThereIs) {
   EXPECT_TRUE(is_datasheet(machine));
 }
 
+TEST(Machine, SaysWhetherItMultipliesBf16) {
+  auto machine = new_machine(kEnvironment);
+  EXPECT_EQ(multiplies_bf16_there(machine), std::nullopt) << "a profile of before";
+  auto environment = kEnvironment;
+  for (const auto& [isa, does] : {std::pair{Json{"avx2", "avx512f"}, false}, {Json{"avx2", "avx512_bf16"}, true}, {Json{"amx_bf16"}, true}}) {
+    environment["cpu"]["isa"] = isa;
+    add_memory(machine, environment);
+    EXPECT_EQ(multiplies_bf16_there(machine), does) << isa;
+    EXPECT_FALSE(is_datasheet(machine));
+  }
+  const auto sheet = [](const char* kind, const char* precision) { return multiplies_bf16_there({{"device", {{"kind", kind}, {"memory_bandwidth", 1e11}, {"peak_flops", {{precision, 1e12}}}}}}); };
+  EXPECT_EQ(sheet("cpu", "fp32"), false);
+  EXPECT_EQ(sheet("cpu", "bf16"), true);
+  EXPECT_EQ(sheet("gpu", "fp32"), std::nullopt);
+}
+
 TEST(Machine, KnowsItsOwn) {
   const auto machine = new_machine(kEnvironment);
   EXPECT_TRUE(same_machine(machine, kEnvironment));

@@ -77,11 +77,14 @@ bool shares_resources(const Plan& plan, const StepCosts& costs) {
     const auto& actor = costs.actors[a];
     const auto& tasks = plan.role_of(actor.worker).tasks;
     std::map<int, double> most;
-    for (std::size_t t = 0; t < costs.tasks[a].size(); ++t)
+    for (std::size_t t = 0; t < costs.tasks[a].size(); ++t) {
+      // Storage that all read from at once is the one thing that closed forms share.
+      if (tasks[t].kind == TaskKind::load) continue;
       for (const auto& demand : costs.tasks[a][t].demands) {
         auto& place = communicates(tasks[t]) ? exchanging[demand.resource] : most[demand.resource];
         place = std::max(place, demand.share);
       }
+    }
     for (const auto& [resource, share] : most) computing[resource] += share * std::max(1, actor.count);
   }
   return std::any_of(computing.begin(), computing.end(), [&](const auto& each) { return each.second + exchanging[each.first] > 1.001; });

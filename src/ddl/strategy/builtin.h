@@ -28,6 +28,7 @@ struct StrategyInput {
   bool channels_last = false;       ///< maps lie so; the backward of a convolution then has its weight in orders of oneDNN's besides
   bool own_kernels = false;         ///< workers compute by the fast kernels of a processor: nn/matrix_products.h, and a loss without probabilities
   bool mixed = false;               ///< layers compute in 16 bits where that is safe, as under torch.autocast: what they make is narrower than parameters (value_widths.h)
+  bool widens = false;              ///< own kernels of bf16 on processors that do not multiply it: factors of products are made fp32 first (widened_factors.h)
   int threads = 1;                  ///< that compute for a worker: of that with most
   bool parameter_norms = false;     ///< an update reads norms of whole parameters (NormsOfParts in train/optimizer.h)
   /// What a strategy takes where its option `recompute` is not told: whether activations are computed again. Those without the option plan

@@ -136,6 +136,7 @@ class Walk {
           std::int64_t most = 0;
           // Where several layers use it, what the first made of it is there, and the others add to that.
           for (const int parameter : parameters) most = std::max(most, making(parameter, i, first && !there.contains(parameter)));
+          most = std::max(most, network_.widened(i, samples_).of_inputs);
           peak = std::max(peak, live + flows + gradients_ + most);
           if (!hands_on) end_flow(flowing, flows, i);
           // Rows that a segment hands on are of a gradient that counts with the product's.
@@ -150,7 +151,7 @@ class Walk {
     return peak;
   }
 
-  /// The most of what layers that do not learn make on their way: each value is there until its last reader is through, and convolutions by tiles have what they work in. Of others backward works in as much, beside more that is kept.
+  /// The most of what layers that do not learn make on their way: each value is there until its last reader is through, and products have what they work in. Of others backward works in as much, beside more that is kept.
   std::int64_t go_forward() const {
     std::map<int, std::int64_t> live;
     std::int64_t now = 0, peak = 0;
@@ -180,8 +181,9 @@ class Walk {
     return peak;
   }
 
-  /// What a convolution works in by our own kernels.
+  /// What a layer works in on its way forward by our own kernels.
   std::int64_t working(int i) const {
+    if (const auto wide = network_.widened(i, samples_).forward; wide > 0) return wide;
     if (!input_.own_kernels || way_of(input_.graph, i, samples_) != ConvolutionWay::tiles) return 0;
     return beside_gradient(input_.graph, i, 0, samples_, input_.threads).value_or(0) * input_.element_bytes;
   }
@@ -237,18 +239,26 @@ std::int64_t NetworkMemory::making(int parameter, int by, std::int64_t samples, 
   const auto& [number, of_layer] = owners_[at(parameter)];
   const auto& layer = input_.graph.layers[at(number)];
   const auto own = parameter_bytes_[at(parameter)];
+  const bool is_matrix = layer.parameters[at(of_layer)].shape.size() > 1;
+  const auto wide = is_matrix ? widened(by, samples).of_weights : 0;
   // Products of narrow factors are narrow, and are widened into their place.
-  const auto narrow = input_.mixed && multiplies(input_.graph.layers[at(by)]) ? own / 2 : 0;
+  const auto narrow = input_.mixed && !input_.widens && multiplies(input_.graph.layers[at(by)]) ? own / 2 : 0;
   if (const auto beside = input_.own_kernels ? beside_gradient(input_.graph, number, of_layer, samples, input_.threads) : std::nullopt; beside)
-    return *beside * input_.element_bytes + narrow + (has_place ? 0 : own);
+    return (wide > 0 ? wide : *beside * input_.element_bytes) + narrow + (has_place ? 0 : own);
   if (layer.kind == LayerKind::lstm) {
     // All of its gradients are made at once, and weights and gradients lie in orders of oneDNN's besides (found: three times all of them, of 256 to 512 units).
     std::int64_t all = 0;
     for (const auto& each : layer.parameters) all += each.elements() * input_.element_bytes;
     return all * (has_place ? 3 : 4);
   }
-  const bool reordered = input_.channels_last && layer.kind == LayerKind::conv2d && layer.parameters[at(of_layer)].shape.size() > 1;
-  return own * (reordered ? 3 : 1) + narrow;
+  const bool reordered = input_.channels_last && layer.kind == LayerKind::conv2d && is_matrix;
+  return own * (reordered ? 3 : 1) + narrow + wide;
+}
+
+WidenedFactors NetworkMemory::widened(int layer, std::int64_t samples) const {
+  if (!input_.widens) return {};
+  const auto& inputs = input_.graph.layers[at(layer)].inputs;
+  return widened_factors(input_.graph, layer, samples, std::any_of(inputs.begin(), inputs.end(), [&](int read) { return learns_[at(memory_[at(read)])]; }));
 }
 
 PassMemory NetworkMemory::passes(const std::vector<Stage>& segments, std::int64_t samples, const std::set<int>& in_bucket, bool loss) const {

@@ -9,6 +9,7 @@
 #include "ddl/plan/plan.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/strategy/value_widths.h"
+#include "ddl/strategy/widened_factors.h"
 
 namespace ddl {
 
@@ -47,6 +48,8 @@ class NetworkMemory {
   std::int64_t bytes(int layer, std::int64_t samples) const;
   /// Of one parameter's gradient, by a layer that uses it. `has_place`: where it belongs there is memory already, and whoever computes it knows.
   std::int64_t making(int parameter, int by, std::int64_t samples, bool has_place) const;
+  /// What its product works in; nothing where factors are multiplied as they are.
+  WidenedFactors widened(int layer, std::int64_t samples) const;
   /// Whether gradients of a layer that come go to memory that is there: a bucket's, or that of the first backward's.
   bool has_place(int parameter, bool in_bucket, bool first) const;
   /// Whether a layer reads a table that a product uses, too, and leaves rows to autograd.

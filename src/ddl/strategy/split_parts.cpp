@@ -61,6 +61,7 @@ StrategyInput of_part(const StrategyInput& input, const ModelGraph& part) {
   of.channels_last = input.channels_last;
   of.own_kernels = input.own_kernels;
   of.mixed = input.mixed;
+  of.widens = input.widens;
   of.threads = input.threads;
   of.parameter_norms = input.parameter_norms;
   of.recompute = input.recompute;

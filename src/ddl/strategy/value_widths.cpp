@@ -48,8 +48,9 @@ std::int64_t ValueWidths::extra(int layer, const Keeps& keeps) const {
 std::int64_t ValueWidths::weights(int layer, std::int64_t samples) const {
   const auto& of = input_.graph.layers[at(layer)];
   if (!input_.mixed || !multiplies(of)) return 0;
-  // Tiles are made of the weights as they are.
-  if (input_.own_kernels && way_of(input_.graph, layer, samples) == ConvolutionWay::tiles) return 0;
+  // Tiles are made of the weights as they are, and a convolution in fp32 takes them so.
+  const auto way = input_.own_kernels && of.kind == LayerKind::conv2d ? way_of(input_.graph, layer, samples) : ConvolutionWay::product;
+  if (way == ConvolutionWay::tiles || (way == ConvolutionWay::other && input_.widens)) return 0;
   std::int64_t elements = 0;
   for (const auto& parameter : of.parameters)
     if (parameter.shape.size() > 1) elements += parameter.elements();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,7 @@ struct Job {
   std::int64_t epochs = 1;
   std::string precision = "fp32";
   std::string kernels = "fast";
+  std::optional<bool> multiplies_bf16 = {};  ///< whether the processors that compute multiply bf16 themselves; nothing: as this one
   std::string graphs = "off";   ///< whether passes on devices that have such are graphs: on, as experiments have it unless they say otherwise, or off
   std::string pin = "auto";   ///< whether threads that compute are bound to cores of their own: auto (where there are enough) or off
   bool launched = false;      ///< a launcher (mpirun, srun) started the workers, and may have bound them

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "ddl/nn/multiplier.h"
 #include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/builtin.h"
 #include "ddl/train/executor.h"
@@ -55,6 +56,7 @@ Plan plan_job(const Job& job, const ModelGraph& graph, std::vector<int> gradient
   input.mixed = job.precision == "bf16" || job.precision == "fp16";
   input.own_kernels = job.kernels == "fast" && (job.precision == "fp32" || job.precision == "bf16") &&
                       std::all_of(job.workers.begin(), job.workers.end(), [](const WorkerSpec& worker) { return worker.device == "cpu"; });
+  input.widens = input.own_kernels && input.mixed && !job.multiplies_bf16.value_or(multiplies_bf16());
   for (const auto& worker : job.workers) input.threads = std::max(input.threads, worker.threads);
   input.forward_seconds = job.forward_seconds;
   input.backward_seconds = job.backward_seconds;

@@ -18,6 +18,11 @@ constexpr std::size_t kMostCapacity = std::size_t{64} << 30;
 
 /// Pages are asked for in runs of this size: few system calls, little waste.
 constexpr std::size_t kRun = std::size_t{64} << 10;
+/// Who asks for so much has the last huge page as a whole where half of it is wanted anyway.
+constexpr std::size_t kLarge = std::size_t{256} << 10, kHalf = kHuge / 2;
+
+/// MADV_COLLAPSE of Linux 6.1, which older C libraries have no name for.
+constexpr int kCollapse = 25;
 
 std::size_t up_to(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
@@ -80,7 +85,7 @@ std::span<std::byte> ShmArena::allocate(std::size_t bytes) {
                                        "expected at most {}", rank_, bytes, left));
   };
   if (begin > capacity_ || bytes > capacity_ - begin) throw full(capacity_ - std::min(begin, capacity_));
-  const std::size_t end = std::min(up_to(begin + bytes, kRun), capacity_);
+  const std::size_t end = std::min(up_to(begin + bytes, (begin + bytes) % kHuge >= kHalf && bytes >= kLarge ? kHuge : kRun), capacity_);
   if (end > committed_) {
     const std::size_t from = std::max(committed_, begin / kRun * kRun);
     if (const std::size_t left = available_memory(); end - from > left) throw full(left);
@@ -96,9 +101,20 @@ std::span<std::byte> ShmArena::allocate(std::size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
     ::madvise(base_ + from, end - from, MADV_POPULATE_WRITE);
 #endif
+    collapse(from / kHuge * kHuge, end / kHuge * kHuge);
   }
   used_ = begin + bytes;
   return {base_ + begin, bytes};
+}
+
+void ShmArena::collapse(std::size_t from, std::size_t end) {
+  // Advice alone gives memory that is shared no huge pages unless the machine's owner allows that (shmem_enabled). One after the other: where there are no more, and on older kernels, the rest goes on with small ones.
+  for (; collapses_ && from < end; from += kHuge)
+    while (::madvise(base_ + from, kHuge, kCollapse) != 0) {
+      if (errno == EINTR) continue;
+      collapses_ = false;
+      break;
+    }
 }
 
 std::optional<std::uint64_t> ShmArena::offset_of(std::span<const std::byte> data) const {

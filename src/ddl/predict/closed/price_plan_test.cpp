@@ -209,6 +209,27 @@ TEST_P(ClosedForm, AgreesWithTheSimulatorOnLongTails) {
   }
 }
 
+/// Servers, neighbours and gathered units: exchanges that take from a third of the passes to four times as long, all together.
+TEST_P(ClosedForm, AgreesWithTheSimulatorOnLongExchanges) {
+  const auto& one = GetParam();
+  const auto strategy = parse_spec(one.strategy);
+  const auto plan = planned(one);
+  const bool units = strategy.name == "sharded" && strategy.options.contains("level") && strategy.options.at("level") == "3";
+  if (plan.serving.servers == 0 && strategy.name != "local" && !units) GTEST_SKIP() << "above";
+  for (const double share : {0.3, 1.0, 4.0}) {
+    auto costs = balanced_costs(plan);
+    for (std::size_t r = 0; r < plan.roles.size(); ++r) {
+      const auto& tasks = plan.roles[r].tasks;
+      const auto exchanges = [](const Task& task) { return task.kind == TaskKind::send || task.kind == TaskKind::receive || (task.kind == TaskKind::collective && task.cargo != Cargo::control && task.cargo != Cargo::norms); };
+      const auto count = static_cast<double>(std::count_if(tasks.begin(), tasks.end(), exchanges));
+      for (std::size_t t = 0; t < tasks.size(); ++t)
+        if (exchanges(tasks[t])) costs.tasks[r][t].seconds = share * 36 / count;
+    }
+    const auto [priced, simulated] = both(plan, strategy, costs);
+    EXPECT_NEAR(priced / simulated, 1, 0.02) << share << " of the passes: " << simulated << " " << priced;
+  }
+}
+
 /// Steps of which each worker draws its own times, spread evenly: the closed form's mean is the simulator's.
 TEST_P(ClosedForm, AgreesWithTheSimulatorUnderJitter) {
   const auto& one = GetParam();

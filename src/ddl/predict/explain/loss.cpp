@@ -202,9 +202,15 @@ LossReport attribute_loss(const LossInput& input) {
   const auto lost = shapley_values(players, worth);
   out.simulated = simulator.seconds(0);
   out.not_explained = out.loss();
+  // What is lost to a loader is what one worker does not wait as well; what would be gained without it is all of it.
+  auto freely = known;
+  freely.one.load = 0;
+  Simulator without_loads(input, freely, out.drawn);
   for (int p = 0; p < players; ++p) {
-    const double without = simulator.seconds(bit(causes[at(p)]));
-    out.parts.push_back({causes[at(p)], lost[at(p)], without, out.speedup + worth[std::size_t{1} << p] - worth[0]});
+    const bool loader = causes[at(p)] == LossCause::loader;
+    const double without = (loader ? without_loads : simulator).seconds(bit(causes[at(p)]));
+    const double reached = loader && without > 0 ? known.one.seconds() / without : worth[std::size_t{1} << p];
+    out.parts.push_back({causes[at(p)], lost[at(p)], without, out.speedup + reached - worth[0]});
     out.not_explained -= lost[at(p)];
   }
   std::stable_sort(out.parts.begin(), out.parts.end(), [](const CausePart& a, const CausePart& b) { return a.lost > b.lost; });

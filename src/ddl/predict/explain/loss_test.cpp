@@ -130,6 +130,20 @@ TEST(Loss, AStarvedLoaderSetsThePaceWhateverElseIsAway) {
   EXPECT_EQ(loss.parts.front().cause, LossCause::loader);
 }
 
+// Batches made in the steps themselves, a half of them by each of two: against one worker nothing is lost to that, and without it as much would be gained as they take.
+TEST(Loss, ALoaderThatOneWorkerWaitsForAsWellIsGainedWithoutBeingLost) {
+  const auto plan = plan_of("data[overlap=off]", 2);
+  const auto costs = costs_of(plan, [](int, const Task& task) { return task.kind == TaskKind::load ? 2e-3 : task.kind == TaskKind::collective ? 1e-4 : passes(task); });
+  const auto draws = step_draws(plan, {traced(plan, costs)}, false);
+  LossInput input{plan, draws};
+  input.one = OneWorker{6e-3, 4e-3, 0};
+  const auto loss = attribute_loss(input);
+  EXPECT_NEAR(gain(loss, LossCause::loader), 2e-3, 1e-5);
+  EXPECT_NEAR(part_of(loss, LossCause::loader)->lost, 0, 1e-6);
+  EXPECT_NEAR(part_of(loss, LossCause::loader)->speedup_without, 10e-3 / (loss.measured - 2e-3), 1e-3);
+  expect_sums(loss, "a loader in the steps");
+}
+
 // One storage that gives a batch in 3 ms: of two workers each has one every 6 ms. A free loader gains that, and nothing else does.
 TEST(Loss, StorageThatWorkersShareIsTheLoadersDoing) {
   const auto plan = plan_of("data[overlap=off]", 2);

@@ -47,10 +47,11 @@ Json best_of(const std::vector<TimedCollective>& timed, int ranks, bool shared) 
       // Without a meeting nobody is told who is late: users ask for that, no profile does.
       if (const auto native = parse_native(each.goal, each.algorithm); each.goal == goal && (!native || native->meets)) sizes[each.bytes].push_back(&each);
     }
-    // At a size where most were not timed nobody won.
-    std::size_t most = 0;
-    for (const auto& [bytes, all] : sizes) most = std::max(most, all.size());
-    std::erase_if(sizes, [&](const auto& size) { return 2 * size.second.size() < most; });
+    // At a size where most of those were not timed that were at others, nobody won.
+    std::vector<std::size_t> counts;
+    for (const auto& [bytes, all] : sizes) counts.push_back(all.size());
+    std::sort(counts.begin(), counts.end());
+    std::erase_if(sizes, [&](const auto& size) { return 2 * size.second.size() < counts[counts.size() / 2]; });
     std::size_t from = 0;
     for (auto at = sizes.begin(); at != sizes.end(); ++at) {
       const auto usual = default_algorithm(goal, at->first, ranks, shared);
@@ -130,7 +131,8 @@ Json joined_entries(const Json& earlier, const Json& later) {
   for (const auto& piece : entries(earlier, "best"))
     if (!known.contains(piece.at("collective").get<std::string>())) {
       entry["best"].push_back(piece);
-      carried = true;
+      // A library's own is priced by its times.
+      carried |= !parse_native(goal_from_name(piece.at("collective").get<std::string>()), piece.at("algorithm").get<std::string>());
     }
   if (!carried) return entry;
   for (const auto* costs : {"rounds", "one_shot"})

@@ -106,6 +106,29 @@ TEST(CommunicationPart, WhereMostWereNotTimedNobodyWins) {
   EXPECT_GT(time_of(more, Goal::all_reduce, "star", 1 << 14), 0);
 }
 
+// All algorithms at one more size: those of others stay.
+TEST(CommunicationPart, ASizeWhereMoreWereTimedTakesNoOtherAway) {
+  const std::vector<std::pair<Goal, std::string>> few{{Goal::all_reduce, "ring"}, {Goal::all_reduce, "direct"}, {Goal::all_reduce, "recursive-doubling"}};
+  auto all = few;
+  for (const auto* more : {"star", "tree", "double-tree", "halving-doubling"}) all.emplace_back(Goal::all_reduce, more);
+  std::vector<TimedCollective> timed;
+  for (const auto& [goal, algorithm] : few)
+    for (const auto bytes : kSizes) timed.push_back({goal, algorithm, bytes, bytes < 1 << 12 && algorithm == "recursive-doubling" ? 1e-6 : seconds_of(goal, bytes)});
+  const auto before = to_json(fit_part({"tcp", 2}, false, timed).part);
+  const auto both = joined(before, measured(all, {1 << 22}, "2026-11-21T10:00:00.000Z"));
+  EXPECT_EQ(both["best"].at(0)["algorithm"], "recursive-doubling");
+  EXPECT_LT(both["best"].at(0)["to_bytes"], 1 << 16);
+}
+
+// What a library does by itself is priced by its times: that its choice stays holds no costs of ours back.
+TEST(CommunicationPart, ALibrarysChoiceKeepsNoOlderCosts) {
+  const auto native = measured({{Goal::all_gather, "native"}}, kSizes, "2026-11-20T10:00:00.000Z");
+  const auto sums = [](double times) { return measured({{Goal::all_reduce, "ring"}}, kSizes, "2026-11-21T10:00:00.000Z", times); };
+  const auto both = joined(joined(native, sums(1)), sums(3));
+  EXPECT_EQ(both["rounds"], sums(3)["rounds"]);
+  EXPECT_EQ(chosen(both), (std::set<std::string>{"all-gather", "all-reduce"}));
+}
+
 // An algorithm of a plug-in that is not here cannot be fitted; all else is.
 TEST(CommunicationPart, AlgorithmsThatAreNotHereAreLeftOut) {
   auto before = measured(kAll, kSizes, "2026-11-20T10:00:00.000Z");

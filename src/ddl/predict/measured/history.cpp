@@ -24,9 +24,11 @@ std::vector<double> values(const Json& entry, const char* key) {
 
 void remember(Json& entry, const Json& earlier, const char* key, const std::string& build) {
   auto history = Json::array();
-  if (earlier.is_object() && earlier.contains(kHistory))
-    for (const auto& each : earlier[kHistory])
-      if (each.value("build", "") == build && each.contains(key)) history.push_back(each);
+  const auto before = earlier.is_object() ? earlier.value(kHistory, Json()) : Json();
+  // What is damaged is not kept.
+  if (before.is_array())
+    for (const auto& each : before)
+      if (each.is_object() && each.value("build", Json()) == build && each.value(key, Json()).is_number()) history.push_back(each);
   history.push_back({{"measured", entry.value("measured", "")}, {"build", build}, {key, entry.at(key)}});
   while (history.size() > kMost) history.erase(history.begin());
   entry[kHistory] = std::move(history);

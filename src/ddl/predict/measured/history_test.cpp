@@ -32,6 +32,17 @@ TEST(History, OfAnOlderProfileIsItsValue) {
   EXPECT_EQ(next["history"].size(), 1U);
 }
 
+TEST(History, WhatIsDamagedIsNotKept) {
+  for (const char* damaged : {"3", "[3]", R"([{"build": 5, "pass_ms": 1}])", R"([{"build": "a", "pass_ms": null}])", R"([{"build": "a"}])", R"({"build": "a"})"}) {
+    auto earlier = entry(3);
+    earlier["history"] = Json::parse(damaged);
+    auto now = entry(9);
+    remember(now, earlier, "pass_ms", "a");
+    EXPECT_EQ(now["history"].size(), 1U) << damaged;
+    EXPECT_DOUBLE_EQ(usual(now, "pass_ms"), 9) << damaged;
+  }
+}
+
 TEST(History, IsOfTheLastNine) {
   Json last;
   for (int i = 1; i <= 20; ++i) {

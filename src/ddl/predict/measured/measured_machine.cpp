@@ -594,7 +594,7 @@ std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources)
   auto share = memory_share(worker, [&](const Json& entry) { return steps(entry) && of_network(entry); });
   if (!share) share = memory_share(worker, steps);
   if (share) demands.push_back({memory_of(worker, resources), *share / own.slow});
-  // What computing and collectives were found to lose to each other though cores were idle: all who compute fill it.
+  // What computing and collectives were found to lose to each other though cores were idle: all who compute fill it, at the pace that they have alone.
   if (own.is_host() && own.computes && beside_collective(own.threads).lost > 0) demands.push_back({room_of(own.host, resources), 1.0 / static_cast<double>(std::max<std::int64_t>(1, computing_beside(worker)))});
   return demands;
 }

@@ -808,6 +808,34 @@ TEST(MeasuredMachine, AnAllReduceTakesIdleCoresFirst) {
   EXPECT_NEAR(slowed(1, 16, 16), 2, 1e-9) << "a core for each, and for each's collective";
 }
 
+// They had slowed each other before the collective came: it takes so much more of what both want that both are slowed as they were measured to, on idle cores and where there are none.
+TEST(MeasuredMachine, AnAllReduceBesideWorkersThatSlowEachOther) {
+  constexpr double kCompany = 1.5;
+  for (const int cores : {2, 16})
+    for (const double beside : {1.0, 1.1, 1.3, 2.0}) {
+      auto profile = profile_of({entry_of("mlp", 8)});
+      profile["cpu"]["usable_cores"] = cores;
+      add_entry(profile, "contention", {"what"}, {{"what", "collective"}, {"device", "cpu"}, {"threads", 1}, {"workers", 2}, {"transport", "shm"}, {"slowdown", beside}, {"collective_slowdown", beside}});
+      add_entry(profile, "contention", {"what"}, {{"what", "workers"}, {"device", "cpu"}, {"threads", 1}, {"workers", 2}, {"load", "memory"}, {"slowdown", kCompany}});
+      add_entry(profile, "contention", {"what"}, {{"what", "steps"}, {"threads", 1}, {"precision", "fp32"}, {"kernels", "fast"}, {"network", "mlp"}, {"workers", 2}, {"slowdown", kCompany}});
+      const MeasuredMachine machine(profile, {.workers = {{}, {}}, .network = "mlp"});
+      StepCosts resources;
+      std::map<int, double> computing, collective;
+      for (const int each : {0, 1}) {
+        for (const auto& demand : machine.collective(Goal::all_reduce, 1 << 20, {0, 1}, resources).demands) collective[demand.resource] += demand.share;
+        for (const auto& demand : machine.computing(each, resources)) computing[demand.resource] += demand.share;
+      }
+      double most = 1, of_collective = 1;
+      for (const auto& [resource, share] : computing) most = std::max(most, share + (collective.contains(resource) ? collective.at(resource) : 0));
+      for (const auto& [resource, share] : collective)
+        if (computing.contains(resource) && computing.at(resource) + share > kCompany) of_collective = std::max(of_collective, computing.at(resource) + share);
+      // As long as they lose more to it than to each other.
+      const double product = std::max(1.0, most / kCompany) * of_collective;
+      if (beside * beside > kCompany) EXPECT_NEAR(product, beside * beside, 1e-9) << cores << " cores, " << beside;
+      else EXPECT_LE(product, beside * beside) << cores << " cores, " << beside;
+    }
+}
+
 /// The same machine with a GPU that computes the MLP so many times as fast, and copies 1 byte in 0.1 ns each way.
 Json profile_with_gpu(double faster) {
   auto profile = profile_of({entry_of("mlp", 8), entry_of("mlp", 4096)});

@@ -196,8 +196,8 @@ double MeasuredMachine::wire_alone(Goal goal, std::int64_t bytes, int ranks, con
 
 MeasuredMachine::OfCollective MeasuredMachine::beside_collective(int threads) const {
   return remembered(besides_, threads, [&] {
-    double logs = 0, measured = 0;
-    int count = 0;
+    double logs = 0, measured = 0, loads = 0;
+    int count = 0, companies = 0;
     for (const auto& entry : entries(profile_, "contention")) {
       if (entry.value("what", "") != "collective" || entry.value("device", "cpu") != "cpu" || !contends_alike(entry.value("transport", ""), setup_.transport) || entry.value("threads", 0) != threads) continue;
       logs += std::log(std::max(1.0, usual(entry, "slowdown"))) + std::log(std::max(1.0, entry.at("collective_slowdown").get<double>()));
@@ -206,8 +206,15 @@ MeasuredMachine::OfCollective MeasuredMachine::beside_collective(int threads) co
     }
     // Unmeasured where a worker has more threads than half of the cores: each rank then is taken to keep one busy.
     if (count == 0) return OfCollective{1.0 / cores_, 0};
-    // What both lost to each other, by the product of both. Where nobody's core was idle, cores that both wanted.
-    const double lost = std::exp(logs / count) - 1, idle = std::max(0.0, 1 - measured * threads / cores_);
+    // They were at it together before the collective came, too, and had slowed each other by so much: a pace at which they want less of what both want than they would alone.
+    for (const auto& entry : entries(profile_, "contention"))
+      if (entry.value("what", "") == "workers" && entry.value("device", "cpu") == "cpu" && entry.value("threads", 0) == threads && entry.at("workers").get<double>() == measured) {
+        loads += std::log(std::max(1.0, usual(entry, "slowdown")));
+        ++companies;
+      }
+    const double company = companies > 0 ? std::exp(loads / companies) : 1;
+    // What both lost to each other, by the product of both: computing (1 + lost) / company, the collective 1 + lost. Where nobody's core was idle, cores that both wanted.
+    const double both = std::exp(logs / count), lost = both * std::min(both, std::sqrt(company)) - 1, idle = std::max(0.0, 1 - measured * threads / cores_);
     if (idle <= 0) return OfCollective{lost / measured, 0};
     // Else something else that both wanted, while a rank kept an idle core busy, as long as there were such.
     return OfCollective{std::min(measured / cores_, idle) / measured, lost};

@@ -281,9 +281,10 @@ class Writer {
   TaskCost message(const Actor& actor, const Role& role, const Task& task) {
     const auto& other = plan_.roles[at(task.peer)];
     const bool of_layers = task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients;
+    const auto bytes = of_layers || task.cargo == Cargo::inputs ? filled(task.bytes) : task.bytes;
     const auto with = [&](int peer) {
       const auto from = task.kind == TaskKind::send ? actor.worker : peer, to = task.kind == TaskKind::send ? peer : actor.worker;
-      return of_layers ? source_.activation(filled(task.bytes), from, to, out_) : source_.message(task.bytes, from, to, out_);
+      return of_layers ? source_.activation(bytes, from, to, out_) : source_.message(bytes, from, to, out_);
     };
     if (role.count > 1 || other.count == 1) {
       const int peer = peer_of(plan_, actor.worker, task);

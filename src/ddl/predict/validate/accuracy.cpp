@@ -54,7 +54,7 @@ double kendall_tau(std::span<const double> a, std::span<const double> b) {
 Accuracy accuracy(const std::vector<Predicted>& all) {
   Accuracy out;
   out.rows = static_cast<int>(all.size());
-  if (all.empty()) return {0, kNone, kNone, kNone, kNone, kNone, kNone};
+  if (all.empty()) return {0, kNone, kNone, kNone, kNone, kNone, kNone, kNone};
   std::vector<double> measured, predicted;
   const Times times{std::any_of(all.begin(), all.end(), [](const Predicted& each) { return !each.rate; })};
   for (const auto& each : all) {
@@ -62,9 +62,11 @@ Accuracy accuracy(const std::vector<Predicted>& all) {
     out.max = std::max(out.max, std::abs(each.error_pct()));
     out.bias += each.error_pct() / out.rows;
     out.coverage += (each.measured >= each.low && each.measured <= each.high ? 1.0 : 0.0) / out.rows;
+    out.wide += std::log(each.high / each.low) / (2 * out.rows);
     measured.push_back(times.measured(each));
     predicted.push_back(times.predicted(each));
   }
+  out.wide = std::exp(out.wide);
   out.tau = kendall_tau(measured, predicted);
   out.regret = mean_regret(all, times);
   return out;

@@ -24,6 +24,7 @@ struct Accuracy {
   double tau = 0;       ///< Kendall's tau-b of measured and predicted times; NaN where all are alike
   double regret = 0;    ///< %: how much slower the choice predicted best is than the best, mean over the problems that have a choice; NaN where none has
   double coverage = 0;  ///< share of rows that lie inside their interval
+  double wide = 0;      ///< how wide that is: so many times as much or as little, the geometric mean of half the ratio of its ends
 };
 
 Accuracy accuracy(const std::vector<Predicted>& all);

@@ -14,6 +14,7 @@ TEST(Accuracy, SumsUpErrorsInTheTablesOwnUnit) {
   EXPECT_NEAR(found.max, 10, 1e-9);
   EXPECT_NEAR(found.bias, 0, 1e-9);
   EXPECT_NEAR(found.coverage, 1, 1e-9);  // measured 20 lies in 19 to 21 although 18 was said
+  EXPECT_NEAR(found.wide, std::pow(12.0 / 9 * 21 / 19 * 110 / 90, 1.0 / 6), 1e-9);
   EXPECT_NEAR(found.tau, 1, 1e-9);
   EXPECT_TRUE(std::isnan(found.regret));
 }

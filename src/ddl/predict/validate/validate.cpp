@@ -96,8 +96,9 @@ void judge_baseline(Validation& out) {
     all.push_back(predicted);
   }
   out.baseline = accuracy(all);
-  out.baseline_wide = interval_of(1, sigma_of(squares, times.size())).second;
-  if (times.size() < 2) out.baseline.coverage = out.baseline_wide = kUnknown;
+  // As all rows have it; each row's own is by the others, of which one row alone has none.
+  out.baseline.wide = interval_of(1, sigma_of(squares, times.size())).second;
+  if (times.size() < 2) out.baseline.coverage = out.baseline.wide = kUnknown;
 }
 
 /// torchgpipe's benchmarks print what all devices together had (benchmarks/*-memory/main.py); and a peak that no one device of its kind has room for is of all of them, too.
@@ -129,7 +130,7 @@ Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); 
 
 Json to_json(const Accuracy& accuracy) {
   return {{"rows", accuracy.rows}, {"mape", number(accuracy.mape)}, {"max", number(accuracy.max)}, {"bias", number(accuracy.bias)}, {"tau", number(accuracy.tau)}, {"regret", number(accuracy.regret)},
-          {"coverage", number(accuracy.coverage)}};
+          {"coverage", number(accuracy.coverage)}, {"interval_factor", number(accuracy.wide)}};
 }
 
 }  // namespace
@@ -212,7 +213,6 @@ Json to_json(const Validation& validation) {
   summary["memory"] = {{"rows", validation.memory_rows}, {"mape", validation.memory_rows > 0 ? Json(validation.memory_mape) : Json()}, {"oom_rows", validation.oom_rows}, {"oom_right", validation.oom_right}};
   summary["without_shapes"] = validation.without_shapes ? to_json(*validation.without_shapes) : Json();
   baseline["flops_per_device"] = number(validation.constant);
-  baseline["interval_factor"] = number(validation.baseline_wide);
   return {{"schema", "ddlbench.validate/1"}, {"rows", rows}, {"memory", memory}, {"skipped", skipped}, {"skipped_rows", skipped.size()}, {"unknown_columns", validation.unknown}, {"summary", summary}, {"baseline", baseline}};
 }
 

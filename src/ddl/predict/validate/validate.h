@@ -36,7 +36,6 @@ struct Validation {
   Accuracy summary, baseline;
   std::optional<Accuracy> without_shapes;  ///< where measured shapes are noted of some row's layers: all rows by formulae alone, which is what rows of other shapes have
   double constant = 0;             ///< of the baseline: FLOP/s of one device
-  double baseline_wide = 0;        ///< the baseline's intervals are times and over this: as all rows have it; each row's own is by the other rows. NaN of less than two
   std::vector<JudgedMemory> memory;
   int memory_rows = 0, oom_rows = 0, oom_right = 0;
   double memory_mape = 0;          ///< %: of measured peaks, where the table has them
