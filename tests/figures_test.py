@@ -87,7 +87,9 @@ class Scripts(unittest.TestCase):
         nothing, row, network = self.saved("held_out")["results"]
         self.assertLessEqual(nothing["refitted"]["shipped"]["mape"], nothing["shipped"]["mape"] + 1e-9)
         self.assertEqual((row["groups"], network["groups"]), (2, 2))
-        self.assertLess(network["shipped"]["mape"], 15)
+        # 0.4 and 9.9 % of these few (2026-11-28).
+        self.assertLess(row["shipped"]["mape"], 0.6)
+        self.assertLess(network["shipped"]["mape"], 10.5)
 
     def test_what_predict_says_of_published_rows_is_as_documented(self):
         """By datasheets alone, of tables that are over soon: whatever makes a prediction of such rows worse is seen here."""

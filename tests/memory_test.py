@@ -27,9 +27,7 @@ OTHERS = {
 MANY_WORDS = ["--model", "gpt[hidden=256,layers=2,heads=4,dropout=0]", "--dataset", "language[vocabulary=20000,length=9]", "--batch", 4]
 COMMON = ["--synthetic", "--train-samples", 96, "--test-samples", 16, "--no-evaluate", "--steps", 3, "--optimizer", "adam", "--trace", "recent"]
 WITHIN, ON_THE_MEAN, OTHERS_LESS, OTHERS_MORE = 6, 2, 15, 30  # %; 62 plans on 2026-11-25: 0.8 on the mean, and but for one 4.6 at most
-FURTHER = {"gpt hybrid[tensor=2x2,split=hidden+vocabulary/features]": 9}  # 6.9, why is not known
-# Where a processor does not multiply bf16 itself, factors are widened while they are multiplied, which no plan knows: 26 % of the whole were found at most.
-WITHIN_WIDENED = 35
+FURTHER = {"gpt hybrid[tensor=2x2,split=hidden+vocabulary/features]": 9, "smallcnn data, bf16": 9}  # 6.9, and 6.8 where factors are widened; why is not known
 WORKED_IN = 24e6  # bytes: what convolutions by tiles work in (transformed weights, blocks of tiles) is counted of gradients of weights alone
 
 
@@ -62,7 +60,7 @@ class Memory(Case):
         off = [100 * (total(plan) / total(took) - 1) for plan, took in pairs]
         most = 100 * (max(total(plan) for plan, _ in pairs) / max(total(took) for _, took in pairs) - 1)
         print(f"{most:+6.1f} % {what}; workers {min(off):+.1f} to {max(off):+.1f} %", flush=True)
-        within = WITHIN_WIDENED if not MULTIPLIES_BF16 and "bf16" in what else FURTHER.get(what, WITHIN)
+        within = FURTHER.get(what, WITHIN)
         parts = "\n".join(f"planned {shown(plan)}\ntook    {shown(took)}" for plan, took in pairs)
         self.assertLess(abs(most), within, parts)
         for (plan, took), less in zip(pairs, off):

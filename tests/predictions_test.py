@@ -872,7 +872,7 @@ class Beyond(Case):
         self.machine.write_text(json.dumps(profile))
         self.assertGreater(wide(copying), wide(known[1]))
         words, closed = self.two_workers("--engine", "closed")
-        self.assertIn("by its closed form what goes on at once has cores, memory and wires each for itself, which the simulator shares: the interval is wider for it (--engine simulated)", words)
+        self.assertIn("by its closed form what goes on at once has cores, memory, wires and servers each for itself, which the simulator shares: the interval is wider for it (--engine simulated)", words)
         self.assertGreater(wide(closed), wide(self.two_workers("--engine", "simulated")[1]))
 
     def test_a_test_network_was_not_measured(self):

@@ -134,7 +134,7 @@ void beyond_emulated(const Job& job, const Plan& plan, const ModelGraph& part, c
   // Waits do not vary (EmulatedCosts::jitter()).
   if (!job.emulates() || costs.measured == nullptr) return;
   for (const auto& real : real_workers(job, plan, *costs.measured))
-    if (costs.measured->jitter_of(costs.measured->worker(real.number), 1).sigma > 0) {
+    if (costs.measured->jitter_of(costs.measured->worker(real.number), std::max(2, plan.workers())).sigma > 0) {
       out.words.emplace_back("steps of those that compute vary as they were measured to, which beside emulated workers, whose waits do not, is left out");
       return;
     }
@@ -173,7 +173,7 @@ void beyond_loading(const Job& job, const StoredSamples& stored, Beyond& out) {
 /// The closed form knows no resource that several want.
 void beyond_alone(const StepPrediction& step, Beyond& out) {
   out.alone = step.alone;
-  if (step.alone) out.words.push_back("by its closed form what goes on at once has cores, memory and wires each for itself, which the simulator shares: the interval is wider for it (--engine simulated)");
+  if (step.alone) out.words.push_back("by its closed form what goes on at once has cores, memory, wires and servers each for itself, which the simulator shares: the interval is wider for it (--engine simulated)");
 }
 
 }  // namespace

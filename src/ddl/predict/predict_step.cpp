@@ -149,7 +149,8 @@ StepPrediction predict_step(const PredictionInput& input) {
       throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of unlike workers that do not wait for each other; got {}, expected --engine simulated, or auto", to_string(input.strategy)));
     const auto costs = unequal(input) ? costs_of_slowest(input) : costs_of(input, roles_of(input));
     const auto priced = price_plan(input.plan, input.strategy, costs);
-    out.alone = input.plan.workers() > 1 && shares_resources(input.plan, costs);
+    // Whom a bound of staleness holds back comes to a server together with others.
+    out.alone = input.plan.workers() > 1 && (input.plan.serving.stale != kNone || shares_resources(input.plan, costs));
     out.seconds = priced.seconds;
     out.roles = priced.workers;
   } else if (input.plan.asynchronous() || steps_apart(input.plan)) {
