@@ -224,7 +224,7 @@ class Probing {
                                                                                 : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const int most = is_host() ? cores_ / probe.threads : static_cast<int>(known_gpus().all.size());
     for (int workers = 2; workers <= most; workers *= 2) companies_.push_back(workers);
-    total_ = static_cast<std::int64_t>(cases_.size()) + 6 + static_cast<std::int64_t>(companies_.size() * (1 + probe.networks.size()));
+    total_ = static_cast<std::int64_t>(cases_.size()) + 6 + static_cast<std::int64_t>(companies_.size() * (1 + probe.networks.size() * (is_host() ? 5 : 1)));
   }
 
   Json run() {
@@ -443,6 +443,38 @@ class Probing {
                                          {"slowdown", rounded(slowdown_together(company_of(answers, load)))}});
   }
 
+  /// What passes take in the training of replicas that exchange gradients after them, over what they take in one worker's: runs by turns, there and back. More than in company alone, since gradients lie where others read them, and
+  /// others' come through the same caches. `alone`: s, of one pass. Nothing of devices with memory of their own, or where such a run fails.
+  std::optional<double> in_training(int workers, const Case& each, double alone) {
+    if (!is_host()) return std::nullopt;
+    constexpr double kFewest = 12, kMost = 200;
+    const auto passes = [&](int count) -> double {
+      if (over()) return 0;
+      tell(fmt::format("{}, {} in training", words(each), count));
+      auto experiment = each.experiment;
+      auto& job = experiment.job;
+      job.workers.assign(static_cast<std::size_t>(count), job.workers.front());
+      job.strategy = parse_spec(count > 1 ? "data[overlap=off]" : "single");
+      job.batch = each.batch * count;
+      job.train_samples = std::max(job.train_samples, 2 * job.batch);
+      job.steps = static_cast<std::int64_t>(std::clamp(std::ceil(probe_.budget.value / std::max(alone, 1e-6)), kFewest, kMost));
+      const auto record = run_experiment(experiment, {});
+      if (record.at("state") == "interrupted") document_["state"] = "interrupted";
+      if (record.at("state") != "ok") return 0;
+      double sum = 0;
+      for (const auto& rank : record.at("ranks")) {
+        const auto& ledger = rank.at("ledger_ms");
+        const double wall = rank.at("wall_ms");
+        // As a usual step has them: what something held up moves means.
+        sum += wall > 0 ? (ledger.at("forward").get<double>() + ledger.at("backward").get<double>()) * record.at("step_ms").at("median").get<double>() / wall : 0;
+      }
+      return sum / count;
+    };
+    const double first = passes(1), second = passes(workers), third = passes(workers), fourth = passes(1);
+    if (std::min({first, second, third, fourth}) <= 0) return std::nullopt;
+    return std::sqrt(second * third / (first * fourth));
+  }
+
   void steps(int workers, const Case& each) {
     Board board(workers);
     const auto answers = apart(fmt::format("{}, {} at once", words(each), workers), workers, [&](Control&, int rank) {
@@ -458,7 +490,9 @@ class Probing {
       lost["what"] = "steps";
       lost["workers"] = workers;
       lost["measured"] = utc_now();
-      lost["slowdown"] = rounded(slowdown_together(company));
+      const double together = slowdown_together(company);
+      lost["slowdown"] = rounded(in_training(workers, each, median(company.front().alone)).value_or(together));
+      lost["without_exchange"] = rounded(together);
       document_["contention"].push_back(std::move(lost));
     }
     const auto jitter = [&](int count, const Json& correlation, const Json& brief, const std::vector<double>& times) {
