@@ -38,6 +38,16 @@ NARROW = {"lenet": (5e-4, 2e-3, 5e-4), "mlp": (5e-4, 2e-3, 5e-4), "vgg11": (1e-4
 MINUTES = {"vgg11", "alexnet", "resnet18"}
 
 
+def at_rate(arguments, times):
+    """With so many times its learning rate."""
+    rate = arguments.index("--learning-rate") + 1
+    return [*arguments[:rate], arguments[rate] * times, *arguments[rate + 1:]]
+
+
+def furthest_apart(some, others):
+    return max(abs(a - b) / b for a, b in zip(some, others))
+
+
 class Kernels(Case):
     trained = {}  # several tests hold the same training against others
 
@@ -112,17 +122,14 @@ class Kernels(Case):
         """A learning rate that is larger by 2 %, in bf16 by 20 %, is beyond the bound of the furthest step."""
         for name, (arguments, bounds) in TRAININGS.items():
             if name in ("smallcnn", "gpt", "transformer"):
-                rate = arguments.index("--learning-rate") + 1
-                other = [*arguments[:rate], arguments[rate] * 1.02, *arguments[rate + 1:]]
-                plain, faster = (self.losses(each, "torch", "fp32", FEWEST_STEPS) for each in (arguments, other))
+                plain, faster = (self.losses(each, "torch", "fp32", FEWEST_STEPS) for each in (arguments, at_rate(arguments, 1.02)))
                 with self.subTest(name):
-                    self.assertGreater(max(abs(a - b) / b for a, b in zip(faster, plain)), bounds[1])
+                    self.assertGreater(furthest_apart(faster, plain), bounds[1])
         # Where batch norm makes much of little, a rate of twice as much.
         for name in ("resnet18", "mobilenetv2"):
             arguments, bounds = TRAININGS[name]
-            rate = arguments.index("--learning-rate") + 1
-            plain, faster = (self.losses(each, "torch", "fp32", STEPS.get(name, FEWEST_STEPS)) for each in (arguments, [*arguments[:rate], arguments[rate] * 2, *arguments[rate + 1:]]))
-            apart, ends = max(abs(a - b) / b for a, b in zip(faster, plain)), [statistics.fmean(losses[-10:]) for losses in (faster, plain)]
+            plain, faster = (self.losses(each, "torch", "fp32", STEPS.get(name, FEWEST_STEPS)) for each in (arguments, at_rate(arguments, 2)))
+            apart, ends = furthest_apart(faster, plain), [statistics.fmean(losses[-10:]) for losses in (faster, plain)]
             print(f"{name}, twice the rate: {apart:.2f} at most, {abs(ends[0] / ends[1] - 1):.2f} at the end", file=sys.stderr)
             with self.subTest(f"{name}, twice the rate"):
                 self.assertTrue(apart > bounds[1] or abs(ends[0] / ends[1] - 1) > bounds[2])
@@ -131,11 +138,9 @@ class Kernels(Case):
                 print(f"{name} bf16: left out, this processor does not multiply it itself", file=sys.stderr)
                 continue
             arguments = TRAININGS[name][0]
-            rate = arguments.index("--learning-rate") + 1
-            other = [*arguments[:rate], arguments[rate] * 1.2, *arguments[rate + 1:]]
-            plain, faster = (self.losses(each, "torch", "bf16", FEWEST_STEPS) for each in (arguments, other))
+            plain, faster = (self.losses(each, "torch", "bf16", FEWEST_STEPS) for each in (arguments, at_rate(arguments, 1.2)))
             with self.subTest(f"{name} bf16"):
-                self.assertGreater(max(abs(a - b) / b for a, b in zip(faster, plain)), NARROW[name][1])
+                self.assertGreater(furthest_apart(faster, plain), NARROW[name][1])
 
 
 if __name__ == "__main__":

@@ -298,6 +298,19 @@ class Probing {
     document_["compute"].push_back(std::move(entry));
   }
 
+  Json trained(const Experiment& experiment) {
+    auto record = run_experiment(experiment, {});
+    if (record.at("state") == "interrupted") document_["state"] = "interrupted";
+    return record;
+  }
+
+  /// Two causes of a rank's ledger, ms, as its usual step has them: what something held up moves means.
+  static double usually(const Json& record, const Json& rank, const char* one, const char* other) {
+    const auto& ledger = rank.at("ledger_ms");
+    const double wall = rank.at("wall_ms"), scale = wall > 0 ? record.at("step_ms").at("median").get<double>() / wall : 1;
+    return (ledger.at(one).get<double>() + ledger.at(other).get<double>()) * scale;
+  }
+
   struct Bookkeeping {
     Json us, step_ms;  ///< null where it was not measured
   };
@@ -311,16 +324,13 @@ class Probing {
     experiment.job.workers.front().device = device;
     experiment.job.workers.front().slow = slow;
     experiment.job.steps = steps;
-    const auto record = run_experiment(experiment, {});
-    if (record.at("state") == "interrupted") document_["state"] = "interrupted";
+    const auto record = trained(experiment);
     if (record.at("state") != "ok") {
       if (!over()) failed("harness", record.at("reason").is_string() ? record.at("reason").get<std::string>() : "no reason");
       return {};
     }
     const auto& rank = record.at("ranks").at(0);
-    const auto& ledger = rank.at("ledger_ms");
-    const double wall = rank.at("wall_ms"), scale = wall > 0 ? record.at("step_ms").at("median").get<double>() / wall : 1;
-    return {micros((ledger.at("harness").get<double>() + ledger.at("residual").get<double>()) * scale * 1e-3), rounded(record.at("step_ms").at("median").get<double>())};
+    return {micros(usually(record, rank, "harness", "residual") * 1e-3), rounded(record.at("step_ms").at("median").get<double>())};
   }
 
   void launch() {
@@ -458,16 +468,10 @@ class Probing {
       job.batch = each.batch * count;
       job.train_samples = std::max(job.train_samples, 2 * job.batch);
       job.steps = static_cast<std::int64_t>(std::clamp(std::ceil(probe_.budget.value / std::max(alone, 1e-6)), kFewest, kMost));
-      const auto record = run_experiment(experiment, {});
-      if (record.at("state") == "interrupted") document_["state"] = "interrupted";
+      const auto record = trained(experiment);
       if (record.at("state") != "ok") return 0;
       double sum = 0;
-      for (const auto& rank : record.at("ranks")) {
-        const auto& ledger = rank.at("ledger_ms");
-        const double wall = rank.at("wall_ms");
-        // As a usual step has them: what something held up moves means.
-        sum += wall > 0 ? (ledger.at("forward").get<double>() + ledger.at("backward").get<double>()) * record.at("step_ms").at("median").get<double>() / wall : 0;
-      }
+      for (const auto& rank : record.at("ranks")) sum += usually(record, rank, "forward", "backward");
       return sum / count;
     };
     const double first = passes(1), second = passes(workers), third = passes(workers), fourth = passes(1);

@@ -11,12 +11,10 @@ namespace ddl {
 namespace {
 
 /// The second of two convolutions, of 64 maps of 8x8 pixels to 96.
-WidenedFactors of_second(const GraphBuilder::Window& window, std::int64_t samples, ConvolutionWay way, bool with_inputs = true, std::int64_t groups = 1) {
+WidenedFactors of_second(const GraphBuilder::Window& window, std::int64_t samples, ConvolutionWay way, bool with_inputs = true) {
   GraphBuilder builder("two", {3, 8, 8});
-  GraphBuilder::Convolution how;
-  how.groups = groups;
   const int first = builder.conv2d("first", GraphBuilder::kInput, 64, {1});
-  const int second = builder.conv2d("second", first, 96, window, how);
+  const int second = builder.conv2d("second", first, 96, window);
   const auto graph = std::move(builder).finish();
   EXPECT_EQ(way_of(graph, second, samples), way);
   return widened_factors(graph, second, samples, with_inputs);

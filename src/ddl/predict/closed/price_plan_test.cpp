@@ -177,6 +177,11 @@ TEST_P(ClosedForm, AgreesWithTheSimulatorOnUnequalStages) {
   }
 }
 
+/// With servers, with neighbours, or unit by unit.
+bool exchanges_its_own_way(const Plan& plan, const Spec& strategy) {
+  return plan.serving.servers > 0 || strategy.name == "local" || (strategy.name == "sharded" && strategy.options.contains("level") && strategy.options.at("level") == "3");
+}
+
 /// Where exchanges and updates take long, and updates wait for all gradients together, or for nothing but their own: each in its place, whatever hides behind what.
 TEST_P(ClosedForm, AgreesWithTheSimulatorOnLongTails) {
   const auto& one = GetParam();
@@ -193,7 +198,7 @@ TEST_P(ClosedForm, AgreesWithTheSimulatorOnLongTails) {
       continue;  // parts of the gradient lie with servers
     }
     // What several servers, gossip and stages that run into each other do at their ends has forms of its own.
-    if (plan->serving.servers > 0 || plan->asynchronous() || strategy.name == "local" || (strategy.name == "sharded" && strategy.options.contains("level") && strategy.options.at("level") == "3")) continue;
+    if (exchanges_its_own_way(*plan, strategy) || plan->asynchronous()) continue;
     auto costs = balanced_costs(*plan);
     for (std::size_t r = 0; r < plan->roles.size(); ++r)
       for (std::size_t t = 0; t < plan->roles[r].tasks.size(); ++t) {
@@ -215,8 +220,7 @@ TEST_P(ClosedForm, AgreesWithTheSimulatorOnLongExchanges) {
   const auto& one = GetParam();
   const auto strategy = parse_spec(one.strategy);
   const auto plan = planned(one);
-  const bool units = strategy.name == "sharded" && strategy.options.contains("level") && strategy.options.at("level") == "3";
-  if (plan.serving.servers == 0 && strategy.name != "local" && !units) return;  // the test above has these
+  if (!exchanges_its_own_way(plan, strategy)) return;  // the test above has these
   for (const double share : {0.1, 0.3, 1.0, 4.0}) {
     const double within = share < 0.2 || !steps_apart(plan) ? 0.02 : plan.serving.stale == kNone ? 0.03 : 0.22;
     auto costs = balanced_costs(plan);
