@@ -373,6 +373,9 @@ class MadeUp(Case):
         self.assertGreater(taken["memory_bytes"], 350 * 2**20)
         self.assertGreaterEqual(int(short["keys"]["accumulate"]), 2)
         self.assertLessEqual(short["memory_bytes"], 350 * 2**20)
+        held = short["memory_interval_bytes"]
+        self.assertEqual(short["fits_surely"], held["high"] <= 350 * 2**20)
+        self.assertEqual("may be more than the 350 MiB that there are" in tight["advice"]["words"], not short["fits_surely"])
         # Stages hold less of more micro-batches.
         self.assertLess(int(self.best(roomy, "pipeline")[0].get("micro", 8)), int(self.best(tight, "pipeline")[0].get("micro", 8)))
 

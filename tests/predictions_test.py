@@ -133,7 +133,15 @@ class Runs(Case):
         self.machine.write_text(json.dumps(profile))
         self.assertFalse(self.document("predict", *predict, "--workers", 2)["points"][0]["fits"])
         self.assertTrue(self.document("predict", *predict, "--workers", 2, "--devices-per-node", 1)["points"][0]["fits"])
-        self.assertIn("more than there is", self.run_it("predict", *predict, "--workers", 2).stdout)
+        self.assertIn("), more than there is", self.run_it("predict", *predict, "--workers", 2).stdout)
+        # Just enough for what is planned is not enough for what it may come to.
+        for share, surely in ((1.02, False), (1.2, True)):
+            profile["device"]["memory_bytes"] = int(2 * share * there["memory_bytes"])
+            self.machine.write_text(json.dumps(profile))
+            point = self.document("predict", *predict, "--workers", 2)["points"][0]
+            self.assertEqual((point["fits"], point["fits_surely"]), (True, surely))
+            self.assertTrue(point["memory_interval_bytes"]["low"] < point["memory_bytes"] < point["memory_interval_bytes"]["high"], point)
+            self.assertEqual("), maybe more than there is" in self.run_it("predict", *predict, "--workers", 2).stdout, not surely)
         # Of older profiles nobody knows.
         del profile["device"]
         self.machine.write_text(json.dumps(profile))
@@ -829,6 +837,27 @@ class Beyond(Case):
         words, _ = point("--strategy", "data[compress=fp16]")
         self.assertIn("what fp16 takes of a bucket that 2 ranks sum was not measured: taken from 8, and the interval is wider for it (ddlbench probe compute --compression fp16)", words)
         self.assertNotIn("buckets under fp16 of ", words)
+
+    def test_smaller_messages_than_were_measured(self):
+        self.calibrate()
+        none, inside = self.two_workers()
+        self.assertEqual(none, "")
+        profile = json.loads(self.machine.read_text())
+        for entry in profile["communication"]:
+            for each in entry["timed"]:
+                each["points"] = [point | {"bytes": 16 << 20} for point in each["points"][:1]]
+        self.machine.write_text(json.dumps(profile))
+        words, smaller = self.two_workers()
+        self.assertRegex(words, "messages over shm of .* are smaller than any that were measured, 16 MiB, whose bytes take most of their time: .*the interval is wider for it .ddlbench probe comm --transport shm --ranks 2 --sizes")
+        self.assertEqual(smaller["value"], inside["value"])
+        self.assertGreater(smaller["high"], inside["high"])
+        # A profile that starts where latency is all there is knows what smaller ones take.
+        for entry in profile["communication"]:
+            for costs in ("rounds", "one_shot"):
+                for piece in entry[costs]:
+                    piece.update({unit: float(unit == "alpha_us") for unit in piece if unit.endswith(("_us", "_ns_per_byte"))})
+        self.machine.write_text(json.dumps(profile))
+        self.assertNotIn("are smaller than any", self.two_workers()[0])
 
     def test_larger_messages_of_another_place_than_were_measured(self):
         self.calibrate()

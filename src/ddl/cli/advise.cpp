@@ -45,7 +45,7 @@ std::vector<std::size_t> told(const Advice& advice, const std::set<std::size_t>&
 /// Of those, what a table has room for: the front where it saves a twentieth of memory or more, the best of each strategy, the one worker, what was asked for.
 bool in_table(const Advice& advice, std::size_t number, std::set<std::string>& seen, double& least) {
   const auto& point = advice.points[number];
-  const bool first = point.fits && seen.insert(fmt::format("{} {}", point.strategy.name, point.differs)).second;
+  const bool first = point.memory.fits && seen.insert(fmt::format("{} {}", point.strategy.name, point.differs)).second;
   const auto bytes = static_cast<double>(point.step.most.total());
   const bool saves = point.pareto && bytes <= 0.95 * least;
   if (saves) least = bytes;
@@ -68,7 +68,7 @@ void print_table(const Advice& advice, const std::vector<std::size_t>& numbers, 
     const auto [loss, share] = largest_loss(step.mean);
     rows.push_back({point.rank > 0 ? std::to_string(point.rank) : "-", point.pareto ? "*" : "", in_words(point.strategy, point.keys), std::to_string(point.workers), fmt::format("{:.4g} ms", step.seconds * 1e3),
                     fmt::format("{:.4g} to {:.4g}", step.low * 1e3, step.high * 1e3), fmt::format("{:.5g}", static_cast<double>(batch) / step.seconds), one > 0 ? fmt::format("{:.2f}", one / step.seconds) : "-",
-                    to_string(Bytes{step.most.total()}) + (point.fits ? "" : ", more than there is"), share >= 0.005 ? fmt::format("{} {:.0f} %", loss, 100 * share) : "-"});
+                    memory_held(step, point.memory), share >= 0.005 ? fmt::format("{} {:.0f} %", loss, 100 * share) : "-"});
     if (differ) rows.back().push_back(point.differs.empty() ? "whole" : point.differs);
   }
   output.data(columns(rows));
@@ -91,7 +91,7 @@ std::vector<std::pair<std::string, int>> why_refused(const Advice& advice) {
 }
 
 void say_what_was_looked_at(const Advice& advice, const AdviseOptions& options) {
-  const auto misfits = std::count_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return !point.fits; });
+  const auto misfits = std::count_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return !point.memory.fits; });
   const auto looked = advice.points.size() + advice.refused.size();
   options.output.say(fmt::format("{} candidates looked at in {:.3g} s ({:.0f} a second): {} predicted{}, {} do not fit, {} cannot be planned{}", looked, advice.seconds,
                                  static_cast<double>(looked) / std::max(advice.seconds, 1e-9), advice.points.size(), advice.priced > 0 ? fmt::format(" ({} by their closed form alone)", advice.priced) : "", misfits,
@@ -127,13 +127,13 @@ Json document(const Advice& advice, const std::vector<std::size_t>& numbers, con
   for (const auto number : numbers) {
     const auto& point = advice.points[number];
     Json one{{"workers", point.workers}, {"strategy", to_string(point.strategy)}, {"keys", point.keys}, {"rank", point.rank > 0 ? Json(point.rank) : Json()}, {"pareto", point.pareto}, {"asked", point.asked}, {"differs", point.differs.empty() ? Json() : Json(point.differs)}};
-    add_prediction(one, point.step, batch, point.fits);
+    add_prediction(one, point.step, batch, point.memory);
     one["waited"] = point.waited;
     one["beyond"] = point.beyond;
     points.push_back(std::move(one));
   }
   for (const auto& each : advice.refused) refused.push_back({{"workers", each.workers}, {"strategy", to_string(each.strategy)}, {"keys", each.keys}, {"reason", each.reason}});
-  const auto misfits = std::count_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return !point.fits; });
+  const auto misfits = std::count_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return !point.memory.fits; });
   return {{"schema", "ddlbench.advise/1"}, {"machine", machine.value("name", machine.value("host", options.machine))}, {"source", is_measured(machine) ? "measured" : "datasheet"}, {"batch", batch},
           {"advice", advice_json(advice, batch)}, {"points", points}, {"refused", refused}, {"searched", advice.points.size() + advice.refused.size()}, {"not_searched", advice.not_searched}, {"misfits", misfits},
           {"priced", advice.priced}, {"verified", Json::array()}, {"seconds", advice.seconds}};

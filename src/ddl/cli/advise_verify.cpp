@@ -43,7 +43,7 @@ std::set<std::size_t> to_verify(const Advice& advice, int count) {
   constexpr double kSame = 1e-3;
   std::set<std::size_t> out;
   std::map<std::pair<std::string, int>, double> last;
-  for (std::size_t i = 0; i < advice.points.size() && advice.points[i].fits && static_cast<int>(out.size()) < count; ++i) {
+  for (std::size_t i = 0; i < advice.points.size() && advice.points[i].memory.fits && static_cast<int>(out.size()) < count; ++i) {
     const auto& point = advice.points[i];
     auto& seconds = last[{point.strategy.name, point.workers}];
     if (std::abs(point.step.seconds - seconds) <= kSame * seconds) continue;
@@ -51,7 +51,7 @@ std::set<std::size_t> to_verify(const Advice& advice, int count) {
     out.insert(i);
   }
   for (const auto& each : {advice.verdict.pick, advice.verdict.alone})
-    if (each && advice.points[*each].fits) out.insert(*each);
+    if (each && advice.points[*each].memory.fits) out.insert(*each);
   return out;
 }
 

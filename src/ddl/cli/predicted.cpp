@@ -18,11 +18,11 @@ Json point_json(const PredictedPoint& point, std::optional<double> alone) {
   Json out{{"workers", point.workers()}, {"strategy", to_string(point.experiment.job.strategy)}};
   if (!point.experiment.name.empty()) out["case"] = point.experiment.name;
   if (!point.found) {
-    for (const auto* field : {"engine", "step_ms", "throughput", "ledger_ms", "memory_bytes", "memory", "fits", "speed_up", "links"}) out[field] = nullptr;
+    for (const auto* field : {"engine", "step_ms", "throughput", "ledger_ms", "memory_bytes", "memory", "memory_interval_bytes", "fits", "fits_surely", "speed_up", "links"}) out[field] = nullptr;
     out["reason"] = point.reason;
     return out;
   }
-  add_prediction(out, point.found->step, point.experiment.job.batch, point.found->fits);
+  add_prediction(out, point.found->step, point.experiment.job.batch, point.found->memory);
   out["speed_up"] = alone ? Json(*alone / point.found->step.seconds) : Json();
   out["waited"] = point.found->waited;
   out["beyond"] = point.found->beyond;
@@ -97,7 +97,7 @@ void say_predicted(const std::vector<PredictedPoint>& points, const Json& machin
     rows.push_back({named ? point.experiment.name : std::to_string(point.workers()), fmt::format("{:.4g} ms", found.seconds * 1e3), fmt::format("{:.4g} to {:.4g}", found.low * 1e3, found.high * 1e3),
                     fmt::format("{:.5g}", rate)});
     if (!named) rows.back().push_back(alone ? fmt::format("{:.2f}", *alone / found.seconds) : "-");
-    rows.back().insert(rows.back().end(), {to_string(Bytes{found.most.total()}) + (point.found->fits ? "" : ", more than there is"), where_it_goes(found.mean)});
+    rows.back().insert(rows.back().end(), {memory_held(found, point.found->memory), where_it_goes(found.mean)});
   }
   if (rows.size() > 1) output.data(columns(rows));
   const auto called = [&](const PredictedPoint& point) { return named ? point.experiment.name : fmt::format("{} workers", point.workers()); };

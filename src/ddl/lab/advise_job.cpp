@@ -249,7 +249,7 @@ class Adviser {
   void move_cuts(double ends) {
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < out_.points.size(); ++i)
-      if (out_.points[i].fits && !out_.points[i].stages.empty()) order.push_back(i);
+      if (out_.points[i].memory.fits && !out_.points[i].stages.empty()) order.push_back(i);
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return out_.points[a].step.seconds < out_.points[b].step.seconds; });
     std::set<std::pair<std::string, int>> seen;
     for (const auto number : order)
@@ -267,7 +267,7 @@ class Adviser {
         point.strategy.options.erase("balance");
         point.strategy.options["stages"] = fmt::format("{}", fmt::join(cut, "/"));
         const auto found = look(std::move(point));
-        if (!found || !out_.points[*found].fits || out_.points[*found].step.seconds > (1 - kFaster) * out_.points[best].step.seconds) continue;
+        if (!found || !out_.points[*found].memory.fits || out_.points[*found].step.seconds > (1 - kFaster) * out_.points[best].step.seconds) continue;
         best = *found;
         better = true;
         break;
@@ -311,7 +311,7 @@ class Adviser {
       return look(std::move(point));
     };
     const auto found = look_at(balanced_batch(job.batch, from.workers, seconds));
-    if (!found || out_.points[*found].fits) return;
+    if (!found || out_.points[*found].memory.fits) return;
     look_at(balanced_batch(job.batch, out_.points[number].workers, seconds, room_of(job, costs)));
   }
 
@@ -333,7 +333,7 @@ class Adviser {
     return out;
   }
 
-  static Worth worth_of(const AdvisedPoint& point) { return {point.step.seconds, static_cast<double>(point.step.most.total()), point.fits}; }
+  static Worth worth_of(const AdvisedPoint& point) { return {point.step.seconds, static_cast<double>(point.step.most.total()), point.memory.fits}; }
 
   /// What a point's workers do. Errors: of the plan.
   Job job_at(const AdvisedPoint& point) const {
@@ -375,7 +375,7 @@ class Adviser {
     if (!runs) point.beyond.emplace_back("parameters in parts on devices with memory of their own are predicted, and not run in this version");
     point.waited = waited(job, plan, costs);
     point.memory_bytes = costs.memory_bytes;
-    point.fits = job_fits(job, input_.graph, plan, costs, point.step);
+    point.memory = job_memory(job, input_.graph, plan, costs, point.step);
   }
 
   /// Kept, since sources know networks by where they lie.
@@ -400,7 +400,7 @@ class Adviser {
       std::vector<std::size_t> best = front();
       std::vector<std::size_t> order;
       for (std::size_t i = 0; i < out_.points.size(); ++i)
-        if (out_.points[i].fits) order.push_back(i);
+        if (out_.points[i].memory.fits) order.push_back(i);
       std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return out_.points[a].step.seconds < out_.points[b].step.seconds; });
       order.resize(std::min(order.size(), kFastest));
       best.insert(best.begin(), order.begin(), order.end());
@@ -413,13 +413,13 @@ class Adviser {
 
   void finish() {
     for (const auto number : front()) out_.points[number].pareto = true;
-    std::stable_sort(out_.points.begin(), out_.points.end(), [](const AdvisedPoint& a, const AdvisedPoint& b) { return a.fits != b.fits ? a.fits : a.step.seconds < b.step.seconds; });
+    std::stable_sort(out_.points.begin(), out_.points.end(), [](const AdvisedPoint& a, const AdvisedPoint& b) { return a.memory.fits != b.memory.fits ? a.memory.fits : a.step.seconds < b.step.seconds; });
     std::vector<Rated> rated;
     for (std::size_t i = 0; i < out_.points.size(); ++i) {
       auto& point = out_.points[i];
-      if (point.fits) point.rank = static_cast<int>(i) + 1;
+      if (point.memory.fits) point.rank = static_cast<int>(i) + 1;
       if (point.step.engine == Engine::closed) ++out_.priced;
-      rated.push_back({point.workers, point.step.seconds, point.step.low, point.step.high, point.fits, is_plain(point, "data") || is_plain(point, "single")});
+      rated.push_back({point.workers, point.step.seconds, point.step.low, point.step.high, point.memory.fits, is_plain(point, "data") || is_plain(point, "single")});
     }
     out_.verdict = judge(rated);
   }

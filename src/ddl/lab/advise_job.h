@@ -7,6 +7,7 @@
 #include "ddl/core/json.h"
 #include "ddl/core/units.h"
 #include "ddl/lab/config.h"
+#include "ddl/lab/job_memory.h"
 #include "ddl/nn/graph.h"
 #include "ddl/predict/advise/verdict.h"
 #include "ddl/predict/predict_step.h"
@@ -30,7 +31,7 @@ struct AdvisedPoint {
   int workers = 1;
   StepPrediction step = {};                      ///< without its trace
   double memory_bytes = 0;                       ///< what there is for a worker
-  bool fits = true;
+  JobMemory memory = {};
   std::vector<std::string> beyond = {};         ///< what of it lies outside of what was measured, in words (beyond.h)
   double waited = 0;                             ///< as JobPrediction::waited
   bool asked = false;                            ///< the strategy that the experiment says

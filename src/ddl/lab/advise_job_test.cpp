@@ -44,7 +44,7 @@ TEST(Advise, UnlikeWorkersShareABatchByWhatTheyDo) {
   const auto advice = advised({.workers = "emulated:v100:1,emulated:k80:3", .budget = 3});
   const AdvisedPoint *even = nullptr, *shared = nullptr;
   for (const auto& point : advice.points) {
-    if (point.strategy.name != "data" || point.workers != 4 || !point.fits) continue;
+    if (point.strategy.name != "data" || point.workers != 4 || !point.memory.fits) continue;
     auto& best = point.strategy.options.contains("shares") ? shared : even;
     if (best == nullptr || point.step.seconds < best->step.seconds) best = &point;
   }
@@ -64,7 +64,7 @@ TEST(Advise, RanksPointsAndTellsTheFront) {
   ASSERT_GT(advice.points.size(), 20u);
   double before = 0;
   for (const auto& point : advice.points) {
-    if (!point.fits) {
+    if (!point.memory.fits) {
       EXPECT_EQ(point.rank, 0);
       EXPECT_FALSE(point.pareto);
       continue;
@@ -74,7 +74,7 @@ TEST(Advise, RanksPointsAndTellsTheFront) {
     EXPECT_LT(point.step.low, point.step.seconds);
     EXPECT_GT(point.step.high, point.step.seconds);
     for (const auto& other : advice.points)
-      if (point.pareto && other.fits) {
+      if (point.pareto && other.memory.fits) {
         EXPECT_FALSE(other.step.seconds < point.step.seconds && other.step.most.total() < point.step.most.total()) << in_words(point.strategy, point.keys);
       }
   }
@@ -106,16 +106,16 @@ TEST(Advise, LeavesOutWhatDoesNotFit) {
   Asked asked;
   asked.machine["device"]["memory_bytes"] = 3e9;
   const auto advice = advised(asked);
-  EXPECT_GT(std::count_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return !point.fits; }), 0);
+  EXPECT_GT(std::count_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return !point.memory.fits; }), 0);
   for (const auto& point : advice.points) {
     // What the driver takes is nobody else's.
-    EXPECT_EQ(point.fits, static_cast<double>(point.step.most.total()) <= 3e9 - context_bytes(asked.machine));
-    if (!point.fits) {
+    EXPECT_EQ(point.memory.fits, static_cast<double>(point.step.most.total()) <= 3e9 - context_bytes(asked.machine));
+    if (!point.memory.fits) {
       EXPECT_FALSE(point.pareto || point.rank > 0);
     }
   }
   ASSERT_TRUE(advice.verdict.pick.has_value());
-  EXPECT_TRUE(advice.points[*advice.verdict.pick].fits);
+  EXPECT_TRUE(advice.points[*advice.verdict.pick].memory.fits);
   asked.machine["device"]["memory_bytes"] = 1e6;
   const auto none = advised(asked);
   EXPECT_FALSE(none.verdict.pick.has_value());
@@ -195,7 +195,7 @@ TEST(Advise, EachStageIsHeldAgainstItsOwnDevice) {
     const auto job = resolve(settings).job;
     const auto graph = make_model(job.model, dataset_shape("imagenet", true));
     const auto found = predict_job(job, graph, find_machine("v100-16gb"));
-    return std::pair(found.fits, found.plan.roles.front().holds.total() > found.plan.roles.back().holds.total());
+    return std::pair(found.memory.fits, found.plan.roles.front().holds.total() > found.plan.roles.back().holds.total());
   };
   const auto [large_first, first_holds_more] = fits("emulated:v100-32gb:1,emulated:k80:1");
   EXPECT_TRUE(first_holds_more);
@@ -277,7 +277,7 @@ TEST(Advise, SharesAreWithinMemory) {
   const auto share_of_first = [](const Advice& advice) {
     const AdvisedPoint* best = nullptr;
     for (const auto& point : advice.points)
-      if (point.workers == 4 && point.fits && point.strategy.options.contains("shares") && (best == nullptr || point.step.seconds < best->step.seconds)) best = &point;
+      if (point.workers == 4 && point.memory.fits && point.strategy.options.contains("shares") && (best == nullptr || point.step.seconds < best->step.seconds)) best = &point;
     return best == nullptr ? std::int64_t{0} : batch_shares(best->strategy)[0];
   };
   const auto bound = share_of_first(advised(asked));

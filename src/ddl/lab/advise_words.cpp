@@ -18,7 +18,7 @@ bool looked_at_several(const Advice& advice) {
 }
 
 bool one_does_not_hold_it(const Advice& advice) {
-  return std::any_of(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.workers == 1 && !point.fits; });
+  return std::any_of(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return point.workers == 1 && !point.memory.fits; });
 }
 
 int plain_data(const Advice& advice) {
@@ -54,6 +54,7 @@ std::string advice_words(const Advice& advice, std::int64_t batch) {
   else
     text = fmt::format("Take {}: {} a step ({} to {}), {:.4g} samples/s.", called(pick), milliseconds(pick.step.seconds), milliseconds(pick.step.low), milliseconds(pick.step.high),
                        static_cast<double>(batch) / pick.step.seconds);
+  if (!pick.memory.surely) text += fmt::format(" What a worker holds, {} ({} to {}), may be more than the {} that there are.", to_string(Bytes{pick.step.most.total()}), to_string(Bytes{pick.memory.low}), to_string(Bytes{pick.memory.high}), to_string(Bytes{static_cast<std::int64_t>(pick.memory_bytes)}));
   if (pick.differs == "lossy") text += " Its gradients are compressed: a step is shorter, training may take more of them.";
   else if (!pick.differs.empty()) text += " It trains something else than the gradient of the global batch: a step is shorter, training may take more of them.";
   if (verdict.worth_it() && verdict.best_workers > verdict.pick_workers)
@@ -65,7 +66,7 @@ std::string advice_words(const Advice& advice, std::int64_t batch) {
   if (const int plain = plain_data(advice); plain >= 0 && static_cast<std::size_t>(plain) != *verdict.pick) {
     const auto& other = advice.points[static_cast<std::size_t>(plain)];
     const double ratio = other.step.seconds / pick.step.seconds;
-    text += !other.fits ? fmt::format(" Plain {} does not fit: a worker would hold {}.", called(other), to_string(Bytes{other.step.most.total()}))
+    text += !other.memory.fits ? fmt::format(" Plain {} does not fit: a worker would hold {}.", called(other), to_string(Bytes{other.step.most.total()}))
                         : fmt::format(" Plain {} takes {}, {}.", called(other), milliseconds(other.step.seconds),
                                       std::abs(ratio - 1) < 0.01 ? "as long" : ratio >= 1 ? fmt::format("{:.3g} times as long", ratio) : fmt::format("{:.0f} % of that", 100 * ratio));
   }

@@ -13,7 +13,7 @@ namespace ddl {
 struct Beyond {
   std::vector<std::string> words;  ///< one for each; empty: all is inside
   double ranks = 0;                ///< doublings between the ranks of messages or collectives and those nearest to them that were measured, of those furthest off
-  double bytes = 0;                ///< doublings of the largest message, or compressed bucket, over the largest that was measured
+  double bytes = 0;                ///< doublings of the largest message, or compressed bucket, over the largest that was measured; or of the smallest that was, over the smallest message
   double workers = 0;              ///< doublings of the workers that compute on a host over the most that were measured at once
   double carried = 0;              ///< doublings of an update, or of making a batch, over the most that was measured
   double readers = 0;              ///< doublings of what makes a worker's batches, or reads a storage, at once over the one that was measured

@@ -14,9 +14,20 @@
 namespace ddl {
 namespace {
 
+/// A message or collective.
+struct Smallest {
+  double bytes = 0;  ///< none
+  Goal goal = Goal::point_to_point;
+};
+
+void smaller(const Smallest& each, Smallest& least) {
+  if (least.bytes == 0 || each.bytes < least.bytes) least = each;
+}
+
 /// What a plan's workers exchange, by how many of them take part.
 struct Exchanged {
   std::map<int, double> largest;  ///< bytes of the largest message or collective
+  std::map<int, Smallest> smallest;
   std::map<int, double> of_layers;  ///< the same of those that move what layers make, which lies where layers make it
   std::map<int, std::set<Goal>> goals;  ///< what they do
   double bucket = 0;              ///< bytes of the largest bucket
@@ -36,7 +47,9 @@ Exchanged exchanged(const Plan& plan) {
       if (!message && task.kind != TaskKind::collective) continue;
       const int among = message ? 2 : ranks.at(static_cast<std::size_t>(task.group));
       if (among < 2) continue;
-      out.goals[among].insert(message ? Goal::point_to_point : task.goal);
+      const auto goal = message ? Goal::point_to_point : task.goal;
+      out.goals[among].insert(goal);
+      if (task.bytes > 0) smaller({static_cast<double>(task.bytes), goal}, out.smallest[among]);
       auto& most = out.largest[among];
       most = std::max(most, static_cast<double>(task.bytes));
       if (message ? task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients : task.layer != kNone) {
@@ -65,6 +78,39 @@ double most_measured(const Json& machine, const std::string& transport, int rank
   return part != nullptr ? part->value("most_bytes", 0.0) : 0;
 }
 
+/// The smallest that was timed between so many ranks, in the transport's memory; 0: nobody said.
+double least_measured(const Json& machine, const std::string& transport, int ranks) {
+  const auto* const part = measured_part(machine, transport, ranks, "own");
+  double least = 0;
+  if (part == nullptr) return least;
+  for (const auto* list : {"timed", "native"})
+    for (const auto& each : entries(*part, list))
+      for (const auto& point : each.at("points"))
+        if (const auto bytes = point.at("bytes").get<double>(); bytes > 0) least = least == 0 ? bytes : std::min(least, bytes);
+  return least;
+}
+
+/// What one takes below the smallest that was measured is that one's latency: carried on from nothing where its bytes still take more than this share of its time.
+constexpr double kBytesCount = 0.5;
+
+void beyond_latency(const Job& job, const Exchanged& of, const Json& machine, Beyond& out) {
+  std::map<int, Smallest> asked;  // by the ranks that price
+  for (const auto& [ranks, small] : of.smallest)
+    if (const int pricing = pricing_ranks(machine, job.transport, ranks); pricing > 0) smaller(small, asked[pricing]);
+  for (const auto& [ranks, small] : asked) {
+    const double least = least_measured(machine, job.transport, ranks), doublings = doublings_over(least, small.bytes);
+    if (doublings <= kAboutAsLarge) continue;
+    WireSetup setup;
+    setup.transport = job.transport;
+    setup.collective = collective_of(job);
+    const auto seconds = [&](Portion portion) { return wire_seconds(machine, setup, small.goal, static_cast<std::int64_t>(least), ranks, portion); };
+    if (seconds(Portion::latency) >= (1 - kBytesCount) * seconds(Portion::whole)) continue;
+    out.bytes = std::max(out.bytes, doublings);
+    out.words.push_back(fmt::format("messages over {} of {} are smaller than any that were measured, {}, whose bytes take most of their time: what is left without them is carried on from there, and the interval is wider for it "
+                                    "(ddlbench probe comm --transport {} --ranks {} --sizes …)", job.transport, to_string(Bytes{static_cast<std::int64_t>(small.bytes)}), to_string(Bytes{static_cast<std::int64_t>(least)}), job.transport, ranks));
+  }
+}
+
 /// By what was measured between the ranks that price them, whatever others had.
 void beyond_sizes(const Job& job, const Exchanged& of, const Json& machine, Beyond& out) {
   std::map<int, double> asked;  // by the ranks that price
@@ -73,6 +119,7 @@ void beyond_sizes(const Job& job, const Exchanged& of, const Json& machine, Beyo
   for (const auto& [ranks, bytes] : asked) {
     larger(bytes, most_measured(machine, job.transport, ranks, "own"), fmt::format("messages over {}", job.transport), fmt::format("ddlbench probe comm --transport {} --ranks {} --sizes …", job.transport, ranks), out);
   }
+  beyond_latency(job, of, machine, out);
 }
 
 void beyond_compression(const std::string& compression, const Exchanged& of, const Json& machine, Beyond& out) {

@@ -21,7 +21,6 @@
 #include "ddl/predict/emulated/emulated_costs.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
-#include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/bucketing.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/train/device_list.h"
@@ -124,19 +123,6 @@ Job job_on(Job job, const ModelGraph& graph, const Json& machine) {
   return job;
 }
 
-bool job_fits(const Job& job, const ModelGraph& graph, const Plan& plan, const JobCosts& costs, const StepPrediction& step) {
-  const bool alike = std::all_of(costs.memory_of.begin(), costs.memory_of.end(), [&](double own) { return own == costs.memory_of.front(); });
-  if (batch_shares(job.strategy).empty() && alike) return static_cast<double>(step.most.total()) <= costs.memory_bytes;
-  // Beside what the plan says, what compression keeps: of who holds most, as of the others.
-  std::int64_t most = 0;
-  for (const auto& role : plan.roles) most = std::max(most, static_cast<std::int64_t>(role.holds.total()));
-  const auto besides = static_cast<std::int64_t>(step.most.total()) - most;
-  const auto holds = holdings_by_worker(job, graph, plan);
-  for (std::size_t w = 0; w < holds.size(); ++w)
-    if (static_cast<double>(static_cast<std::int64_t>(holds[w].total()) + besides) > costs.memory_of[w]) return false;
-  return true;
-}
-
 Plan planned_job(const Job& job, const ModelGraph& graph, const CostSource& source) {
   // Neither what it computes is known, nor did anybody measure it layer by layer.
   require_known_layers(graph, "predict");
@@ -176,7 +162,7 @@ JobPrediction predict_as_said(const Job& asked, const ModelGraph& graph, const J
   std::tie(out.step.low, out.step.high) = job_interval(job, out.plan, part, costs, machine, beyond, out.step);
   out.waited = waited(job, out.plan, costs);
   out.links = job_links(job, out.plan, part, machine, per_node);
-  out.fits = job_fits(job, graph, out.plan, costs, out.step);
+  out.memory = job_memory(job, graph, out.plan, costs, out.step);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ddl/core/json.h"
+#include "ddl/lab/job_memory.h"
 #include "ddl/lab/predict_links.h"
 #include "ddl/lab/stored_samples.h"
 #include "ddl/nn/graph.h"
@@ -48,13 +49,10 @@ Job job_on(Job job, const ModelGraph& graph, const Json& machine);
 /// Errors: of the plan; of the source; invalid_argument where workers outnumber the samples of a batch; unsupported of a network that is a TorchScript file.
 Plan planned_job(const Job& job, const ModelGraph& graph, const CostSource& source);
 
-/// Whether each worker has what it is planned to hold, `step` being the plan's.
-bool job_fits(const Job& job, const ModelGraph& graph, const Plan& plan, const JobCosts& costs, const StepPrediction& step);
-
 struct JobPrediction {
   Plan plan;
   StepPrediction step;
-  bool fits = true;  ///< what a worker is planned to hold, in what there is for it
+  JobMemory memory;  ///< of the worker that holds most
   JobLinks links;    ///< what a step moves
   std::vector<std::string> beyond = {};  ///< what of it lies outside of what was measured, in words (beyond.h)
   std::optional<Bucketing> tuned = {};  ///< of bucket=auto: with what a step is predicted to be fastest
