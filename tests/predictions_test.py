@@ -129,18 +129,18 @@ class Runs(Case):
         there = self.document("predict", *predict, "--workers", 2)["points"][0]
         self.assertEqual((there["fits"], there["beyond"]), (True, []))
         # Workers of a host share what it has: that is enough for one and a half.
-        profile["device"]["memory_bytes"] = int(1.5 * there["memory_bytes"])
+        profile["device"]["memory_bytes"] = int(1.5 * there["memory_total_bytes"])
         self.machine.write_text(json.dumps(profile))
         self.assertFalse(self.document("predict", *predict, "--workers", 2)["points"][0]["fits"])
         self.assertTrue(self.document("predict", *predict, "--workers", 2, "--devices-per-node", 1)["points"][0]["fits"])
         self.assertIn("), more than there is", self.run_it("predict", *predict, "--workers", 2).stdout)
         # Just enough for what is planned is not enough for what it may come to.
         for share, surely in ((1.02, False), (1.2, True)):
-            profile["device"]["memory_bytes"] = int(2 * share * there["memory_bytes"])
+            profile["device"]["memory_bytes"] = int(2 * share * there["memory_total_bytes"])
             self.machine.write_text(json.dumps(profile))
             point = self.document("predict", *predict, "--workers", 2)["points"][0]
             self.assertEqual((point["fits"], point["fits_surely"]), (True, surely))
-            self.assertTrue(point["memory_interval_bytes"]["low"] < point["memory_bytes"] < point["memory_interval_bytes"]["high"], point)
+            self.assertTrue(point["memory_interval_bytes"]["low"] < point["memory_total_bytes"] < point["memory_interval_bytes"]["high"], point)
             self.assertEqual("), maybe more than there is" in self.run_it("predict", *predict, "--workers", 2).stdout, not surely)
         # Of older profiles nobody knows.
         del profile["device"]
@@ -329,7 +329,7 @@ class Datasheets(Case):
         on_processor = self.point(*words[:-3], "--machine", "cpu-amx", "--workers", 2)
         self.assertGreater(here["memory"]["activations"], 1.04 * on_processor["memory"]["activations"])
         advised = self.document("advise", *words[1:], 2, "--strategy", "data", "--budget", "2s")["points"]
-        self.assertIn(here["memory_bytes"], [point["memory_bytes"] for point in advised])
+        self.assertIn(here["memory_total_bytes"], [point["memory_total_bytes"] for point in advised])
 
     def test_no_link_is_fuller_than_the_step_is_long(self):
         # Workers of one role that lie unlike: on and off their server's node, groups that straddle a node.
@@ -442,7 +442,7 @@ class Datasheets(Case):
         told = self.document("advise", *words, "--memory-limit", "9GB", "--budget", "3s")
         self.assertTrue(told["points"])
         for point in told["points"]:
-            self.assertTrue(point["memory_bytes"] <= 9e9 or not point["fits"], point)
+            self.assertTrue(point["memory_total_bytes"] <= 9e9 or not point["fits"], point)
 
     def test_clipping_reads_all_gradients(self):
         words = ("predict", "--model", "vgg11", "--dataset", "cifar10", "--synthetic", "--batch", 32, "--machine", "v100-16gb")
@@ -518,7 +518,7 @@ class Datasheets(Case):
         base = self.point(*self.RESNET, "--batch", 64, "--machine", "v100-32gb")
         path = self.folder / "small.json"
         machine = json.loads((ROOT / "machines/v100-32gb.json").read_text())
-        for room, fits in ((base["memory_bytes"] + 590_000_000, False), (base["memory_bytes"] + 610_000_000, True)):
+        for room, fits in ((base["memory_total_bytes"] + 590_000_000, False), (base["memory_total_bytes"] + 610_000_000, True)):
             machine["device"]["memory_bytes"] = room
             path.write_text(json.dumps(machine))
             self.assertEqual(self.point(*self.RESNET, "--batch", 64, "--machine", path)["fits"], fits, room)

@@ -128,6 +128,9 @@ class Measuring(Case):
                 # Ratios, whatever else runs here; what makes one of times is held by company_figures_test.cpp.
                 self.assertTrue(0.2 < entry["slowdown"] < 10, entry)
                 self.assertEqual("collective_slowdown" in entry, entry["what"] == "collective")
+                # Of steps in training, and beside it of workers that only compute at once: two measurements, which are never just the same.
+                self.assertEqual("without_exchange" in entry, entry["what"] == "steps")
+                self.assertNotEqual(entry.get("without_exchange"), entry["slowdown"])
                 self.assertTrue(0.1 < entry.get("collective_slowdown", 1) < 20, entry)
             self.assertEqual({entry["workers"] for entry in profile["jitter"]}, {1, 2})
             for entry in profile["jitter"]:

@@ -178,7 +178,6 @@ Exit act(const AdviseOptions& options) {
     say_what_was_looked_at(advice, options);
     say_source(machine, options.output);
     say_what_is_beyond(advice, options.output);
-    if (const auto words = memory_words(machine); !words.empty()) options.output.say(words);
   }
   Exit exit = advice.verdict.pick ? Exit::ok : Exit::failure;
   if (options.verify > 0 && advice.verdict.pick) {

@@ -18,7 +18,7 @@ Json point_json(const PredictedPoint& point, std::optional<double> alone) {
   Json out{{"workers", point.workers()}, {"strategy", to_string(point.experiment.job.strategy)}};
   if (!point.experiment.name.empty()) out["case"] = point.experiment.name;
   if (!point.found) {
-    for (const auto* field : {"engine", "step_ms", "throughput", "ledger_ms", "memory_bytes", "memory", "memory_interval_bytes", "fits", "fits_surely", "speed_up", "links"}) out[field] = nullptr;
+    for (const auto* field : {"engine", "step_ms", "throughput", "ledger_ms", "memory_bytes", "memory_total_bytes", "memory_interval_bytes", "fits", "fits_surely", "speed_up", "links"}) out[field] = nullptr;
     out["reason"] = point.reason;
     return out;
   }

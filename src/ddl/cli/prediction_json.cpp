@@ -9,8 +9,8 @@ void add_prediction(Json& out, const StepPrediction& step, std::int64_t batch, c
   out["step_ms"] = {{"value", step.seconds * 1e3}, {"low", step.low * 1e3}, {"high", step.high * 1e3}};
   out["throughput"] = static_cast<double>(batch) / step.seconds;
   out["ledger_ms"] = ledger_json(step.mean);
-  out["memory_bytes"] = step.most.total();
-  out["memory"] = {{"parameters", step.most.parameters}, {"gradients", step.most.gradients}, {"optimizer", step.most.optimizer}, {"buckets", step.most.buckets}, {"activations", step.most.activations}};
+  out["memory_bytes"] = {{"parameters", step.most.parameters}, {"gradients", step.most.gradients}, {"optimizer", step.most.optimizer}, {"buckets", step.most.buckets}, {"activations", step.most.activations}};
+  out["memory_total_bytes"] = step.most.total();
   out["memory_interval_bytes"] = {{"low", memory.low}, {"high", memory.high}};
   out["fits"] = memory.fits;
   out["fits_surely"] = memory.surely;

@@ -347,6 +347,9 @@ std::vector<Turn> all_turns(const ProbeOptions& options) {
   std::vector<std::string> large;
   for (const auto& size : words(options.sizes))
     if (parse_bytes(size).value >= kMayBeEvicted) large.push_back(size);
+  // From the smallest of them on, which is as large as a first bucket.
+  const auto smallest = [&](const std::string& size) { return parse_bytes(size).value == kMayBeEvicted; };
+  if (!large.empty() && std::none_of(large.begin(), large.end(), smallest)) large.insert(large.begin(), fmt::format("{}B", kMayBeEvicted));
   if (!large.empty()) turns.push_back({"comm", "evicted", join(large, ",")});
   return turns;
 }

@@ -311,7 +311,8 @@ class Adviser {
       return look(std::move(point));
     };
     const auto found = look_at(balanced_batch(job.batch, from.workers, seconds));
-    if (!found || out_.points[*found].memory.fits) return;
+    // The even split is there already.
+    if (out_.points[found.value_or(number)].memory.fits) return;
     look_at(balanced_batch(job.batch, out_.points[number].workers, seconds, room_of(job, costs)));
   }
 

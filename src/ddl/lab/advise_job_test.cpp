@@ -287,6 +287,22 @@ TEST(Advise, SharesAreWithinMemory) {
   EXPECT_GT(roomy, 1.1 * static_cast<double>(bound));
 }
 
+// Devices that are as fast share a batch evenly, unless one has no room for its half.
+TEST(Advise, SharesOfDevicesThatAreAsFastAreWithinMemory) {
+  Asked asked{.model = "resnet50", .dataset = "imagenet", .workers = "emulated:v100-32gb:1,emulated:v100-16gb:1", .batch = "420", .strategy = "data"};
+  asked.budget = 3;
+  bool even_fits = true;
+  std::vector<std::int64_t> shares;
+  for (const auto& point : advised(asked).points) {
+    if (point.workers != 2 || point.strategy.name != "data") continue;
+    if (is_plain(point, "data")) even_fits = point.memory.fits;
+    if (point.memory.fits && point.strategy.options.contains("shares") && point.keys.empty()) shares = batch_shares(point.strategy);
+  }
+  EXPECT_FALSE(even_fits);
+  ASSERT_EQ(shares.size(), 2U);
+  EXPECT_GT(shares[0], shares[1]);
+}
+
 // Whoever is named first: of other devices, and of devices that are made slower.
 TEST(Advise, OneWorkerIsTheFastest) {
   const auto alone = [](const std::string& workers) {

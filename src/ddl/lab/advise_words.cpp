@@ -54,7 +54,7 @@ std::string advice_words(const Advice& advice, std::int64_t batch) {
   else
     text = fmt::format("Take {}: {} a step ({} to {}), {:.4g} samples/s.", called(pick), milliseconds(pick.step.seconds), milliseconds(pick.step.low), milliseconds(pick.step.high),
                        static_cast<double>(batch) / pick.step.seconds);
-  if (!pick.memory.surely) text += fmt::format(" What a worker holds, {} ({} to {}), may be more than the {} that there are.", to_string(Bytes{pick.step.most.total()}), to_string(Bytes{pick.memory.low}), to_string(Bytes{pick.memory.high}), to_string(Bytes{static_cast<std::int64_t>(pick.memory_bytes)}));
+  if (!pick.memory.surely) text += fmt::format(" A worker is planned to hold {}; it may come to {}, more than the {} that there are for it.", to_string(Bytes{pick.step.most.total()}), to_string(Bytes{pick.memory.tight}), to_string(Bytes{pick.memory.room}));
   if (pick.differs == "lossy") text += " Its gradients are compressed: a step is shorter, training may take more of them.";
   else if (!pick.differs.empty()) text += " It trains something else than the gradient of the global batch: a step is shorter, training may take more of them.";
   if (verdict.worth_it() && verdict.best_workers > verdict.pick_workers)

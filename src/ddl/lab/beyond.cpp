@@ -10,6 +10,8 @@
 #include "ddl/lab/beyond_datasheet.h"
 #include "ddl/lab/beyond_exchanges.h"
 #include "ddl/lab/real_worker.h"
+#include "ddl/measure/memory.h"
+#include "ddl/predict/datasheet/library.h"
 #include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
 #include "ddl/predict/measured/wire_seconds.h"
@@ -57,8 +59,17 @@ void beyond_collectives(const Job& job, const Plan& plan, const JobCosts& costs,
   // While backward goes on.
   const auto beside = [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.waits_for != kNone; }); };
   if (plan.workers() < 2 || std::none_of(plan.roles.begin(), plan.roles.end(), beside)) return;
+  int most = 0;
   for (const auto& entry : entries(machine, "contention"))
-    if (entry.value("what", "") == "collective" && MeasuredMachine::is_of(entry, own) && contends_alike(entry.value("transport", ""), job.transport)) return;
+    if (entry.value("what", "") == "collective" && MeasuredMachine::is_of(entry, own) && contends_alike(entry.value("transport", ""), job.transport)) most = std::max(most, entry.value("workers", 2));
+  if (most > 0) {
+    const auto at_once = static_cast<int>(costs.measured->computing_beside(real.number));
+    const double doublings = doublings_over(at_once, most);
+    out.workers = std::max(out.workers, doublings);
+    if (doublings > 0)
+      out.words.push_back(fmt::format("what computing and a collective over {} take from each other was measured of {} workers on one host, not of {}: taken from there, and the interval is wider for it", job.transport, most, at_once));
+    return;
+  }
   out.contention = true;
   const bool probed = contends_alike("shm", job.transport) || contends_alike("tcp", job.transport);
   out.words.push_back(fmt::format("what computing and a collective over {} take from each other was not measured: {}, and the interval is wider for it ({})", job.transport,
@@ -80,9 +91,11 @@ void beyond_curves(const Job& job, const Plan& plan, const ModelGraph& part, con
     for (const auto& spec : part.parameter_specs()) copied = std::max(copied, spec.elements() * element_bytes(job.precision));
   const auto carried = costs.measured->carried(real.number, updated, samples, copied);
   const auto told = [&](double doublings, const std::string& what) {
-    if (doublings <= kAboutAsLarge) return;
-    out.carried = std::max(out.carried, doublings);
-    out.words.push_back(fmt::format("{} was measured of less alone, {:.2g} times less at most: carried on from there, and the interval is wider for it (ddlbench probe compute --model {}{})", what, std::exp2(doublings), to_string(job.model),
+    const double far = std::abs(doublings);
+    if (far <= kAboutAsLarge) return;
+    out.carried = std::max(out.carried, far);
+    const auto* const word = doublings > 0 ? "less" : "more";
+    out.words.push_back(fmt::format("{} was measured of {} alone, {:.2g} times {} at {}: carried on from there, and the interval is wider for it (ddlbench probe compute --model {}{})", what, word, std::exp2(far), word, doublings > 0 ? "most" : "least", to_string(job.model),
                                     MeasuredMachine::probe_flags(own)));
   };
   told(carried.update, fmt::format("an update of {}", to_string(Bytes{updated})));
@@ -113,12 +126,25 @@ void beyond_layers(const Job& job, const Plan& plan, const ModelGraph& part, con
                                     flags, plan.split.empty() ? "" : fmt::format(" --parts {}:{}", to_string(job.strategy), job.workers.size())));
 }
 
+/// Where graphs of passes are asked for, and steps were measured without.
+void beyond_graphs(const JobCosts& costs, const RealWorker& real, Beyond& out) {
+  if (costs.measured->knows_graphs(real.number)) return;
+  out.words.emplace_back("passes as CUDA graphs (graphs on) are predicted as without, each operation started by itself, as what steps take by graphs was not measured (ddlbench probe compute --device cuda measures it): where the host starts operations slower than the device does them, steps took down to a third of that");
+}
+
+/// Of a profile that was measured and does not say how much memory there is: what fits is judged by this host's.
+void beyond_memory_there(const Json& machine, Beyond& out) {
+  if (!is_measured(machine) || term_or(machine, "device.memory_bytes", 0) > 0) return;
+  out.words.push_back(fmt::format("the profile does not say how much memory there is: what fits is judged by the {} of this host (any ddlbench probe there writes it)", to_string(Bytes{total_memory()})));
+}
+
 /// Of what a worker computes.
 void beyond_computing(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const RealWorker& real, Beyond& out) {
   beyond_layers(job, plan, part, *costs.measured, real, "and the interval is wider for it", "", out);
   beyond_company(job, costs, machine, real, out);
   beyond_collectives(job, plan, costs, machine, real, out);
   beyond_curves(job, plan, part, costs, real, out);
+  beyond_graphs(costs, real, out);
 }
 
 /// Emulated workers wait for what their profile says, and so they are predicted: how far that is from the device nobody here can tell.
@@ -209,6 +235,7 @@ Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, co
   beyond_brief(job, step, out);
   beyond_exchanges(job, plan, part, costs, machine, out);
   beyond_alone(step, out);
+  beyond_memory_there(machine, out);
   return out;
 }
 

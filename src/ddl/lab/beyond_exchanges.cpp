@@ -27,10 +27,11 @@ void smaller(const Smallest& each, Smallest& least) {
 /// What a plan's workers exchange, by how many of them take part.
 struct Exchanged {
   std::map<int, double> largest;  ///< bytes of the largest message or collective
-  std::map<int, Smallest> smallest;
+  std::map<int, Smallest> smallest, smallest_of_layers;
   std::map<int, double> of_layers;  ///< the same of those that move what layers make, which lies where layers make it
   std::map<int, std::set<Goal>> goals;  ///< what they do
   double bucket = 0;              ///< bytes of the largest bucket
+  Smallest gradients;             ///< the smallest collective of gradients
   int widest = 1;
 };
 
@@ -49,12 +50,15 @@ Exchanged exchanged(const Plan& plan) {
       if (among < 2) continue;
       const auto goal = message ? Goal::point_to_point : task.goal;
       out.goals[among].insert(goal);
-      if (task.bytes > 0) smaller({static_cast<double>(task.bytes), goal}, out.smallest[among]);
+      const Smallest small{static_cast<double>(task.bytes), goal};
+      if (task.bytes > 0) smaller(small, out.smallest[among]);
+      if (task.bytes > 0 && !message && task.cargo == Cargo::gradients) smaller(small, out.gradients);
       auto& most = out.largest[among];
       most = std::max(most, static_cast<double>(task.bytes));
       if (message ? task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients : task.layer != kNone) {
         auto& largest = out.of_layers[among];
         largest = std::max(largest, static_cast<double>(task.bytes));
+        if (task.bytes > 0) smaller(small, out.smallest_of_layers[among]);
       }
     }
     for (const auto& bucket : role.buckets) out.bucket = std::max(out.bucket, static_cast<double>(bucket.bytes));
@@ -78,9 +82,9 @@ double most_measured(const Json& machine, const std::string& transport, int rank
   return part != nullptr ? part->value("most_bytes", 0.0) : 0;
 }
 
-/// The smallest that was timed between so many ranks, in the transport's memory; 0: nobody said.
-double least_measured(const Json& machine, const std::string& transport, int ranks) {
-  const auto* const part = measured_part(machine, transport, ranks, "own");
+/// The smallest that was timed between so many ranks, in memory of that sort; 0: nobody said.
+double least_measured(const Json& machine, const std::string& transport, int ranks, const std::string& memory) {
+  const auto* const part = measured_part(machine, transport, ranks, memory);
   double least = 0;
   if (part == nullptr) return least;
   for (const auto* list : {"timed", "native"})
@@ -93,22 +97,18 @@ double least_measured(const Json& machine, const std::string& transport, int ran
 /// What one takes below the smallest that was measured is that one's latency: carried on from nothing where its bytes still take more than this share of its time.
 constexpr double kBytesCount = 0.5;
 
-void beyond_latency(const Job& job, const Exchanged& of, const Json& machine, Beyond& out) {
-  std::map<int, Smallest> asked;  // by the ranks that price
-  for (const auto& [ranks, small] : of.smallest)
-    if (const int pricing = pricing_ranks(machine, job.transport, ranks); pricing > 0) smaller(small, asked[pricing]);
-  for (const auto& [ranks, small] : asked) {
-    const double least = least_measured(machine, job.transport, ranks), doublings = doublings_over(least, small.bytes);
-    if (doublings <= kAboutAsLarge) continue;
-    WireSetup setup;
-    setup.transport = job.transport;
-    setup.collective = collective_of(job);
-    const auto seconds = [&](Portion portion) { return wire_seconds(machine, setup, small.goal, static_cast<std::int64_t>(least), ranks, portion); };
-    if (seconds(Portion::latency) >= (1 - kBytesCount) * seconds(Portion::whole)) continue;
-    out.bytes = std::max(out.bytes, doublings);
-    out.words.push_back(fmt::format("messages over {} of {} are smaller than any that were measured, {}, whose bytes take most of their time: what is left without them is carried on from there, and the interval is wider for it "
-                                    "(ddlbench probe comm --transport {} --ranks {} --sizes …)", job.transport, to_string(Bytes{static_cast<std::int64_t>(small.bytes)}), to_string(Bytes{static_cast<std::int64_t>(least)}), job.transport, ranks));
-  }
+void beyond_latency(const Job& job, const Smallest& small, int ranks, const std::string& memory, const std::string& what, const Json& machine, Beyond& out) {
+  const double least = least_measured(machine, job.transport, ranks, memory), doublings = doublings_over(least, small.bytes);
+  if (doublings <= kAboutAsLarge) return;
+  WireSetup setup;
+  setup.transport = job.transport;
+  setup.collective = collective_of(job);
+  setup.memory = memory;
+  const auto seconds = [&](Portion portion) { return wire_seconds(machine, setup, small.goal, static_cast<std::int64_t>(least), ranks, portion); };
+  if (seconds(Portion::latency) >= (1 - kBytesCount) * seconds(Portion::whole)) return;
+  out.bytes = std::max(out.bytes, doublings);
+  out.words.push_back(fmt::format("{} of {} are smaller than any that were measured, {}, whose bytes take most of their time: what is left without them is carried on from there, and the interval is wider for it (ddlbench probe comm --transport {} --ranks {}{} --sizes …)", what,
+                                  to_string(Bytes{static_cast<std::int64_t>(small.bytes)}), to_string(Bytes{static_cast<std::int64_t>(least)}), job.transport, ranks, memory == "own" ? "" : " --memory " + memory));
 }
 
 /// By what was measured between the ranks that price them, whatever others had.
@@ -119,7 +119,10 @@ void beyond_sizes(const Job& job, const Exchanged& of, const Json& machine, Beyo
   for (const auto& [ranks, bytes] : asked) {
     larger(bytes, most_measured(machine, job.transport, ranks, "own"), fmt::format("messages over {}", job.transport), fmt::format("ddlbench probe comm --transport {} --ranks {} --sizes …", job.transport, ranks), out);
   }
-  beyond_latency(job, of, machine, out);
+  std::map<int, Smallest> least;
+  for (const auto& [ranks, small] : of.smallest)
+    if (const int pricing = pricing_ranks(machine, job.transport, ranks); pricing > 0) smaller(small, least[pricing]);
+  for (const auto& [ranks, small] : least) beyond_latency(job, small, ranks, "own", "messages over " + job.transport, machine, out);
 }
 
 void beyond_compression(const std::string& compression, const Exchanged& of, const Json& machine, Beyond& out) {
@@ -129,10 +132,18 @@ void beyond_compression(const std::string& compression, const Exchanged& of, con
     if (of_it(entry)) measured.push_back(entry.at("ranks"));
   const int nearest = nearest_ranks(of.widest, measured);
   if (nearest == 0) return;  // which prices have refused
-  double most = 0;
+  double most = 0, least = 0;
   for (const auto& entry : entries(machine, "compression"))
-    if (of_it(entry) && entry.at("ranks") == nearest) most = std::max(most, entry.at("bytes").get<double>());
+    if (of_it(entry) && entry.at("ranks") == nearest) {
+      const auto bytes = entry.at("bytes").get<double>();
+      most = std::max(most, bytes);
+      least = least == 0 ? bytes : std::min(least, bytes);
+    }
   larger(of.bucket, most, "buckets under " + compression, "--bucket sets their size", out);
+  if (const double doublings = doublings_over(least, of.bucket); doublings > kAboutAsLarge) {
+    out.bytes = std::max(out.bytes, doublings);
+    out.words.push_back(fmt::format("buckets under {} of {} at most are smaller than any that were measured, {}: carried on from there, and the interval is wider for it", compression, to_string(Bytes{static_cast<std::int64_t>(of.bucket)}), to_string(Bytes{static_cast<std::int64_t>(least)})));
+  }
   if (nearest == of.widest) return;
   out.ranks = std::max(out.ranks, far(of.widest, nearest));
   out.words.push_back(fmt::format("what {} takes of a bucket that {} ranks sum was not measured: taken from {}, and the interval is wider for it (ddlbench probe compute --compression {})", compression, of.widest, nearest, compression));
@@ -169,8 +180,9 @@ void beyond_goals(const Job& job, const Exchanged& of, const Json& machine, Beyo
 
 /// Whose memory a message is in counts between ranks that read each other's; whether it is in a cache still, between any.
 void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, const Exchanged& of, const MeasuredMachine& measured, const Json& machine, Beyond& out) {
-  const auto told = [&](const char* memory, int ranks, double bytes, const std::string& what, const std::string& messages) {
+  const auto told = [&](const char* memory, int ranks, double bytes, const Smallest& small, const std::string& what, const std::string& messages) {
     if (measured.knows_memory(memory, ranks)) {
+      if (small.bytes > 0) beyond_latency(job, small, ranks, memory, messages, machine, out);
       const auto most = most_measured(machine, job.transport, ranks, memory);
       if (most > 0) larger(bytes, most, messages, fmt::format("ddlbench probe comm --transport {} --ranks {} --memory {} --sizes …", job.transport, ranks, memory), out);
       return;
@@ -181,10 +193,10 @@ void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, con
                                     job.transport, ranks, memory));
   };
   if (shares_memory(job.transport))
-    for (const auto& [ranks, bytes] : of.of_layers) told("outside", ranks, bytes, "memory of what layers make, as messages", fmt::format("messages of what layers make over {}", job.transport));
+    for (const auto& [ranks, bytes] : of.of_layers) told("outside", ranks, bytes, of.smallest_of_layers.contains(ranks) ? of.smallest_of_layers.at(ranks) : Smallest{}, "memory of what layers make, as messages", fmt::format("messages of what layers make over {}", job.transport));
   const bool gradients = std::any_of(plan.roles.begin(), plan.roles.end(), [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::gradients; }); });
   const auto made = part.parameters() * element_bytes(job.precision);
-  if (gradients && of.widest > 1 && measured.left_caches(made, 0) > 0) told("evicted", of.widest, of.bucket, "memory that has left the caches before it is exchanged", fmt::format("buckets that have left the caches, over {},", job.transport));
+  if (gradients && of.widest > 1 && measured.left_caches(made, 0) > 0) told("evicted", of.widest, of.bucket, of.gradients, "memory that has left the caches before it is exchanged", fmt::format("buckets that have left the caches, over {},", job.transport));
 }
 
 /// A library sums numbers of 16 bits by a function of ours, twice as many of them in as many bytes.

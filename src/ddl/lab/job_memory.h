@@ -14,9 +14,10 @@ struct JobCosts;
 
 /// What the worker that holds most may hold, against what there is for it.
 struct JobMemory {
-  std::int64_t low = 0, high = 0;  ///< bytes; where 90 % of what was planned lies
-  bool fits = true;                ///< what each worker is planned to hold
-  bool surely = true;              ///< as much more of each as the upper end is
+  std::int64_t low = 0, high = 0;       ///< bytes; where 90 % of what was planned lies, of GPUs of what their allocator takes of the device for it
+  bool fits = true;                     ///< what each worker is planned to hold
+  bool surely = true;                   ///< each worker's upper end
+  std::int64_t tight = 0, room = 0;     ///< bytes, where that is not sure: the upper end of a worker that it may be too much for, and what there is for that one
 };
 
 /// `step` is the plan's; `job` as job_on() has it. Of emulated workers: what the device that they stand for holds.

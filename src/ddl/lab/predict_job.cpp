@@ -34,11 +34,12 @@
 namespace ddl {
 namespace {
 
-/// What the emulated among a job's workers compute with; `memory`: by worker, what their profiles say there is, written over what is there.
-std::vector<EmulatedDevice> emulated_devices(const Job& job, std::vector<double>& memory) {
+/// What the emulated among a job's workers compute with; `memory`, `gpus`: by worker, what their profiles say there is, and what they are, written over what is there.
+std::vector<EmulatedDevice> emulated_devices(const Job& job, std::vector<double>& memory, std::vector<bool>& gpus) {
   struct Known {
     std::shared_ptr<const CostSource> source;
     double memory = 0;
+    bool gpu = false;
   };
   std::map<std::tuple<std::string, int, std::string>, Known> known;
   std::vector<EmulatedDevice> devices;
@@ -50,10 +51,11 @@ std::vector<EmulatedDevice> emulated_devices(const Job& job, std::vector<double>
     auto& own = known[{worker.device, worker.threads, worker.stands_for}];
     if (!own.source) {
       const auto profile = emulated_profile(worker.device);
-      own = {emulated_costs(profile, job, worker), static_cast<double>(emulated_memory(profile, worker))};
+      own = {emulated_costs(profile, job, worker), static_cast<double>(emulated_memory(profile, worker)), emulates_gpu(profile, worker)};
     }
     device = {own.source, worker.slow};
     memory[w] = own.memory > 0 ? own.memory : static_cast<double>(total_memory());
+    gpus[w] = own.gpu;
   }
   return devices;
 }
@@ -92,6 +94,7 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
                      : costs.measured != nullptr ? term_or(machine, "device.memory_bytes", static_cast<double>(total_memory())) / std::max(1, per_node > 0 ? std::min(per_node, workers) : workers)
                                                  : term(machine, "device.memory_bytes") - context_bytes(machine);
   costs.memory_of.assign(job.workers.size(), own);
+  for (const auto& worker : job.workers) costs.gpus.push_back(worker.device != "cpu");
   for (std::size_t w = 0; w < job.workers.size() && costs.measured != nullptr; ++w) {
     const auto& device = job.workers[w].device;
     if (device == "cpu" || job.workers[w].emulated()) continue;
@@ -101,7 +104,7 @@ JobCosts job_costs(const Job& job, const Json& machine, int per_node) {
   if (job.memory_limit > 0)
     for (auto& each : costs.memory_of) each = std::min(each > 0 ? each : static_cast<double>(job.memory_limit), static_cast<double>(job.memory_limit));
   if (own_pace) {
-    auto devices = emulated_devices(job, costs.memory_of);
+    auto devices = emulated_devices(job, costs.memory_of, costs.gpus);
     for (const auto& device : devices) costs.stands_for.push_back(dynamic_cast<const MeasuredMachine*>(device.profile.get()));
     costs.source = std::make_unique<EmulatedCosts>(std::move(costs.source), std::move(devices));
   }
@@ -153,12 +156,6 @@ JobPrediction predict_as_said(const Job& asked, const ModelGraph& graph, const J
   out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, 0, engine, costs.by_worker, loading_of(job, machine, stored, per_node), costs.unlike});
   const auto beyond = beyond_known(job, out.plan, part, costs, machine, stored, out.step);
   out.beyond = beyond.words;
-  if (const auto words = memory_words(machine); !words.empty()) out.beyond.push_back(words);
-  for (int w = 0; w < static_cast<int>(job.workers.size()) && costs.measured != nullptr; ++w) {
-    if (costs.measured->knows_graphs(w)) continue;
-    out.beyond.emplace_back("passes as CUDA graphs (graphs on) are predicted as without, each operation started by itself, as what steps take by graphs was not measured (ddlbench probe compute --device cuda measures it): where the host starts operations slower than the device does them, steps took down to a third of that");
-    break;
-  }
   std::tie(out.step.low, out.step.high) = job_interval(job, out.plan, part, costs, machine, beyond, out.step);
   out.waited = waited(job, out.plan, costs);
   out.links = job_links(job, out.plan, part, machine, per_node);
@@ -191,11 +188,6 @@ JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& m
 std::string waited_words(double waited) {
   if (waited <= kBesideOthers) return "";
   return fmt::format("the profile was measured while others had the cores {:.0f} % of the time: the interval is wider for it; measure again when nothing else runs", 100 * waited);
-}
-
-std::string memory_words(const Json& machine) {
-  if (!is_measured(machine) || term_or(machine, "device.memory_bytes", 0) > 0) return "";
-  return fmt::format("the profile does not say how much memory there is: what fits is judged by the {} of this host (any ddlbench probe there writes it)", to_string(Bytes{total_memory()}));
 }
 
 std::string_view name(Engine engine) { return engine == Engine::closed ? "closed" : engine == Engine::simulated ? "simulated" : "auto"; }

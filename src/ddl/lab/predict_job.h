@@ -33,6 +33,7 @@ struct JobCosts {
   bool unlike = false;      ///< PredictionInput::unlike
   double memory_bytes = 0;  ///< what there is for one worker, the one that has least
   std::vector<double> memory_of = {};  ///< by worker
+  std::vector<bool> gpus = {};         ///< by worker: whether it is one, or stands for one
   std::vector<const MeasuredMachine*> stands_for = {};  ///< by worker: what was measured of the device that it emulates; null of others. Empty where no worker has a pace of its own
   int per_node = 0;                    ///< as it was given
 };
@@ -66,9 +67,6 @@ JobPrediction predict_job(const Job& job, const ModelGraph& graph, const Json& m
 inline constexpr double kBesideOthers = 0.02;
 /// "the profile was measured while others had the cores 12 % of the time: the interval is wider for it; …"; empty where it was not.
 std::string waited_words(double waited);
-
-/// What to know of a profile that was measured and does not say how much memory there is, so that what fits is judged by this host's; empty of others.
-std::string memory_words(const Json& machine);
 
 /// "closed" or "simulated"; "auto".
 std::string_view name(Engine engine);

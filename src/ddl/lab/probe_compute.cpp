@@ -469,7 +469,10 @@ class Probing {
       job.train_samples = std::max(job.train_samples, 2 * job.batch);
       job.steps = static_cast<std::int64_t>(std::clamp(std::ceil(probe_.budget.value / std::max(alone, 1e-6)), kFewest, kMost));
       const auto record = trained(experiment);
-      if (record.at("state") != "ok") return 0;
+      if (record.at("state") != "ok") {
+        if (!over()) failed(fmt::format("{}, {} in training", words(each), count), record.at("reason").is_string() ? record.at("reason").get<std::string>() : "no reason");
+        return 0;
+      }
       double sum = 0;
       for (const auto& rank : record.at("ranks")) sum += usually(record, rank, "forward", "backward");
       return sum / count;

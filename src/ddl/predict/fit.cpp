@@ -3,9 +3,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "ddl/core/error.h"
+#include "ddl/predict/fit_curve.h"
 #include "ddl/predict/least_squares.h"
 
 namespace ddl {
@@ -42,6 +44,43 @@ UnitCosts fit_piece(const std::vector<const FitSample*>& samples) {
   return costs;
 }
 
+/// What each size took, where all of its samples ask for the same; none where any size has samples that differ, which tell unit costs apart.
+std::vector<CurveSample> one_curve(const std::vector<FitSample>& samples) {
+  struct Sum {
+    Counts counts = {};
+    double once = 0, twice = 0;  ///< of 1 / s
+  };
+  std::map<std::size_t, Sum> sizes;
+  for (const auto& sample : samples) {
+    const auto counts = price(sample, {1e-6, 0, 1e-9}).counts;
+    auto& of = sizes.try_emplace(sample.bytes, Sum{counts}).first->second;
+    if (!(of.counts == counts) || sample.bytes == 0) return {};
+    of.once += 1 / sample.seconds;
+    of.twice += 1 / (sample.seconds * sample.seconds);
+  }
+  std::vector<CurveSample> curve;
+  // The least relative squares of one constant.
+  for (const auto& [bytes, of] : sizes) curve.push_back({bytes, of.once / of.twice, of.counts});
+  return curve;
+}
+
+WireCost by_size(const std::vector<FitSample>& samples, const std::vector<std::size_t>& sizes) {
+  WireCost cost;
+  std::size_t from = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const bool last = i + 1 == sizes.size();
+    const auto middle = [&] { return std::sqrt(static_cast<double>(std::max<std::size_t>(1, sizes[i])) * static_cast<double>(sizes[i + 1])); };
+    const std::size_t to = last ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(middle());
+    std::vector<const FitSample*> inside;
+    for (const auto& sample : samples)
+      if (sample.bytes >= from && sample.bytes < to) inside.push_back(&sample);
+    if (inside.empty()) continue;  // sizes next to each other
+    cost.pieces.push_back({from, to, fit_piece(inside)});
+    from = to;
+  }
+  return cost;
+}
+
 }  // namespace
 
 Price price(const FitSample& sample, const UnitCosts& costs) {
@@ -58,18 +97,8 @@ Fit fit(const std::vector<FitSample>& samples) {
   }
   const std::vector<std::size_t> sizes(distinct.begin(), distinct.end());
   Fit result;
-  std::size_t from = 0;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const bool last = i + 1 == sizes.size();
-    const auto middle = [&] { return std::sqrt(static_cast<double>(std::max<std::size_t>(1, sizes[i])) * static_cast<double>(sizes[i + 1])); };
-    const std::size_t to = last ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(middle());
-    std::vector<const FitSample*> inside;
-    for (const auto& sample : samples)
-      if (sample.bytes >= from && sample.bytes < to) inside.push_back(&sample);
-    if (inside.empty()) continue;  // sizes next to each other
-    result.cost.pieces.push_back({from, to, fit_piece(inside)});
-    from = to;
-  }
+  const auto curve = one_curve(samples);
+  result.cost = curve.empty() ? by_size(samples, sizes) : fit_curve(curve);
   for (const auto& sample : samples) {
     result.seconds.push_back(price(sample, result.cost.at(sample.bytes)).seconds);
     result.error += std::abs(result.seconds.back() - sample.seconds) / sample.seconds / static_cast<double>(samples.size());

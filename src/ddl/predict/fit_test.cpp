@@ -63,6 +63,37 @@ TEST(Fit, IsJudgedByWhatWasHeldOutOfIt) {
   EXPECT_LT(fit({noisy.front()}).error, 1e-6);
 }
 
+// What shared memory does in one pass is the same whoever is asked for: nothing at one size tells its rounds from its bytes.
+TEST(Fit, GoesFromSizeToSizeWhereOneScheduleIsAllThereIs) {
+  const auto counts = [](double bytes) { return Counts{2, 0, 2 * bytes, 0, 0, bytes}; };
+  const auto took = [](double bytes) { return 4e-7 + bytes / (bytes < 6e6 ? 36e9 : 12e9); };  // out of the cache
+  std::vector<FitSample> samples;
+  const std::vector<std::size_t> sizes{1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 22, 1 << 25};
+  for (const auto bytes : sizes)
+    for (const double noise : {0.99, 1.01}) samples.push_back({bytes, noise * took(static_cast<double>(bytes)), nullptr, counts(static_cast<double>(bytes))});
+  const auto found = fit(samples);
+  EXPECT_LT(found.error, 0.02);
+  const auto priced = [&](double bytes) { return found.cost.at(static_cast<std::size_t>(bytes)).seconds(counts(bytes)); };
+  for (const double bytes : {64., 3e3, 2e4, 1.6e5, 7e5, 1.6e6, 3.9e6, 1e8, 1e9}) EXPECT_NEAR(priced(bytes) / took(bytes), 1, 0.06) << bytes;
+  // Where the cache ends is between two sizes: anywhere between what they say.
+  EXPECT_GT(priced(1.2e7), took(4e6));
+  EXPECT_LT(priced(1.2e7), took(3e7));
+  // No buffer is cheaper than a smaller one by more than a step of a piece.
+  for (double bytes = 100, before = 0; bytes < 1e9; bytes *= 1.1) {
+    EXPECT_GT(priced(bytes), 0.85 * before) << bytes;
+    before = priced(bytes);
+  }
+  EXPECT_NEAR(2 * found.cost.at(64).alpha, 4e-7, 5e-8);
+  // Pieces follow each other without gaps.
+  for (std::size_t i = 1; i < found.cost.pieces.size(); ++i) EXPECT_EQ(found.cost.pieces[i].from, found.cost.pieces[i - 1].to);
+  EXPECT_EQ(found.cost.pieces.front().from, 0U);
+  // One size alone, and sizes that begin where bytes are all there is.
+  const auto one = fit({samples[8]});
+  EXPECT_NEAR(one.cost.at(1 << 23).seconds(counts(1 << 23)) / (2 * samples[8].seconds), 1, 1e-6);
+  const auto large = fit({samples[8], samples[10]});
+  EXPECT_NEAR(large.cost.at(1 << 20).seconds(counts(1 << 20)) / (samples[8].seconds / 4), 1, 1e-6);
+}
+
 TEST(Fit, RefusesNonsense) {
   EXPECT_THROW(fit({}), Error);
   EXPECT_THROW(fit({{1024, 0.0, nullptr, {1, 1, 1024, 0}}}), Error);

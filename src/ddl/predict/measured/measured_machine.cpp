@@ -405,9 +405,13 @@ double MeasuredMachine::update(int worker, std::int64_t bytes) const {
 
 MeasuredMachine::Carried MeasuredMachine::carried(int worker, std::int64_t update_bytes, std::int64_t samples, std::int64_t copied_bytes) const {
   const auto above = [](const std::vector<CurvePoint>& curve, std::int64_t asked) { return curve.empty() ? 0 : std::max(0.0, std::log2(static_cast<double>(asked) / std::max(curve.back().size, 1e-9))); };
+  const auto outside = [&](const std::vector<CurvePoint>& curve, std::int64_t asked) {
+    if (const double more = above(curve, asked); more > 0 || curve.empty()) return more;
+    return std::min(0.0, std::log2(static_cast<double>(asked) / std::max(curve.front().size, 1e-9)));
+  };
   Carried out;
-  if (update_bytes > 0 && !own_update(worker, update_bytes)) out.update = above(update_curve(worker), update_bytes);
-  if (samples > 0) out.loader = above(loader_curve(worker), samples);
+  if (update_bytes > 0 && !own_update(worker, update_bytes)) out.update = outside(update_curve(worker), update_bytes);
+  if (samples > 0) out.loader = outside(loader_curve(worker), samples);
   for (const auto* what : {"copy", "download", "upload"})
     if (copied_bytes > 0) out.copy = std::max(out.copy, above(memory_curve(this->worker(worker), what), copied_bytes));
   return out;

@@ -109,8 +109,8 @@ class MeasuredMachine final : public CostSource {
   /// How much of a buffer has left the caches before it is exchanged, 0 to 1, after the workers of a worker's host each made so many bytes: of these and as many of parameters over what its largest cache holds; 0 where a profile
   /// does not say what that is.
   double left_caches(std::int64_t touched, int worker) const;
-  /// How much more than the most that was measured, in doublings, an update of so many bytes of parameters, making a batch of so many samples and a copy of so many bytes within its memory, or to the host's and back, are: carried on
-  /// from there. 0 where as many were, or what was measured is a rate.
+  /// How much more than the most that was measured, in doublings, or, below 0, less than the least, an update of so many bytes of parameters and making a batch of so many samples are: carried on from there; and how much more a copy of
+  /// so many bytes within its memory, or to the host's and back, of which the least that is measured takes microseconds. 0 where as many were, or what was measured is a rate.
   struct Carried {
     double update = 0, loader = 0, copy = 0;
   };

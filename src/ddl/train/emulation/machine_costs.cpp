@@ -135,6 +135,10 @@ std::int64_t emulated_memory(const Json& profile, const WorkerSpec& worker) {
   return static_cast<std::int64_t>(term_or(profile, "device.memory_bytes", 0));
 }
 
+bool emulates_gpu(const Json& profile, const WorkerSpec& worker) {
+  return (is_measured(profile) ? kind_of(profile, worker) : profile.value("device", Json::object()).value("kind", std::string("gpu"))) != "cpu";
+}
+
 NetworkSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples) {
   auto found = layer_seconds(*emulated_costs(job, worker), worker, graph, samples);
   const double slow = job.workers.at(static_cast<std::size_t>(worker)).slow;

@@ -31,6 +31,9 @@ std::shared_ptr<const CostSource> emulated_costs(const Job& job, int worker);
 /// Bytes that there are for one worker of such a profile; 0: it does not say.
 std::int64_t emulated_memory(const Json& profile, const WorkerSpec& worker);
 
+/// Whether a worker of such a profile stands for a GPU. Errors: as emulated_costs().
+bool emulates_gpu(const Json& profile, const WorkerSpec& worker);
+
 /// What layers take on one of the job's emulated workers, slowed as it is.
 NetworkSeconds profile_seconds(const Job& job, int worker, const ModelGraph& graph, std::int64_t samples);
 
