@@ -64,20 +64,32 @@ std::vector<CurveSample> one_curve(const std::vector<FitSample>& samples) {
   return curve;
 }
 
+/// Costs between those of two sizes: a share of the second's.
+UnitCosts mixed(const UnitCosts& a, const UnitCosts& b, double share) {
+  const auto mix = [&](double x, double y) { return (1 - share) * x + share * y; };
+  return {mix(a.alpha, b.alpha), mix(a.overhead, b.overhead), mix(a.beta, b.beta), mix(a.copy, b.copy), mix(a.gamma, b.gamma), mix(a.local, b.local)};
+}
+
+/// Each size's own costs, from all of its samples, and between two sizes those of both, by how near each is along the logarithm, in pieces of a factor of about root two; below the first and above the last theirs.
 WireCost by_size(const std::vector<FitSample>& samples, const std::vector<std::size_t>& sizes) {
-  WireCost cost;
-  std::size_t from = 0;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const bool last = i + 1 == sizes.size();
-    const auto middle = [&] { return std::sqrt(static_cast<double>(std::max<std::size_t>(1, sizes[i])) * static_cast<double>(sizes[i + 1])); };
-    const std::size_t to = last ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(middle());
-    std::vector<const FitSample*> inside;
+  std::vector<std::pair<std::size_t, UnitCosts>> known;
+  for (const auto size : sizes) {
+    std::vector<const FitSample*> of;
     for (const auto& sample : samples)
-      if (sample.bytes >= from && sample.bytes < to) inside.push_back(&sample);
-    if (inside.empty()) continue;  // sizes next to each other
-    cost.pieces.push_back({from, to, fit_piece(inside)});
-    from = to;
+      if (sample.bytes == size) of.push_back(&sample);
+    known.emplace_back(size, fit_piece(of));
   }
+  WireCost cost;
+  const auto add = [&](std::size_t to, const UnitCosts& costs) {
+    const auto from = cost.pieces.empty() ? 0 : cost.pieces.back().to;
+    if (to > from) cost.pieces.push_back({from, to, costs});
+  };
+  for (std::size_t i = 0; i + 1 < known.size(); ++i) {
+    const auto low = static_cast<double>(std::max<std::size_t>(1, known[i].first)), ratio = static_cast<double>(known[i + 1].first) / low;
+    const int parts = std::max(1, static_cast<int>(std::ceil(2 * std::log2(ratio))));
+    for (int part = 0; part < parts; ++part) add(static_cast<std::size_t>(low * std::pow(ratio, (part + 0.5) / parts)), mixed(known[i].second, known[i + 1].second, static_cast<double>(part) / parts));
+  }
+  add(std::numeric_limits<std::size_t>::max(), known.back().second);
   return cost;
 }
 
