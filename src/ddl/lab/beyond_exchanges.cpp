@@ -182,7 +182,7 @@ void beyond_goals(const Job& job, const Exchanged& of, const Json& machine, Beyo
 void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, const Exchanged& of, const MeasuredMachine& measured, const Json& machine, Beyond& out) {
   const auto told = [&](const char* memory, int ranks, double bytes, const Smallest& small, const std::string& what, const std::string& messages) {
     if (measured.knows_memory(memory, ranks)) {
-      if (small.bytes > 0) beyond_latency(job, small, ranks, memory, messages, machine, out);
+      beyond_latency(job, small, ranks, memory, messages, machine, out);
       const auto most = most_measured(machine, job.transport, ranks, memory);
       if (most > 0) larger(bytes, most, messages, fmt::format("ddlbench probe comm --transport {} --ranks {} --memory {} --sizes …", job.transport, ranks, memory), out);
       return;

@@ -33,10 +33,8 @@ Ends ends_of(double planned, bool gpu, bool convolving) {
 JobMemory job_memory(const Job& job, const ModelGraph& graph, const Plan& plan, const JobCosts& costs, const StepPrediction& step) {
   JobMemory out;
   const bool convolving = (job.precision == "fp32" || job.precision == "tf32") && convolves(graph);
-  const auto workers = costs.memory_of.size();
-  const auto gpu = [&](std::size_t worker) { return worker < costs.gpus.size() && costs.gpus[worker]; };
   const auto check = [&](double planned, std::size_t worker) {
-    const auto ends = ends_of(planned, gpu(worker), convolving);
+    const auto ends = ends_of(planned, costs.gpus[worker], convolving);
     const double room = costs.memory_of[worker];
     if (planned > room) out.fits = false;
     if (ends.high <= room || out.room > 0) return;
@@ -48,8 +46,8 @@ JobMemory job_memory(const Job& job, const ModelGraph& graph, const Plan& plan, 
   const auto planned = static_cast<double>(step.most.total());
   std::size_t fullest = 0;
   if (batch_shares(job.strategy).empty() && alike) {
-    for (std::size_t w = 0; w < workers; ++w)
-      if (gpu(w)) fullest = w;
+    // All hold as much: the wider interval counts.
+    if (const auto gpu = std::find(costs.gpus.begin(), costs.gpus.end(), true); gpu != costs.gpus.end()) fullest = static_cast<std::size_t>(gpu - costs.gpus.begin());
     check(planned, fullest);
   } else {
     // Beside what the plan says, what compression keeps: of who holds most, as of the others.
@@ -62,7 +60,7 @@ JobMemory job_memory(const Job& job, const ModelGraph& graph, const Plan& plan, 
       check(static_cast<double>(static_cast<std::int64_t>(holds[w].total()) + besides), w);
     }
   }
-  const auto ends = ends_of(planned, gpu(fullest), convolving);
+  const auto ends = ends_of(planned, costs.gpus[fullest], convolving);
   out.low = static_cast<std::int64_t>(ends.low);
   out.high = static_cast<std::int64_t>(ends.high);
   return out;

@@ -282,6 +282,11 @@ class Probing {
     document_["state"] = "partial";
   }
 
+  /// Of a run that is over for another reason than that everything is.
+  void failed_run(const std::string& what, const Json& record) {
+    if (!over()) failed(what, record.at("reason").is_string() ? record.at("reason").get<std::string>() : "no reason");
+  }
+
   static std::string words(const Case& each) { return fmt::format("{} on {}, batch {}, {}", each.network.model, each.network.dataset, each.batch, each.precision); }
 
   void whole_case(const Case& each) {
@@ -326,7 +331,7 @@ class Probing {
     experiment.job.steps = steps;
     const auto record = trained(experiment);
     if (record.at("state") != "ok") {
-      if (!over()) failed("harness", record.at("reason").is_string() ? record.at("reason").get<std::string>() : "no reason");
+      failed_run("harness", record);
       return {};
     }
     const auto& rank = record.at("ranks").at(0);
@@ -470,7 +475,7 @@ class Probing {
       job.steps = static_cast<std::int64_t>(std::clamp(std::ceil(probe_.budget.value / std::max(alone, 1e-6)), kFewest, kMost));
       const auto record = trained(experiment);
       if (record.at("state") != "ok") {
-        if (!over()) failed(fmt::format("{}, {} in training", words(each), count), record.at("reason").is_string() ? record.at("reason").get<std::string>() : "no reason");
+        failed_run(fmt::format("{}, {} in training", words(each), count), record);
         return 0;
       }
       double sum = 0;
