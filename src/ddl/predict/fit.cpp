@@ -1,13 +1,13 @@
 #include "ddl/predict/fit.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
+#include <optional>
 #include <set>
 
 #include "ddl/core/error.h"
-#include "ddl/predict/fit_curve.h"
 #include "ddl/predict/least_squares.h"
 
 namespace ddl {
@@ -44,24 +44,45 @@ UnitCosts fit_piece(const std::vector<const FitSample*>& samples) {
   return costs;
 }
 
-/// What each size took, where all of its samples ask for the same; none where any size has samples that differ, which tell unit costs apart.
-std::vector<CurveSample> one_curve(const std::vector<FitSample>& samples) {
-  struct Sum {
-    Counts counts = {};
-    double once = 0, twice = 0;  ///< of 1 / s
-  };
-  std::map<std::size_t, Sum> sizes;
-  for (const auto& sample : samples) {
-    const auto counts = price(sample, {1e-6, 0, 1e-9}).counts;
-    auto& of = sizes.try_emplace(sample.bytes, Sum{counts}).first->second;
-    if (!(of.counts == counts) || sample.bytes == 0) return {};
-    of.once += 1 / sample.seconds;
-    of.twice += 1 / (sample.seconds * sample.seconds);
+/// What a size took, where all of its samples ask for the same: no row tells there what rounds cost from what bytes cost.
+struct Alike {
+  double bytes = 0;  ///< of the buffer
+  double seconds = 0;
+  Counts counts = {};
+};
+
+std::optional<Alike> alike(const std::vector<const FitSample*>& samples) {
+  const auto counts = [](const FitSample* sample) { return price(*sample, {1e-6, 0, 1e-9}).counts; };
+  Alike of{static_cast<double>(samples.front()->bytes), 0, counts(samples.front())};
+  double once = 0, twice = 0;
+  for (const auto* sample : samples) {
+    if (!(counts(sample) == of.counts)) return std::nullopt;
+    once += 1 / sample->seconds;
+    twice += 1 / (sample->seconds * sample->seconds);
   }
-  std::vector<CurveSample> curve;
-  // The least relative squares of one constant.
-  for (const auto& [bytes, of] : sizes) curve.push_back({bytes, of.once / of.twice, of.counts});
-  return curve;
+  of.seconds = once / twice;  // the least relative squares of one constant
+  return of;
+}
+
+/// Its rounds at `alpha` each or all that it took, the rest for its bytes.
+UnitCosts costs_of(const Alike& size, double alpha) {
+  UnitCosts costs;
+  const auto& counts = size.counts;
+  if (counts.bytes + counts.handled + counts.local == 0) alpha = std::numeric_limits<double>::infinity();
+  if (counts.rounds > 0) costs.alpha = std::min(alpha, size.seconds / counts.rounds);
+  const double rest = std::max(0.0, size.seconds - costs.alpha * counts.rounds);
+  if (counts.bytes > 0) costs.beta = rest / counts.bytes;
+  else if (counts.handled > 0) costs.copy = rest / counts.handled;
+  else if (counts.local > 0) costs.local = rest / counts.local;
+  return costs;
+}
+
+/// A round's cost where the smallest size does not tell it: where a line through it and the next size that asks for the same begins; of one size alone, half of what it takes if that is mostly to meet.
+double start_of(const Alike& first, const std::optional<Alike>& next) {
+  constexpr double meets = 16 << 10;
+  if (first.counts.rounds == 0) return 0;
+  const double start = next ? first.seconds - (next->seconds - first.seconds) / (next->bytes - first.bytes) * first.bytes : first.bytes < meets ? first.seconds / 2 : 0;
+  return std::clamp(start, 0.0, first.seconds) / first.counts.rounds;
 }
 
 /// Costs between those of two sizes: a share of the second's.
@@ -72,12 +93,17 @@ UnitCosts mixed(const UnitCosts& a, const UnitCosts& b, double share) {
 
 /// Each size's own costs, from all of its samples, and between two sizes those of both, by how near each is along the logarithm, in pieces of a factor of about root two; below the first and above the last theirs.
 WireCost by_size(const std::vector<FitSample>& samples, const std::vector<std::size_t>& sizes) {
-  std::vector<std::pair<std::size_t, UnitCosts>> known;
-  for (const auto size : sizes) {
-    std::vector<const FitSample*> of;
+  std::vector<std::vector<const FitSample*>> of(sizes.size());
+  std::vector<std::optional<Alike>> same;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
     for (const auto& sample : samples)
-      if (sample.bytes == size) of.push_back(&sample);
-    known.emplace_back(size, fit_piece(of));
+      if (sample.bytes == sizes[i]) of[i].push_back(&sample);
+    same.push_back(alike(of[i]));
+  }
+  std::vector<std::pair<std::size_t, UnitCosts>> known;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (!same[i]) known.emplace_back(sizes[i], fit_piece(of[i]));
+    else known.emplace_back(sizes[i], costs_of(*same[i], i > 0 ? known.front().second.alpha : start_of(*same[i], i + 1 < sizes.size() ? same[i + 1] : std::nullopt)));
   }
   WireCost cost;
   const auto add = [&](std::size_t to, const UnitCosts& costs) {
@@ -109,8 +135,7 @@ Fit fit(const std::vector<FitSample>& samples) {
   }
   const std::vector<std::size_t> sizes(distinct.begin(), distinct.end());
   Fit result;
-  const auto curve = one_curve(samples);
-  result.cost = curve.empty() ? by_size(samples, sizes) : fit_curve(curve);
+  result.cost = by_size(samples, sizes);
   for (const auto& sample : samples) {
     result.seconds.push_back(price(sample, result.cost.at(sample.bytes)).seconds);
     result.error += std::abs(result.seconds.back() - sample.seconds) / sample.seconds / static_cast<double>(samples.size());

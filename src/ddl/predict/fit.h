@@ -27,7 +27,8 @@ Price price(const FitSample& sample, const UnitCosts& costs);
 /// Unit costs by non-negative least squares of relative errors (Lawson & Hanson 1974; with six unknowns every subset
 /// is tried). Each measured size has costs of its own, between two sizes both count, by how near each is along the logarithm, and the first reaches down to
 /// 0, the last up without end: caches and protocols change within a factor of eight, and many algorithms at one size tell
-/// the unit costs apart better than one algorithm at many. Where they cannot, all of a size asking for the same, time goes along lines from size to size (fit_curve.h). Which chain of rounds decides a collective's time hangs
+/// the unit costs apart better than one algorithm at many. Where they cannot, all of a size asking for the same, a round costs
+/// what it does at the smallest size and bytes take the rest. Which chain of rounds decides a collective's time hangs
 /// on the costs, hence a few turns of pricing and fitting.
 /// Errors: invalid_argument without samples, or for a time that is not positive.
 Fit fit(const std::vector<FitSample>& samples);
