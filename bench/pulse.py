@@ -1,8 +1,8 @@
 """How fast this machine computes just now, by fixed work on each of its cores.
 
 Where a machine is lent in parts, a neighbour that computes on the same core's other thread slows what computes by up to 1.4, as do two of our own cores that the host runs on one, and no counter of a guest tells: what is
-stolen may stay 0. That lasts for seconds or for hours. Products of matrices that stay in cache feel it at once; what waits for memory hardly. So what is to be compared is measured at the same pace: that of before and after
-is told, and what was measured at another is measured again.
+stolen may stay 0. That lasts for tenths of seconds or for hours. What shows it depends on the neighbour: one that multiplies slows products, one that moves memory slows what reads and writes caches, by up to 2.2, and products not at all. So the
+work is some of both, in caches. What is to be compared is measured at the same pace: that of before and after is told, and what was measured at another is measured again.
 """
 import concurrent.futures
 import os
@@ -13,6 +13,8 @@ import torch
 
 SECONDS = 0.03  # on each core
 TAKES = 3
+VALUES = 64 << 10  # 256 KiB, in a cache of the core
+PASSES = 80     # over them: about as long as a product
 CALM = 0.06     # two paces that differ by no more are the same
 
 
@@ -20,6 +22,7 @@ class Pulse:
     def __init__(self):
         torch.set_num_threads(1)
         self.a, self.b = torch.randn(256, 256), torch.randn(256, 256)
+        self.values = {core: torch.zeros(VALUES) for core in os.sched_getaffinity(0)}
         for _ in range(10):
             self.take()
 
@@ -29,6 +32,8 @@ class Pulse:
         while time.perf_counter() < end:
             begun = time.perf_counter()
             torch.mm(self.a, self.b)
+            for _ in range(PASSES):
+                self.values[core].add_(1)
             took.append(time.perf_counter() - begun)
         return statistics.median(took)
 

@@ -74,6 +74,12 @@ class Measuring(Case):
             for row in part["layers"]:
                 self.assertNotIn(row["sort"], whole)
                 self.assertGreater(row["forward_us"], 0)
+        if len(os.sched_getaffinity(0)) > 1:
+            # What passes take in the training of such parts, over those of replicas' whole layers.
+            trained = [(entry["network"], entry.get("strategy")) for entry in document["contention"] if entry["what"] == "steps"]
+            self.assertEqual(sorted(trained, key=str), [("lenet", None), ("lenet", "tensor"), ("lenet", "tensor[split=height]"), ("mlp[hidden=64,layers=2]", None), ("mlp[hidden=64,layers=2]", "tensor")])
+            for entry in document["contention"]:
+                self.assertTrue("strategy" not in entry or 0.1 < entry["slowdown"] < 20, entry)
         half = [row for row in lenet["parts"][1]["layers"] if row["family"] == "conv2d 5x5"]
         self.assertEqual(len(half), 2, half)
         self.assertIn("--parts: got 'tensor'", self.run_it("--parts", "tensor", code=2).stderr)

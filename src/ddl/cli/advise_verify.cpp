@@ -11,6 +11,7 @@
 #include "ddl/lab/predict_job.h"
 #include "ddl/measure/environment.h"
 #include "ddl/predict/machine.h"
+#include "ddl/train/plan_job.h"
 
 namespace ddl {
 namespace {
@@ -25,8 +26,7 @@ Settings settings_of(const Advice& advice, const AdvisedPoint& point, const Sett
   own.erase("accumulate");
   own.erase("recompute");
   // Threads of a way that was asked for were joined otherwise than processes are.
-  const auto threads = point.strategy.options.find("in-process");
-  put("transport", threads != point.strategy.options.end() && threads->second != "off" ? "inproc" : advice.transport);
+  put("transport", is_in_process(point.strategy) ? "inproc" : advice.transport);
   // Of what was priced the strategy says it.
   own.erase("bucket");
   for (const auto& [key, value] : point.keys) put(key, value);

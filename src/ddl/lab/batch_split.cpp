@@ -4,12 +4,9 @@
 #include <numeric>
 #include <utility>
 
+#include "ddl/core/at.h"
+
 namespace ddl {
-namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
-}  // namespace
 
 std::vector<std::int64_t> balanced_batch(std::int64_t batch, int workers, const std::function<double(int, std::int64_t)>& seconds, const std::vector<std::int64_t>& most) {
   const auto limit = [&](int worker) { return std::min(batch, most.empty() ? batch : most[at(worker)]); };

@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/lab/advice.h"
 #include "ddl/lab/config_values.h"
@@ -30,8 +31,6 @@ namespace {
 /// What is gained by less than this share of the speed-up is not worth a change.
 constexpr double kWorthIt = 0.02;
 constexpr std::size_t kMostRead = 500;  // records of a store that are looked at for one worker's, a millisecond each and more
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 std::string text_at(const Json& record, const char* key) { return record.contains(key) && record[key].is_string() ? record[key].get<std::string>() : std::string(); }
 

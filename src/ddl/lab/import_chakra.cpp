@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
 #include "ddl/core/text.h"
@@ -31,8 +32,6 @@ namespace {
 constexpr double kLeastSpread = 0.05;
 /// Whose datasheet divides a stage's seconds among its layers.
 constexpr const char* kDivider = "cpu-avx2";
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 double rounded(double value) { return std::stod(fmt::format("{:.6g}", value)); }
 

@@ -79,6 +79,10 @@ Json where(const ComputeProbe& probe, const Case& each) {
           {"dataset", each.network.dataset}, {"batch", each.batch}};
 }
 
+bool same_case(const Json& entry, const Json& where) {
+  return std::all_of(where.items().begin(), where.items().end(), [&](const auto& item) { return entry.at(item.key()) == item.value(); });
+}
+
 struct SortTimes {
   std::vector<double> forward, backward;
   double input_share = 0;
@@ -127,6 +131,12 @@ class Sorts {
   std::map<std::string, SortTimes> sorts_;
 };
 
+double total(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double each : values) sum += each;
+  return sum;
+}
+
 Json parts_json(const Case& each, const std::vector<ProbedPart>& parts, const SampleShape& shape, const PassTimes& times, const Sorts& whole, Seconds budget) {
   Json all = Json::array();
   for (const auto& [strategy, workers] : parts) {
@@ -138,6 +148,7 @@ Json parts_json(const Case& each, const std::vector<ProbedPart>& parts, const Sa
       const auto found = measure_part(job, shape, times.forward, times.backward, budget);
       Sorts sorts;
       sorts.add(found.graph, found.forward, found.backward, found.input_shares);
+      entry["pass_ms"] = millis(total(found.forward) + total(found.backward) + times.loss_forward + times.loss_backward);
       entry["layers"] = sorts.json(whole);
     } catch (const Error& error) {
       entry["failed"] = error.what();
@@ -145,12 +156,6 @@ Json parts_json(const Case& each, const std::vector<ProbedPart>& parts, const Sa
     all.push_back(std::move(entry));
   }
   return all;
-}
-
-double total(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double each : values) sum += each;
-  return sum;
 }
 
 template <typename Times>
@@ -224,7 +229,7 @@ class Probing {
                                                                                 : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     const int most = is_host() ? cores_ / probe.threads : static_cast<int>(known_gpus().all.size());
     for (int workers = 2; workers <= most; workers *= 2) companies_.push_back(workers);
-    total_ = static_cast<std::int64_t>(cases_.size()) + 6 + static_cast<std::int64_t>(companies_.size() * (1 + probe.networks.size() * (is_host() ? 5 : 1)));
+    total_ = static_cast<std::int64_t>(cases_.size()) + 6 + static_cast<std::int64_t>(companies_.size() * (1 + probe.networks.size() * probe.precisions.size() * (is_host() ? 5 + 2 * probe.parts.size() : 1)));
   }
 
   Json run() {
@@ -458,33 +463,55 @@ class Probing {
                                          {"slowdown", rounded(slowdown_together(company_of(answers, load)))}});
   }
 
-  /// What passes take in the training of replicas that exchange gradients after them, over what they take in one worker's: runs by turns, there and back. More than in company alone, since gradients lie where others read them, and
-  /// others' come through the same caches. `alone`: s, of one pass. Nothing of devices with memory of their own, or where such a run fails.
-  std::optional<double> in_training(int workers, const Case& each, double alone) {
-    if (!is_host()) return std::nullopt;
+  /// What passes take in the training by each of these strategies, over what they take in one worker's: runs by turns, there and back. More than in company alone, since what is exchanged lies where others read it, and
+  /// others' comes through the same caches. `alone`: s, of one pass. None of a strategy whose run fails.
+  std::vector<std::optional<double>> in_training(int workers, const Case& each, double alone, const std::vector<Spec>& strategies) {
     constexpr double kFewest = 12, kMost = 200;
-    const auto passes = [&](int count) -> double {
+    const auto passes = [&](const Spec& strategy) -> double {
       if (over()) return 0;
-      tell(fmt::format("{}, {} in training", words(each), count));
+      const bool several = strategy.name != "single", shares_batch = strategy.name == "data";
+      const int count = several ? workers : 1;
+      const auto what = fmt::format("{}, {} in training{}", words(each), count, several && !shares_batch ? " by " + to_string(strategy) : "");
+      tell(what);
       auto experiment = each.experiment;
       auto& job = experiment.job;
       job.workers.assign(static_cast<std::size_t>(count), job.workers.front());
-      job.strategy = parse_spec(count > 1 ? "data[overlap=off]" : "single");
-      job.batch = each.batch * count;
+      job.strategy = strategy;
+      job.batch = each.batch * (shares_batch ? count : 1);
       job.train_samples = std::max(job.train_samples, 2 * job.batch);
       job.steps = static_cast<std::int64_t>(std::clamp(std::ceil(probe_.budget.value / std::max(alone, 1e-6)), kFewest, kMost));
       const auto record = trained(experiment);
       if (record.at("state") != "ok") {
-        failed_run(fmt::format("{}, {} in training", words(each), count), record);
+        failed_run(what, record);
         return 0;
       }
       double sum = 0;
       for (const auto& rank : record.at("ranks")) sum += usually(record, rank, "forward", "backward");
       return sum / count;
     };
-    const double first = passes(1), second = passes(workers), third = passes(workers), fourth = passes(1);
-    if (std::min({first, second, third, fourth}) <= 0) return std::nullopt;
-    return std::sqrt(second * third / (first * fourth));
+    auto turns = strategies;
+    turns.insert(turns.begin(), parse_spec("single"));
+    std::vector<double> there, back;
+    for (const auto& strategy : turns) there.push_back(passes(strategy));
+    for (auto strategy = turns.rbegin(); strategy != turns.rend(); ++strategy) back.insert(back.begin(), passes(*strategy));
+    std::vector<std::optional<double>> longer;
+    for (std::size_t s = 1; s < turns.size(); ++s) {
+      if (std::min({there[0], back[0], there[s], back[s]}) > 0) longer.emplace_back(std::sqrt(there[s] * back[s] / (there[0] * back[0])));
+      else longer.emplace_back();
+    }
+    return longer;
+  }
+
+  /// Of each part of layers that was measured of so many workers: its strategy, and its pass over the whole network's.
+  std::vector<std::pair<Spec, double>> parts_of(int workers, const Case& each) const {
+    std::vector<std::pair<Spec, double>> found;
+    for (const auto& entry : document_["compute"]) {
+      if (!same_case(entry, where(probe_, each))) continue;
+      const double whole = entry.at("forward_ms").get<double>() + entry.at("backward_ms").get<double>();
+      for (const auto& part : entry.at("parts"))
+        if (part.at("workers") == workers && whole > 0) found.emplace_back(parse_spec(part.at("strategy").get<std::string>()), part.at("pass_ms").get<double>() / whole);
+    }
+    return found;
   }
 
   void steps(int workers, const Case& each) {
@@ -498,12 +525,24 @@ class Probing {
     if (answers.empty()) return;
     const auto company = company_of(answers);
     if (workers > 1) {
+      const double together = slowdown_together(company);
+      const auto parts = parts_of(workers, each);
+      std::vector<Spec> strategies{parse_spec("data[overlap=off]")};
+      for (const auto& part : parts) strategies.push_back(part.first);
+      // Devices with memory of their own lose nothing by what others read.
+      const auto longer = is_host() ? in_training(workers, each, median(company.front().alone), strategies) : std::vector<std::optional<double>>(strategies.size());
       auto lost = where(probe_, each);
       lost["what"] = "steps";
       lost["workers"] = workers;
       lost["measured"] = utc_now();
-      const double together = slowdown_together(company);
-      lost["slowdown"] = rounded(in_training(workers, each, median(company.front().alone)).value_or(together));
+      lost["slowdown"] = rounded(longer.front().value_or(together));
+      for (std::size_t p = 0; p < parts.size(); ++p) {
+        if (!longer[p + 1]) continue;
+        auto of_parts = lost;
+        of_parts["strategy"] = to_string(parts[p].first);
+        of_parts["slowdown"] = rounded(*longer[p + 1] / parts[p].second);
+        document_["contention"].push_back(std::move(of_parts));
+      }
       lost["without_exchange"] = rounded(together);
       document_["contention"].push_back(std::move(lost));
     }

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "ddl/core/at.h"
+
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Of a layer of a network; as operators/images.cpp pads: what is not the same on both sides is there before.
 Windows windows_of(const ModelGraph& graph, const Layer& layer, std::int64_t samples) {

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
+#include "ddl/core/at.h"
+
 namespace ddl {
-namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
-}  // namespace
 
 BucketEvents::BucketEvents(const Plan& plan, const Role& role) : role_(role), last_backward_(plan.stages.size(), kNone) {
   const bool every_pass = std::any_of(role.buckets.begin(), role.buckets.end(), [](const Bucket& bucket) { return bucket.every_pass; });

@@ -23,6 +23,10 @@ struct QueueKey {
 using Queues = std::map<QueueKey, std::vector<int>>;
 
 constexpr bool is_transfer(const Task& task) { return task.kind == TaskKind::send || task.kind == TaskKind::receive; }
+/// Whether what it moves goes by samples: what layers exchange, and what loaders read. Plans count the bytes of the largest micro-batch.
+constexpr bool goes_by_samples(const Task& task) {
+  return task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients || task.cargo == Cargo::inputs || (task.kind == TaskKind::collective && task.layer != kNone);
+}
 constexpr bool communicates(const Task& task) { return is_transfer(task) || task.kind == TaskKind::collective; }
 
 Queues communication_queues(const Role& role);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/plan/bucket_events.h"
 
@@ -13,8 +14,6 @@ namespace ddl {
 namespace {
 
 using Numbers = std::vector<std::vector<int>>;
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Who waits for whom, as a graph that is run from its beginnings on (Kahn 1962).
 class Run {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/core/units.h"
 #include "ddl/plan/meetings.h"
@@ -14,8 +15,6 @@ namespace ddl {
 namespace {
 
 using Findings = std::vector<std::string>;
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 void check_workers(const Plan& plan, Findings& findings) {
   int next = 0;

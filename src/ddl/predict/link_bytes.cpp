@@ -5,15 +5,15 @@
 #include <utility>
 
 #include "ddl/collective/native.h"
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
+#include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
 #include "ddl/plan/peers.h"
 #include "ddl/predict/schedule_group.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 using Bytes = std::map<std::pair<int, int>, double>;  ///< by sender and receiver
 
@@ -46,15 +46,16 @@ void add_ring(const Task& task, int ranks, double filled, Bytes& out) {
 }
 
 void add_collective(const Task& task, const std::vector<int>& hosts, int ranks, const CollectiveWays& ways, Bytes& out) {
+  const double filled = goes_by_samples(task) ? ways.filled : 1;
   const auto word = ways.algorithm ? ways.algorithm(task, ranks) : "native";
-  if (parse_native(task.goal, word)) return add_ring(task, ranks, task.layer == kNone ? 1 : ways.filled, out);
+  if (parse_native(task.goal, word)) return add_ring(task, ranks, filled, out);
   const auto element = static_cast<std::size_t>(task.cargo == Cargo::control || task.cargo == Cargo::norms ? 8 : ways.element);
   const auto [algorithm, shape] = chosen_schedules(task.goal, word, static_cast<std::size_t>(task.bytes), ranks, element, hosts);
   const auto group = group_schedules(algorithm, shape, element);
   for (int rank = 0; rank < ranks; ++rank)
     for (const auto& round : group.ranks[at(rank)])
       for (const auto& taken : round.to)
-        if (taken.bytes > 0) out[{rank, taken.rank}] += static_cast<double>(taken.bytes) * share_of_steps(task) * (task.layer == kNone ? 1 : ways.filled);
+        if (taken.bytes > 0) out[{rank, taken.rank}] += static_cast<double>(taken.bytes) * share_of_steps(task) * filled;
 }
 
 class Counting {
@@ -77,8 +78,7 @@ class Counting {
     const auto& role = plan_.roles[at(number)];
     for (const auto& task : role.tasks) {
       if (task.kind != TaskKind::send) continue;
-      const bool of_layers = task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients || task.cargo == Cargo::inputs;
-      const double bytes = static_cast<double>(task.bytes) * share_of_steps(task) * (of_layers ? ways_.filled : 1);
+      const double bytes = static_cast<double>(task.bytes) * share_of_steps(task) * (goes_by_samples(task) ? ways_.filled : 1);
       const auto& other = plan_.roles[at(task.peer)];
       const auto send = [&](int from, int to) {
         // A server's own worker reaches it without a message.

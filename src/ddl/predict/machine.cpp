@@ -105,7 +105,7 @@ const std::map<std::string, std::vector<std::string>>& parts_of_machines() {
                                                {"optimizer", {"device", "threads", "optimizer", "bytes"}},
                                                {"memory", {"device", "what", "threads", "bytes"}},
                                                {"compression", {"device", "compression", "ranks", "bytes"}},
-                                               {"contention", with(network, {"what", "workers", "load", "transport", "bytes"})},
+                                               {"contention", with(network, {"what", "workers", "load", "transport", "bytes", "strategy"})},
                                                {"jitter", with(network, {"workers"})},
                                                {"launch", {"device"}},
                                                {"storage", {"folder"}},

@@ -53,7 +53,7 @@ const std::vector<Needed>& needed() {
       {"memory", "triad", {{"threads", Sort::above_zero}}},
       {"compression", "", {{"compression", Sort::word}, {"ranks", Sort::above_zero}, {"bytes", Sort::above_zero}, {"own_us"}}},
       {"contention", "", {{"what", Sort::word}, {"workers", Sort::above_zero}, {"slowdown", Sort::above_zero}, history("slowdown")}},
-      {"contention", "steps", {{"network", Sort::word}}},
+      {"contention", "steps", {{"network", Sort::word}, {"strategy", Sort::word, {}, true}}},
       {"contention", "collective", {{"collective_slowdown", Sort::above_zero}}},
       {"jitter", "", {{"network", Sort::word}, {"median_ms"}, {"p95_ms"}, {"sigma_log"}, {"correlation", Sort::correlation, {}, true}}},
       {"launch", "", {{"harness_us", Sort::number_or_null, {}, true}, {"emulated_us", Sort::number_or_null, {}, true}, {"emulated_step_ms", Sort::above_zero_or_null, {}, true}, {"memory_bytes", Sort::above_zero, {}, true}}},

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/core/numbers.h"
 #include "ddl/core/options.h"
 #include "ddl/strategy/builtin.h"
@@ -13,8 +14,6 @@
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Bytes that the loader reads for a sample, but for labels: words are numbers of 8 bytes.
 std::int64_t input_bytes(const StrategyInput& input) {

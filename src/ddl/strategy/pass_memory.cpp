@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <map>
 
+#include "ddl/core/at.h"
 #include "ddl/nn/split/split.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/partition/crossing.h"
 #include "ddl/strategy/stages.h"
 
 namespace ddl {
-namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
-}  // namespace
 
 /// One stage. Values are called by the layers that made their memory.
 class Walk {

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/core/numbers.h"
 #include "ddl/core/options.h"
@@ -17,8 +18,6 @@
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 struct Options {
   int level = 3;

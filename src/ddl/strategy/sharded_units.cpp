@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ddl/core/at.h"
 #include "ddl/strategy/stages.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// By layer: how many values, but inputs, cross from before it to it or later.
 std::vector<int> crossing_values(const ModelGraph& graph) {

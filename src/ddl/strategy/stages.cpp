@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <map>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/nn/split/split.h"
 #include "ddl/strategy/partition/crossing.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 int stage_of(const std::vector<Stage>& stages, int layer) {
   const auto found = std::partition_point(stages.begin(), stages.end(), [&](const Stage& stage) { return stage.last <= layer; });

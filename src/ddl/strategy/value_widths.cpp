@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "ddl/core/at.h"
 #include "ddl/nn/matrix_products.h"
 
 namespace ddl {
 namespace {
 
 constexpr std::int64_t kNarrow = 2;
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 }  // namespace
 

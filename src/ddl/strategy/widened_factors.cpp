@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "ddl/core/at.h"
 #include "ddl/nn/matrix_products.h"
 
 namespace ddl {
 namespace {
 
 constexpr std::int64_t kWide = sizeof(float), kNarrow = 2;
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// [rows, seen] by [seen, made].
 WidenedFactors of_matrices(std::int64_t rows, std::int64_t seen, std::int64_t made) {

@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/measure/clock.h"
 #include "ddl/train/emulation/replay.h"
@@ -18,8 +19,6 @@ namespace ddl {
 namespace {
 
 constexpr int kSlots = 2;
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 }  // namespace
 

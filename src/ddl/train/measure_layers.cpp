@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
 #include "ddl/measure/clock.h"
@@ -33,8 +34,6 @@ namespace {
 
 constexpr int kRuns = 5;
 constexpr Seconds kBudget{1};
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// What is computed, with what shapes and types: layers that say the same take as long.
 std::string sort_of(const ModelGraph& graph, std::size_t number, const std::vector<bool>& learns, const std::vector<at::ScalarType>& types) {

@@ -6,13 +6,12 @@
 
 #include <c10/core/GradMode.h>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/train/tensor_buffer.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Gathers that take slots in turn, as buckets, and how many of these are there at once: those asked for before what they wait for is released.
 struct Turns {

@@ -12,9 +12,9 @@
 
 namespace ddl {
 
-bool is_in_process(const Job& job) {
-  const auto word = job.strategy.options.find("in-process");
-  return job.strategy.name == "data" && word != job.strategy.options.end() && word->second != "off";
+bool is_in_process(const Spec& strategy) {
+  const auto word = strategy.options.find("in-process");
+  return strategy.name == "data" && word != strategy.options.end() && word->second != "off";
 }
 
 std::vector<Holdings> holdings_by_worker(const Job& job, const ModelGraph& graph, const Plan& plan) {

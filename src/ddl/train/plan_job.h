@@ -18,7 +18,8 @@ std::vector<Holdings> holdings_by_worker(const Job& job, const ModelGraph& graph
 /// Whether networks without convolutions in groups have planes of maps one after the other (channels_lie_last()): of workers that hold whole networks, all on GPUs, in fp32, in which cuDNN convolves those faster (docs/decisions/048).
 bool dense_planes(const Job& job);
 
-/// Whether the job's workers are threads of one process.
-bool is_in_process(const Job& job);
+/// Whether workers of such a strategy, or the job's, are threads of one process.
+bool is_in_process(const Spec& strategy);
+inline bool is_in_process(const Job& job) { return is_in_process(job.strategy); }
 
 }  // namespace ddl

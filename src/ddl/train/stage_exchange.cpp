@@ -3,6 +3,7 @@
 
 #include <c10/core/GradMode.h>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/nn/split/split.h"
 #include "ddl/train/stage_runner.h"
@@ -10,8 +11,6 @@
 // What the parts of a split network exchange between stages.
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Whether nobody but a layer needs the memory of what another makes, that one's own backward included.
 bool is_free(const ModelGraph& graph, int made_by, int read_by) {

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/nn/split/split.h"
 #include "ddl/train/autocast.h"
@@ -16,8 +17,6 @@
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// While it lives running statistics may change: then they are as they were. Of what is run again, they were updated the first time.
 class KeptStatistics {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/core/text.h"
 #include "ddl/transport/check.h"
 #include "ddl/transport/cores.h"
@@ -20,8 +21,6 @@ constexpr std::size_t kBounceSlot = std::size_t{256} << 10;
 
 /// How often a sleeper looks whether the others still run.
 constexpr Nanoseconds kLook = WaitChain::kPeriod;
-
-std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
 /// Of a card's versions; 0 is none.
 std::uint16_t next(std::uint16_t version) { return version == 0xffff ? 1 : static_cast<std::uint16_t>(version + 1); }

@@ -1,12 +1,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/nn/split/rules.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// All inputs in one layout, which is the output's too.
 void in_one_layout(Splitter& s, int layer, const Layout& home) {

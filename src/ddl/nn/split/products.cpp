@@ -2,13 +2,12 @@
 // over some of the inputs (Megatron's words, of the transposed weight).
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/nn/split/rules.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 struct Product {
   int layer, input;

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Maps whose padding is not the same on both sides are padded in memory, and that is what is kept.
 void count_padded(Layer& layer, const std::vector<std::int64_t>& input) {

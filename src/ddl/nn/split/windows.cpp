@@ -3,12 +3,12 @@
 #include <optional>
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/nn/split/rules.h"
 
 namespace ddl {
 namespace {
 
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 std::int64_t along(const Pair& pair, int dimension) { return dimension == 1 ? pair.height : pair.width; }
 
 /// 1 for height, 2 for width: the one that the options split, if the value lies so or whole and there is some for each part.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/plan/bucket_events.h"
 #include "ddl/plan/meetings.h"
@@ -10,8 +11,6 @@
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Of each meeting of an asynchronous plan how far ahead its receiver is; a collective's members are all in one step.
 std::vector<int> ahead_of_receivers(const Plan& plan, const std::vector<std::vector<int>>& numbers, std::size_t meetings) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
@@ -17,8 +18,6 @@
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Exchanges within a role, and the averages after them, in the order in which they are done; those of one key follow each other in the same steps.
 struct Exchanges {

@@ -6,14 +6,13 @@
 #include <map>
 #include <string>
 
+#include "ddl/core/at.h"
 #include "ddl/plan/bucket_events.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/predict/step/server_turns.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Of a worker, what it computes and what it does besides.
 struct Busy {

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/peers.h"
@@ -21,8 +22,6 @@ constexpr double kMostTasks = 6e6;
 constexpr double kMostRounds = 4;
 /// Fewer steps say nothing of what differs between them.
 constexpr std::size_t kFewestSteps = 3;
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 std::vector<int> among(const Plan& plan, int worker, const Task& task) {
   if (!is_transfer(task)) return members(plan.mesh, plan.groups[at(task.group)], worker);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ddl/core/at.h"
 #include "ddl/plan/meetings.h"
 
 namespace ddl {
@@ -10,8 +11,6 @@ namespace {
 
 /// Who waits for a turn is woken within this.
 constexpr Nanoseconds kHandsOver = 50'000;
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/core/statistics.h"
 #include "ddl/plan/bucket_events.h"
@@ -21,8 +22,6 @@ constexpr double kNotDone = std::numeric_limits<double>::quiet_NaN();
 /// A batch that is there is handed over in a few microseconds; who waits longer than this share of a step waits for the loader.
 constexpr double kStarved = 0.05;
 constexpr double kHandingOver = 20e-6;
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 bool stands_still(Cause cause) { return cause == Cause::wait || cause == Cause::communication || cause == Cause::bubble; }
 

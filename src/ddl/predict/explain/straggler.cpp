@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/core/statistics.h"
 
 namespace ddl {
@@ -13,8 +14,6 @@ namespace {
 constexpr double kErrors = 3;
 constexpr double kShare = 0.02;
 constexpr std::size_t kFewestSteps = 3;
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// A server's work is beside its worker's. Batches count where peers load them, too: of stages the first alone does.
 bool is_busy(const Role& role, const Task& task) {

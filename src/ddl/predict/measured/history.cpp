@@ -68,6 +68,7 @@ void keep_parts(Json& entry, const Json& earlier) {
     for (auto& layer : part["layers"])
       for (const auto* key : {"forward_us", "backward_input_us", "backward_weight_us"})
         if (layer.is_object() && layer.contains(key) && layer[key].is_number()) layer[key] = layer[key].get<double>() * now / before;
+    if (part.value("pass_ms", Json()).is_number()) part["pass_ms"] = part["pass_ms"].get<double>() * now / before;
     parts.push_back(std::move(part));
   }
   if (!parts.empty()) entry["parts"] = std::move(parts);

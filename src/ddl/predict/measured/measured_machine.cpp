@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/core/spec.h"
 #include "ddl/core/statistics.h"
@@ -18,8 +19,6 @@
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Of a normal distribution 95 % lie below so many standard deviations.
 constexpr double kNormal95 = 1.645;
@@ -317,6 +316,16 @@ bool MeasuredMachine::of_network(const Json& entry) const {
   return !setup_.network.empty() && parse_spec(entry.at("network").get<std::string>()).name == parse_spec(setup_.network).name;
 }
 
+bool MeasuredMachine::of_steps(const Json& entry, const std::string& strategy) const {
+  return says(entry, "what", "steps") && says(entry, "precision", setup_.precision) && says(entry, "kernels", setup_.kernels) && entry.value("strategy", "") == strategy;
+}
+
+std::string MeasuredMachine::trained_so(const MeasuredWorker& worker) const {
+  const auto& known = entries(profile_, "contention");
+  const bool own = !setup_.strategy.empty() && std::any_of(known.begin(), known.end(), [&](const Json& entry) { return is_of(entry, worker) && of_steps(entry, setup_.strategy) && of_network(entry); });
+  return own ? setup_.strategy : "";
+}
+
 double MeasuredMachine::waited(int worker) const { return compute(worker).waited; }
 
 bool MeasuredMachine::knows_graphs(int worker) const {
@@ -353,9 +362,10 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
   Drift together;
   const auto& own = setup_.workers.at(at(worker));
   const auto beside = computing_on(own.host, own.kind());
-  for (const auto& entry : entries(profile_, "contention"))
-    if (beside > 1 && says(entry, "what", "steps") && is_of(entry, own) && says(entry, "precision", setup_.precision) && says(entry, "kernels", setup_.kernels) && of_network(entry))
-      together.add(entry, "slowdown");
+  const auto strategy = trained_so(own);
+  if (beside > 1)
+    for (const auto& entry : entries(profile_, "contention"))
+      if (is_of(entry, own) && of_steps(entry, strategy) && of_network(entry)) together.add(entry, "slowdown");
   const auto& known = compute(worker);
   double launching = 0;
   if (!known.launches.empty()) {
@@ -593,10 +603,10 @@ std::vector<Demand> MeasuredMachine::computing(int worker, StepCosts& resources)
   const auto& own = setup_.workers.at(at(worker));
   // Who queues work for a GPU has its core when it wants one: it mostly waits.
   std::vector<Demand> demands{own.is_host() ? Demand{cores_of(own.host, resources), std::min(1.0, static_cast<double>(own.threads) / cores_)} : Demand{gpu_of(worker, resources), 1}};
-  const auto steps = [&](const Json& entry) { return says(entry, "what", "steps") && says(entry, "precision", setup_.precision) && says(entry, "kernels", setup_.kernels); };
+  const auto strategy = trained_so(own);
   // Of all networks, unless the own one was measured.
-  auto share = memory_share(worker, [&](const Json& entry) { return steps(entry) && of_network(entry); });
-  if (!share) share = memory_share(worker, steps);
+  auto share = memory_share(worker, [&](const Json& entry) { return of_steps(entry, strategy) && of_network(entry); });
+  if (!share) share = memory_share(worker, [&](const Json& entry) { return of_steps(entry, {}); });
   if (share) demands.push_back({memory_of(worker, resources), *share / own.slow});
   // What computing and collectives were found to lose to each other though cores were idle: all who compute fill it, at the pace that they have alone.
   if (own.is_host() && own.computes && beside_collective(own.threads).lost > 0) demands.push_back({room_of(own.host, resources), 1.0 / static_cast<double>(std::max<std::int64_t>(1, computing_beside(worker)))});

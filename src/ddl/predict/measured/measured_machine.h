@@ -40,6 +40,7 @@ struct MeasuredSetup {
   bool graphs = false;            ///< passes on GPUs are graphs of the device
   std::string optimizer = "sgd";  ///< as users write it, options and all
   bool judges_gradient = false;  ///< all of it is read before it is applied: clipping by its norm, or a loss that is scaled
+  std::string strategy;          ///< as users write it: what passes were measured to lose in its own training counts before others'
   std::string transport = "shm";
   std::string collective = "auto";
   /// Of a test network between the workers, which all stay on the machine that was measured: bytes a second each way of a host's wire, and what it adds one way. 0: none.
@@ -166,6 +167,10 @@ class MeasuredMachine final : public CostSource {
   std::vector<CurvePoint> memory_curve(const MeasuredWorker& worker, const char* what) const;
   /// Whether an entry is of a network of the asked one's name.
   bool of_network(const Json& entry) const;
+  /// Of contention: what passes lose in the training by a strategy; empty: in that of replicas, which all others go by.
+  bool of_steps(const Json& entry, const std::string& strategy) const;
+  /// The strategy, where passes of this network were measured in its training; else empty.
+  std::string trained_so(const MeasuredWorker& worker) const;
   /// Of the network's own parameters, in as many tensors as they are, where so many or about so many were measured.
   std::optional<double> own_update(int worker, std::int64_t bytes) const;
   std::vector<CurvePoint> update_curve(int worker) const;

@@ -701,6 +701,31 @@ TEST(MeasuredMachine, WorkersShareCoresAndMemory) {
   EXPECT_NEAR(step_of(profile, 1, 4096), alone, 1e-9);
 }
 
+// What passes lose in the training of layers in parts counts for that alone, and then before what replicas lose.
+TEST(MeasuredMachine, WhatATrainingLosesIsItsOwn) {
+  auto profile = profile_of({entry_of("mlp", 8), entry_of("mlp", 4096)});
+  const auto add = [&](const char* network, const char* strategy, double slowdown) {
+    Json entry{{"what", "steps"}, {"threads", 1}, {"precision", "fp32"}, {"kernels", "fast"}, {"network", network}, {"workers", 2}, {"slowdown", slowdown}};
+    if (*strategy != 0) entry["strategy"] = strategy;
+    add_entry(profile, "contention", entry_keys("contention"), entry);
+  };
+  const auto share = [&](const char* strategy) {
+    StepCosts resources;
+    const MeasuredMachine machine(profile, {.workers = {{}, {}}, .network = "mlp", .strategy = strategy});
+    const auto demands = machine.computing(0, resources);
+    return demands.size() < 2 ? 0 : demands[1].share;
+  };
+  add("mlp", "tensor", 1.8);
+  EXPECT_EQ(share("data"), 0);
+  EXPECT_NEAR(share("tensor"), 0.9, 1e-9);
+  add("mlp", "", 1.2);
+  EXPECT_NEAR(share("data"), 0.6, 1e-9);
+  EXPECT_NEAR(share("tensor"), 0.9, 1e-9);
+  EXPECT_NEAR(share("tensor[split=height]"), 0.6, 1e-9);
+  add("lenet", "tensor[split=height]", 1.9);
+  EXPECT_NEAR(share("tensor[split=height]"), 0.6, 1e-9) << "of another network";
+}
+
 // Of eight cores: as many workers as nobody measured are slowed by what was measured around them, and by nothing where that was nothing.
 TEST(MeasuredMachine, NumbersOfWorkersThatWereNotMeasuredAreBetweenThoseThatWere) {
   auto profile = profile_of({entry_of("mlp", 8), entry_of("mlp", 4096)});

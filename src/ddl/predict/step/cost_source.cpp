@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/core/proportions.h"
 #include "ddl/nn/matrix_products.h"
@@ -20,8 +21,6 @@
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 std::int64_t part(std::int64_t whole, std::int64_t parts) { return parts < 1 ? whole : (whole + parts - 1) / parts; }
 
@@ -112,8 +111,8 @@ class Writer {
     return {mean(cost.forward, smaller.forward), mean(cost.backward_input, smaller.backward_input), mean(cost.backward_weight, smaller.backward_weight)};
   }
 
-  /// What layers make of the samples that there are, of bytes that plans count for the largest micro-batch.
-  std::int64_t filled(std::int64_t bytes) const { return filled_ >= 1 ? bytes : static_cast<std::int64_t>(std::llround(static_cast<double>(bytes) * filled_)); }
+  /// Bytes that a task moves, of the samples that there are.
+  std::int64_t bytes_of(const Task& task) const { return filled_ >= 1 || !goes_by_samples(task) ? task.bytes : static_cast<std::int64_t>(std::llround(static_cast<double>(task.bytes) * filled_)); }
 
   LayerCost stage(int worker, int number) {
     LayerCost sum;
@@ -149,7 +148,7 @@ class Writer {
   TaskCost collective(int worker, const Role& role, const Task& task) {
     const auto among = members(plan_.mesh, plan_.groups[at(task.group)], worker);
     if (task.cargo == Cargo::control || task.cargo == Cargo::norms) return source_.numbers(task.goal, task.bytes, among, out_);
-    if (task.layer != kNone) return source_.exchange(task.goal, filled(task.bytes), among, out_);
+    if (task.layer != kNone) return source_.exchange(task.goal, bytes_of(task), among, out_);
     if (task.cargo == Cargo::parameters && task.goal == Goal::all_gather && role.releases()) {
       // The worker's own part, which is kept elsewhere, goes to its place among the others' first.
       std::int64_t gathered = 0;
@@ -281,7 +280,7 @@ class Writer {
   TaskCost message(const Actor& actor, const Role& role, const Task& task) {
     const auto& other = plan_.roles[at(task.peer)];
     const bool of_layers = task.cargo == Cargo::activations || task.cargo == Cargo::activation_gradients;
-    const auto bytes = of_layers || task.cargo == Cargo::inputs ? filled(task.bytes) : task.bytes;
+    const auto bytes = bytes_of(task);
     const auto with = [&](int peer) {
       const auto from = task.kind == TaskKind::send ? actor.worker : peer, to = task.kind == TaskKind::send ? peer : actor.worker;
       return of_layers ? source_.activation(bytes, from, to, out_) : source_.message(bytes, from, to, out_);

@@ -5,14 +5,13 @@
 #include <set>
 #include <tuple>
 
+#include "ddl/core/at.h"
 #include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
 #include "ddl/plan/peers.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Bytes of a role's communication, by whom it is with.
 struct Exchanged {

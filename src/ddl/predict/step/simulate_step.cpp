@@ -8,6 +8,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/core/random.h"
 #include "ddl/plan/bucket_events.h"
@@ -18,8 +19,6 @@
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Steps of workers that step apart: those that are told of at least, of the slowest; of the fastest; those that come before, and for each step that one may be ahead of the slowest so many more, up to a limit,
 /// in which who is faster comes to be so far ahead.

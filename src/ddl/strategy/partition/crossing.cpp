@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "ddl/core/at.h"
+
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// The layer after which nobody reads a value; the number of layers for what the network gives out.
 std::vector<int> last_reads(const ModelGraph& graph) {

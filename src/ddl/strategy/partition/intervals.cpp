@@ -1,11 +1,10 @@
 #include "ddl/strategy/partition/intervals.h"
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 template <typename Value>
 std::vector<double> sums(const std::vector<PartitionLayer>& layers, Value value) {

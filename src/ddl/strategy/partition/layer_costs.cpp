@@ -6,12 +6,11 @@
 #include <map>
 #include <utility>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 void require_times(const std::vector<double>& times, const ModelGraph& graph, const char* what) {
   if (times.size() != graph.layers.size())

@@ -5,12 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "ddl/core/at.h"
 #include "ddl/core/text.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 const ParameterSpec& spec_of(const ModelGraph& graph, const Borrowed& from) { return graph.layers[at(from.layer)].parameters[at(from.parameter)]; }
 

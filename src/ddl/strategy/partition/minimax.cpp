@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "ddl/core/at.h"
+
 namespace ddl {
 namespace {
 
@@ -12,8 +14,6 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Of each stage, by the place where it ends.
 template <typename T>
 using Table = std::vector<std::vector<T>>;
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Calls visit(stage, last, lowest) for each end that a stage may have, `lowest` the first place where it may begin, so that every stage
 /// holds one.

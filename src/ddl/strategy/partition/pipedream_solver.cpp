@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "ddl/core/at.h"
+
 namespace ddl {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 }  // namespace
 

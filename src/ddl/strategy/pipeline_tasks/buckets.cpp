@@ -8,14 +8,13 @@
 
 #include <fmt/ranges.h>
 
+#include "ddl/core/at.h"
 #include "ddl/core/error.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/stages.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Axes along which each part of a split network computes a summand of a gradient; none: each has all of it.
 using SummedAlong = std::vector<int>;

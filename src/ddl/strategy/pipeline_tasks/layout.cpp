@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ddl/core/at.h"
 #include "ddl/core/numbers.h"
 #include "ddl/nn/split/split.h"
 #include "ddl/strategy/common.h"
@@ -10,8 +11,6 @@
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// The first layers of all segments.
 std::vector<int> cuts_of_segments(const ModelGraph& graph, std::vector<int> cuts) {

@@ -5,14 +5,13 @@
 #include <set>
 #include <vector>
 
+#include "ddl/core/at.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/pass_memory.h"
 #include "ddl/strategy/stages.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// The most bytes of a place's actions, of activations and gradients together: after a forward, in a backward, or when it is over. Of an asynchronous
 /// order what steps before left in flight is there when a step begins.

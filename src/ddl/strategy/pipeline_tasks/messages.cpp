@@ -6,14 +6,10 @@
 #include <fmt/compile.h>
 #include <fmt/format.h>
 
+#include "ddl/core/at.h"
 #include "ddl/strategy/tasks.h"
 
 namespace ddl {
-namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
-
-}  // namespace
 
 PipelineMessages::PipelineMessages(const PipelineLayout& layout)
     : layout_(layout), places_(2 * layout.crossings.size() * at(layout.pipeline.micro_batches)) {

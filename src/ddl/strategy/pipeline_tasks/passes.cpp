@@ -3,14 +3,13 @@
 #include <fmt/compile.h>
 #include <fmt/format.h>
 
+#include "ddl/core/at.h"
 #include "ddl/strategy/split_parts.h"
 #include "ddl/strategy/stages.h"
 #include "ddl/strategy/tasks.h"
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 TaskKind kind_of(Pass pass) {
   switch (pass) {

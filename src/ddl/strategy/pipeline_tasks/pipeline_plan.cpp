@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "ddl/core/at.h"
 #include "ddl/strategy/common.h"
 #include "ddl/strategy/pipeline_tasks/buckets.h"
 #include "ddl/strategy/pipeline_tasks/groups.h"
@@ -15,8 +16,6 @@
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Writes the roles of a pipeline, one for each place.
 class Writer {

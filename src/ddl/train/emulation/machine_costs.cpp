@@ -36,6 +36,7 @@ MeasuredSetup setup_of(const Job& job, int per_node) {
   setup.graphs = wants_graphs(job);
   setup.optimizer = to_string(job.optimizer);
   setup.judges_gradient = judges_gradient(job);
+  setup.strategy = to_string(job.strategy);
   setup.transport = job.transport;
   setup.collective = collective_of(job);
   if (!job.fabric.empty()) {

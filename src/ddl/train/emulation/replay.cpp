@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "ddl/core/at.h"
 #include "ddl/nn/gradient_edge.h"
 #include "ddl/nn/operators/autograd_node.h"
 #include "ddl/nn/split/split.h"
@@ -17,8 +18,6 @@
 
 namespace ddl {
 namespace {
-
-std::size_t at(int number) { return static_cast<std::size_t>(number); }
 
 /// Whose weights have a gradient that is a product of its own, as split_backward.cpp takes operators apart.
 bool is_product(const Layer& layer) {

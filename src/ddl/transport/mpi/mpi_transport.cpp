@@ -21,9 +21,10 @@ constexpr int kHeadTag = 1, kPieceTag = 2, kNoteTag = 3;
 
 /// How often a waiting rank says what it waits at.
 constexpr Nanoseconds kLook = WaitChain::kPeriod;
-/// How long a waiting rank yields between its looks before it sleeps between them.
+/// How long a rank to which nothing has come yields between its looks before it sleeps between them: for so large a part of the time that nothing has come. A look costs microseconds of a core that may have something to compute.
 constexpr Nanoseconds kYield = 2'000'000;
-constexpr unsigned kNapMicroseconds = 50;
+constexpr Nanoseconds kShortestNap = 50'000, kLongestNap = 1'000'000;
+constexpr Nanoseconds kPartOfWait = 32;
 /// How often a waiting rank looks whether the processes of those whom it waits for still run.
 constexpr Nanoseconds kWatch = 50'000'000;
 /// What a peer sent before it left, or ended, may be behind the word of that.
@@ -175,12 +176,16 @@ void MpiTransport::wait(Seconds timeout) {
   if (advance()) return;
   const Nanoseconds begin = now();
   const Nanoseconds deadline = deadline_after(timeout);
-  Nanoseconds said = begin;
+  Nanoseconds said = begin, moved = begin;
+  ended_ = 0;
   for (;;) {
-    const Nanoseconds until = now() + spin_;
+    const auto before = ended_;
+    const Nanoseconds since = now();
+    // Who slept until now looks once.
     do {
       if (advance()) return;
-    } while (now() < until);
+    } while (now() < since + spin_ && (since - moved < kYield || ended_ != before));
+    if (ended_ != before) moved = now();
     if (interrupted_) throw_interrupted("mpi", rank_);
     look_around();
     if (advance()) return;
@@ -199,10 +204,10 @@ void MpiTransport::wait(Seconds timeout) {
           throw_disagreement("mpi", each, describe(theirs), rank_, describe(signature_));
       throw Error(Code::timeout, fmt::format("[mpi] rank {} waited {}; rank {} did not come", rank_, to_string(timeout), list_of_ranks(chain_.culprits(late(), timeout))));
     }
-    if (at - begin < kYield)
+    if (at - moved < kYield)
       ::sched_yield();
     else
-      ::usleep(kNapMicroseconds);
+      ::usleep(static_cast<unsigned>(std::clamp((at - moved) / kPartOfWait, kShortestNap, kLongestNap) / 1000));
   }
 }
 
@@ -232,6 +237,7 @@ bool MpiTransport::ended(Request& request, int from, int* bytes) {
     lost(from, text);
   }
   if (done == 0) return false;
+  ++ended_;
   request.active = false;
   if (bytes != nullptr) *bytes = completion.bytes;
   return true;
