@@ -213,8 +213,8 @@ void print_choices(const Json& document, const Output& output) {
 
 void say_contention(const Json& document, const Output& output) {
   for (const auto& entry : document["contention"])
-    output.say(fmt::format("{} of {} workers{}: {:.2f} times as long{}", entry.value("load", entry.value("network", std::string())), entry["workers"].get<int>(),
-                           entry.contains("transport") ? fmt::format(" beside an all-reduce over {}", entry["transport"].get<std::string>()) : "", entry["slowdown"].get<double>(),
+    output.say(fmt::format("{} of {} workers{}{}: {:.2f} times as long{}", entry.value("load", entry.value("network", std::string())), entry["workers"].get<int>(),
+                           entry.contains("strategy") ? " by " + entry["strategy"].get<std::string>() : "", entry.contains("transport") ? fmt::format(" beside an all-reduce over {}", entry["transport"].get<std::string>()) : "", entry["slowdown"].get<double>(),
                            entry.contains("collective_slowdown") ? fmt::format(", the all-reduce {:.2f}", entry["collective_slowdown"].get<double>()) : ""));
 }
 
