@@ -2,7 +2,7 @@
 
 Where a machine is lent in parts, a neighbour that computes on the same core's other thread slows what computes by up to 1.4, as do two of our own cores that the host runs on one, and no counter of a guest tells: what is
 stolen may stay 0. That lasts for tenths of seconds or for hours. What shows it depends on the neighbour: one that multiplies slows products, one that moves memory slows what reads and writes caches, by up to 2.2, and products not at all. So the
-work is some of both, in caches. What is to be compared is measured at the same pace: that of before and after is told, and what was measured at another is measured again.
+work is some of both, in caches. What is to be compared is measured at the same pace: that of before and after is told, and what was measured at another is measured again. Until 2026-11-28 it was products alone: what tables of then say of how disturbed they were is what those felt.
 """
 import concurrent.futures
 import os
@@ -22,7 +22,7 @@ class Pulse:
     def __init__(self):
         torch.set_num_threads(1)
         self.a, self.b = torch.randn(256, 256), torch.randn(256, 256)
-        self.values = {core: torch.zeros(VALUES) for core in os.sched_getaffinity(0)}
+        self.values = {core: [torch.zeros(VALUES)] * PASSES for core in os.sched_getaffinity(0)}  # in one call: no core waits for another's interpreter
         for _ in range(10):
             self.take()
 
@@ -32,8 +32,7 @@ class Pulse:
         while time.perf_counter() < end:
             begun = time.perf_counter()
             torch.mm(self.a, self.b)
-            for _ in range(PASSES):
-                self.values[core].add_(1)
+            torch._foreach_add_(self.values[core], 1)
             took.append(time.perf_counter() - begun)
         return statistics.median(took)
 

@@ -75,8 +75,8 @@ class Measuring(Case):
                 self.assertNotIn(row["sort"], whole)
                 self.assertGreater(row["forward_us"], 0)
         if len(os.sched_getaffinity(0)) > 1:
-            # What passes take in the training of such parts, over those of replicas' whole layers.
-            trained = [(entry["network"], entry.get("strategy")) for entry in document["contention"] if entry["what"] == "steps"]
+            # What passes take in the training of such parts, over what these take alone.
+            trained = [(entry["network"], entry.get("strategy")) for entry in document["contention"] if entry["what"] == "steps" and entry["workers"] == 2]
             self.assertCountEqual(trained, [("lenet", None), ("lenet", "tensor"), ("lenet", "tensor[split=height]"), ("mlp[hidden=64,layers=2]", None), ("mlp[hidden=64,layers=2]", "tensor")])
             for entry in document["contention"]:
                 self.assertTrue("strategy" not in entry or 0.1 < entry["slowdown"] < 20, entry)
@@ -138,7 +138,7 @@ class Measuring(Case):
                 self.assertEqual("without_exchange" in entry, entry["what"] == "steps")
                 self.assertNotEqual(entry.get("without_exchange"), entry["slowdown"])
                 self.assertTrue(0.1 < entry.get("collective_slowdown", 1) < 20, entry)
-            self.assertEqual({entry["workers"] for entry in profile["jitter"]}, {1, 2})
+            self.assertGreaterEqual({entry["workers"] for entry in profile["jitter"]}, {1, 2})
             for entry in profile["jitter"]:
                 self.assertLessEqual(entry["median_ms"], entry["p95_ms"])
                 self.assertLessEqual(entry["p95_ms"], entry["p99_ms"])

@@ -35,7 +35,7 @@ void beyond_company(const Job& job, const JobCosts& costs, const Json& machine, 
   const auto of_these = [&](const Json& entry) { return MeasuredMachine::is_of(entry, own) && entry.value("precision", "") == job.precision && entry.value("kernels", "") == job.kernels; };
   int most = 0;
   for (const auto& entry : entries(machine, "contention"))
-    if (entry.value("what", "") == "steps" && of_these(entry)) most = std::max(most, entry.at("workers").get<int>());
+    if (entry.value("what", "") == "steps" && !entry.contains("strategy") && of_these(entry)) most = std::max(most, entry.at("workers").get<int>());
   const bool varied = costs.measured->jitter_of(own, beside).sigma > 0;
   if (most > 0 && varied) {
     const double doublings = doublings_over(beside, most);

@@ -77,7 +77,7 @@ UnitCosts costs_of(const Alike& size, double alpha) {
   return costs;
 }
 
-/// A round's cost where the smallest size does not tell it: where a line through it and the next size that asks for the same begins; of one size alone, half of what it takes if that is mostly to meet.
+/// A round's cost where the smallest size does not tell it: where a line through it and the next size begins, if that one does not tell it either; else half of what the smallest takes, if that is mostly to meet.
 double start_of(const Alike& first, const std::optional<Alike>& next) {
   constexpr double meets = 16 << 10;
   if (first.counts.rounds == 0) return 0;

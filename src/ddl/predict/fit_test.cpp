@@ -103,6 +103,17 @@ TEST(Fit, GoesFromSizeToSizeWhereOneScheduleIsAllThereIs) {
   EXPECT_NEAR(large.cost.at(1 << 20).seconds(counts(1 << 20)) / (samples[8].seconds / 4), 1, 1e-6);
 }
 
+// A size of which one algorithm alone was timed, between others that tell rounds from bytes.
+TEST(Fit, AsksItsNeighboursWhereASizeSaysOneThing) {
+  const UnitCosts truth{5e-6, 0, 1e-9};
+  auto samples = made(truth, 0, {1 << 12, 1 << 20});
+  const auto between = made(truth, 0, {1 << 16});
+  samples.push_back(between.front());
+  const auto found = fit(samples);
+  EXPECT_NEAR(found.cost.at(1 << 16).alpha, truth.alpha, 0.02 * truth.alpha);
+  for (const auto& other : between) EXPECT_NEAR(price(other, found.cost.at(1 << 16)).seconds / other.seconds, 1, 0.03);
+}
+
 TEST(Fit, RefusesNonsense) {
   EXPECT_THROW(fit({}), Error);
   EXPECT_THROW(fit({{1024, 0.0, nullptr, {1, 1, 1024, 0}}}), Error);

@@ -47,7 +47,7 @@ const std::vector<Needed>& needed() {
         {"timed", Sort::list, points, true}}},
       {"compute", "",
        {{"network", Sort::word}, {"batch", Sort::above_zero}, {"correction", Sort::above_zero}, {"step", Sort::object, {{"load_ms"}, {"copy_ms"}}}, {"loader_us"}, {"layers", Sort::list, layers},
-        {"parts", Sort::list, {{"layers", Sort::list, layers}}, true}, {"pass_ms", Sort::number, {}, true}, {"parameter_bytes", Sort::number, {}, true}, {"update_us", Sort::number, {}, false, "parameter_bytes"}, {"waited", Sort::number_or_null, {}, true}, {"graphs", Sort::object_or_null, graphs, true}, history("pass_ms")}},
+        {"parts", Sort::list, {{"layers", Sort::list, layers}, {"pass_ms", Sort::number, {}, true}}, true}, {"pass_ms", Sort::number, {}, true}, {"parameter_bytes", Sort::number, {}, true}, {"update_us", Sort::number, {}, false, "parameter_bytes"}, {"waited", Sort::number_or_null, {}, true}, {"graphs", Sort::object_or_null, graphs, true}, history("pass_ms")}},
       {"optimizer", "", {{"bytes", Sort::above_zero}, {"update_us"}}},
       {"memory", "", {{"what", Sort::word}, {"bytes", Sort::above_zero}, {"bytes_per_s", Sort::above_zero}}},
       {"memory", "triad", {{"threads", Sort::above_zero}}},
@@ -73,7 +73,8 @@ std::string probe_of(const std::string& part, const Json& entry) {
   if (part == "storage") return "ddlbench probe storage" + flag("folder", "data");
   if (part == "loader") return "ddlbench probe loader" + flag("dataset", "dataset") + (entry.value("synthetic", Json()) == true ? " --synthetic" : "");
   const auto device = entry.value("device", Json("cpu")) == "cpu" ? flag("threads", "threads") : flag("device", "device");
-  return "ddlbench probe compute" + flag("network", "model") + flag("dataset", "dataset") + flag("batch", "batch") + flag("optimizer", "optimizer") + flag("compression", "compression") + device + flag("precision", "precision") + flag("kernels", "kernels");
+  return "ddlbench probe compute" + flag("network", "model") + flag("dataset", "dataset") + flag("batch", "batch") + flag("optimizer", "optimizer") + flag("compression", "compression") + device + flag("precision", "precision") + flag("kernels", "kernels") +
+         (entry.value("strategy", Json()).is_string() && entry.value("workers", Json()).is_number() ? fmt::format(" --parts '{}:{}'", entry["strategy"].get<std::string>(), entry["workers"].dump()) : "");
 }
 
 /// What it is told apart by, as far as it says.

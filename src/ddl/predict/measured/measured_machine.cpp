@@ -322,7 +322,10 @@ bool MeasuredMachine::of_steps(const Json& entry, const std::string& strategy) c
 
 std::string MeasuredMachine::trained_so(const MeasuredWorker& worker) const {
   const auto& known = entries(profile_, "contention");
-  const bool own = !setup_.strategy.empty() && std::any_of(known.begin(), known.end(), [&](const Json& entry) { return is_of(entry, worker) && of_steps(entry, setup_.strategy) && of_network(entry); });
+  const auto beside = computing_on(worker.host, worker.kind());
+  const bool own = !setup_.strategy.empty() && std::any_of(known.begin(), known.end(), [&](const Json& entry) {
+    return is_of(entry, worker) && of_steps(entry, setup_.strategy) && of_network(entry) && entry.at("workers").get<std::int64_t>() >= beside;
+  });
   return own ? setup_.strategy : "";
 }
 
@@ -362,10 +365,13 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
   Drift together;
   const auto& own = setup_.workers.at(at(worker));
   const auto beside = computing_on(own.host, own.kind());
-  const auto strategy = trained_so(own);
-  if (beside > 1)
+  const auto add_together = [&](const std::string& strategy) {
     for (const auto& entry : entries(profile_, "contention"))
       if (is_of(entry, own) && of_steps(entry, strategy) && of_network(entry)) together.add(entry, "slowdown");
+  };
+  if (beside > 1) add_together(trained_so(own));
+  // Measured once it tells nothing of how it changes; others' may.
+  if (beside > 1 && !together.known()) add_together({});
   const auto& known = compute(worker);
   double launching = 0;
   if (!known.launches.empty()) {

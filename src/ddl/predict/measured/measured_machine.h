@@ -169,7 +169,7 @@ class MeasuredMachine final : public CostSource {
   bool of_network(const Json& entry) const;
   /// Of contention: what passes lose in the training by a strategy; empty: in that of replicas, which all others go by.
   bool of_steps(const Json& entry, const std::string& strategy) const;
-  /// The strategy, where passes of this network were measured in its training; else empty.
+  /// The strategy, where passes of this network were measured in its training, of as many workers as compute beside; else empty.
   std::string trained_so(const MeasuredWorker& worker) const;
   /// Of the network's own parameters, in as many tensors as they are, where so many or about so many were measured.
   std::optional<double> own_update(int worker, std::int64_t bytes) const;

@@ -722,6 +722,11 @@ TEST(MeasuredMachine, WhatATrainingLosesIsItsOwn) {
   EXPECT_NEAR(share("data"), 0.6, 1e-9);
   EXPECT_NEAR(share("tensor"), 0.9, 1e-9);
   EXPECT_NEAR(share("tensor[split=height]"), 0.6, 1e-9);
+  // Of more workers than it was measured of replicas' counts, which may have been.
+  StepCosts resources;
+  profile["cpu"]["usable_cores"] = 4;
+  EXPECT_NEAR(MeasuredMachine(profile, {.workers = {{}, {}, {}}, .network = "mlp", .strategy = "tensor"}).computing(0, resources)[1].share, 1.4 / 3, 1e-9);
+  profile["cpu"]["usable_cores"] = 2;
   add("lenet", "tensor[split=height]", 1.9);
   EXPECT_NEAR(share("tensor[split=height]"), 0.6, 1e-9) << "of another network";
 }

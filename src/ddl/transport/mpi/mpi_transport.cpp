@@ -21,10 +21,10 @@ constexpr int kHeadTag = 1, kPieceTag = 2, kNoteTag = 3;
 
 /// How often a waiting rank says what it waits at.
 constexpr Nanoseconds kLook = WaitChain::kPeriod;
-/// How long a rank to which nothing has come yields between its looks before it sleeps between them: for so large a part of the time that nothing has come. A look costs microseconds of a core that may have something to compute.
+/// How long a rank to which nothing comes yields between its looks before it sleeps between them.
 constexpr Nanoseconds kYield = 2'000'000;
-constexpr Nanoseconds kShortestNap = 50'000, kLongestNap = 1'000'000;
-constexpr Nanoseconds kPartOfWait = 32;
+/// It sleeps for so large a part of the time that nothing has come: a look costs microseconds of a core that may have something to compute.
+constexpr Nanoseconds kPartOfWait = 32, kLongestNap = 1'000'000;
 /// How often a waiting rank looks whether the processes of those whom it waits for still run.
 constexpr Nanoseconds kWatch = 50'000'000;
 /// What a peer sent before it left, or ended, may be behind the word of that.
@@ -177,18 +177,22 @@ void MpiTransport::wait(Seconds timeout) {
   const Nanoseconds begin = now();
   const Nanoseconds deadline = deadline_after(timeout);
   Nanoseconds said = begin, moved = begin;
-  ended_ = 0;
+  auto seen = ended_;
+  const auto look_for_progress = [&] {
+    if (ended_ != seen) moved = now();
+    seen = ended_;
+  };
   for (;;) {
-    const auto before = ended_;
     const Nanoseconds since = now();
     // Who slept until now looks once.
     do {
       if (advance()) return;
-    } while (now() < since + spin_ && (since - moved < kYield || ended_ != before));
-    if (ended_ != before) moved = now();
+    } while (now() < since + spin_ && (since - moved < kYield || ended_ != seen));
+    look_for_progress();
     if (interrupted_) throw_interrupted("mpi", rank_);
     look_around();
     if (advance()) return;
+    look_for_progress();
     const Nanoseconds at = now();
     if (at - said >= kLook) {
       // Ranks that wait in a circle hear that they are not at the same, and those who wait for us, for whom we wait.
@@ -207,7 +211,7 @@ void MpiTransport::wait(Seconds timeout) {
     if (at - moved < kYield)
       ::sched_yield();
     else
-      ::usleep(static_cast<unsigned>(std::clamp((at - moved) / kPartOfWait, kShortestNap, kLongestNap) / 1000));
+      ::usleep(static_cast<unsigned>(std::min((at - moved) / kPartOfWait, kLongestNap) / 1000));
   }
 }
 

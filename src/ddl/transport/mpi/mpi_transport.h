@@ -172,7 +172,7 @@ class MpiTransport final : public Transport, public NativeCollectives {
   Signature signature_;
   Nanoseconds watched_ = 0;  // when it was last looked whether the others' processes run
   std::uint32_t pass_ = 0;
-  std::uint32_t ended_ = 0;  ///< requests, since the wait began
+  std::uint32_t ended_ = 0;  ///< requests, of all there were
   std::unique_ptr<HeapBlocks> blocks_ = std::make_unique<HeapBlocks>();
   std::unique_ptr<std::byte[]> scratch_;
   std::size_t scratch_size_ = 0;
