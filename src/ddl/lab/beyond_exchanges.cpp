@@ -96,10 +96,12 @@ double least_measured(const Json& machine, const std::string& transport, int ran
 
 /// What one takes below the smallest that was measured is that one's latency: carried on from nothing where its bytes still take more than this share of its time.
 constexpr double kBytesCount = 0.5;
+/// Of so few bytes nobody's take more than meeting does, whatever a fit to one size says.
+constexpr double kFewBytes = 256;
 
 void beyond_latency(const Job& job, const Smallest& small, int ranks, const std::string& memory, const std::string& what, const Json& machine, Beyond& out) {
   const double least = least_measured(machine, job.transport, ranks, memory), doublings = doublings_over(least, small.bytes);
-  if (doublings <= kAboutAsLarge) return;
+  if (doublings <= kAboutAsLarge || least <= kFewBytes) return;
   WireSetup setup;
   setup.transport = job.transport;
   setup.collective = collective_of(job);

@@ -77,11 +77,14 @@ UnitCosts costs_of(const Alike& size, double alpha) {
   return costs;
 }
 
-/// A round's cost where the smallest size does not tell it: where a line through it and the next size begins, if that one does not tell it either; else half of what the smallest takes, if that is mostly to meet.
-double start_of(const Alike& first, const std::optional<Alike>& next) {
+/// A round's cost where the smallest size does not tell it: where a line through it and a larger one begins that does not tell it either, of all such lines the flattest, since what disturbs takes time; of one size alone half of what it takes, if that is mostly to meet.
+double start_of(const Alike& first, const std::vector<std::optional<Alike>>& sizes) {
   constexpr double meets = 16 << 10;
   if (first.counts.rounds == 0) return 0;
-  const double start = next ? first.seconds - (next->seconds - first.seconds) / (next->bytes - first.bytes) * first.bytes : first.bytes < meets ? first.seconds / 2 : 0;
+  std::optional<double> slope;
+  for (const auto& size : sizes)
+    if (size && size->bytes > first.bytes) slope = std::min(slope.value_or(std::numeric_limits<double>::infinity()), (size->seconds - first.seconds) / (size->bytes - first.bytes));
+  const double start = slope ? first.seconds - *slope * first.bytes : first.bytes < meets ? first.seconds / 2 : 0;
   return std::clamp(start, 0.0, first.seconds) / first.counts.rounds;
 }
 
@@ -103,7 +106,7 @@ WireCost by_size(const std::vector<FitSample>& samples, const std::vector<std::s
   std::vector<std::pair<std::size_t, UnitCosts>> known;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (!same[i]) known.emplace_back(sizes[i], fit_piece(of[i]));
-    else known.emplace_back(sizes[i], costs_of(*same[i], i > 0 ? known.front().second.alpha : start_of(*same[i], i + 1 < sizes.size() ? same[i + 1] : std::nullopt)));
+    else known.emplace_back(sizes[i], costs_of(*same[i], i > 0 ? known.front().second.alpha : start_of(*same[i], same)));
   }
   WireCost cost;
   const auto add = [&](std::size_t to, const UnitCosts& costs) {

@@ -93,6 +93,11 @@ TEST(Fit, GoesFromSizeToSizeWhereOneScheduleIsAllThereIs) {
     before = priced(bytes);
   }
   EXPECT_NEAR(2 * found.cost.at(64).alpha, 4e-7, 5e-8);
+  // One size that was disturbed says nothing of the others' rounds.
+  auto disturbed = samples;
+  for (auto& sample : disturbed)
+    if (sample.bytes == 1 << 13) sample.seconds *= 20;
+  EXPECT_NEAR(2 * fit(disturbed).cost.at(1 << 16).alpha, 4e-7, 5e-8);
   // Pieces follow each other without gaps.
   for (std::size_t i = 1; i < found.cost.pieces.size(); ++i) EXPECT_EQ(found.cost.pieces[i].from, found.cost.pieces[i - 1].to);
   EXPECT_EQ(found.cost.pieces.front().from, 0U);
