@@ -138,7 +138,8 @@ class Measuring(Case):
                 self.assertEqual("without_exchange" in entry, entry["what"] == "steps")
                 self.assertNotEqual(entry.get("without_exchange"), entry["slowdown"])
                 self.assertTrue(0.1 < entry.get("collective_slowdown", 1) < 20, entry)
-            self.assertGreaterEqual({entry["workers"] for entry in profile["jitter"]}, {1, 2})
+            cores = document["environment"]["cpu"]["usable_cores"]
+            self.assertEqual({entry["workers"] for entry in profile["jitter"]}, {2**doublings for doublings in range(cores.bit_length())})
             for entry in profile["jitter"]:
                 self.assertLessEqual(entry["median_ms"], entry["p95_ms"])
                 self.assertLessEqual(entry["p95_ms"], entry["p99_ms"])

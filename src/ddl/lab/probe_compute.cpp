@@ -79,10 +79,6 @@ Json where(const ComputeProbe& probe, const Case& each) {
           {"dataset", each.network.dataset}, {"batch", each.batch}};
 }
 
-bool same_case(const Json& entry, const Json& where) {
-  return std::all_of(where.items().begin(), where.items().end(), [&](const auto& item) { return entry.at(item.key()) == item.value(); });
-}
-
 struct SortTimes {
   std::vector<double> forward, backward;
   double input_share = 0;
@@ -504,13 +500,12 @@ class Probing {
 
   /// Of each part of layers that was measured of so many workers: its strategy, and its pass over the whole network's.
   std::vector<std::pair<Spec, double>> parts_of(int workers, const Case& each) const {
+    const auto entry = earlier_entry(document_, "compute", entry_keys("compute"), where(probe_, each));
+    if (entry.is_null()) return {};
+    const double whole = entry.at("forward_ms").get<double>() + entry.at("backward_ms").get<double>();
     std::vector<std::pair<Spec, double>> found;
-    for (const auto& entry : document_["compute"]) {
-      if (!same_case(entry, where(probe_, each))) continue;
-      const double whole = entry.at("forward_ms").get<double>() + entry.at("backward_ms").get<double>();
-      for (const auto& part : entry.at("parts"))
-        if (part.at("workers") == workers && whole > 0) found.emplace_back(parse_spec(part.at("strategy").get<std::string>()), part.at("pass_ms").get<double>() / whole);
-    }
+    for (const auto& part : entry.at("parts"))
+      if (part.at("workers") == workers && whole > 0) found.emplace_back(parse_spec(part.at("strategy").get<std::string>()), part.at("pass_ms").get<double>() / whole);
     return found;
   }
 
