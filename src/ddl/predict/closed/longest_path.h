@@ -12,7 +12,7 @@ namespace ddl {
 /// run, each worker going on once it has ended its own. What is waited for is the same in each step, so that the order of the recurrence is found once.
 /// Assumes, as all closed forms do, that workers of a role take the same time and that nothing under way at once shares a resource; nothing of how long stages take.
 /// Where steps run into each other a message is one of the step in which it is received: its sender was at it so many steps before as it is further ahead.
-/// Not of servers, nor of stages that have several workers. Memory and time: in proportion to the tasks of all roles.
+/// Not of servers. Memory and time: in proportion to the tasks of all roles.
 class LongestPath {
  public:
   /// `costs` are of roles_as_actors(). Errors: invalid_argument for a plan that comes to a stop (verify() says where).

@@ -323,6 +323,15 @@ bool tails_show(const std::vector<WorkerTerms>& workers) {
   return most > 1.01 * least && std::any_of(workers.begin(), workers.end(), [](const WorkerTerms& own) { return exposed(own) + own.update > 0.01 * own.pass(); });
 }
 
+/// Replicas have no bubbles: they wait for who leads them, or it for them.
+PricedStep with_waits_for_bubbles(PricedStep step) {
+  for (auto& ledger : step.workers) {
+    ledger[Cause::wait] += ledger[Cause::bubble];
+    ledger[Cause::bubble] = 0;
+  }
+  return step;
+}
+
 /// Of one role: what its step is longer or shorter than its terms say, is communication.
 PricedStep price_replica_in(double seconds, const WorkerTerms& terms, int micro_batches) {
   auto priced = price_replica(terms, micro_batches);
@@ -373,18 +382,20 @@ StepCosts of_slowest(const Plan& plan, const StepCosts& costs) {
   return out;
 }
 
-bool has_closed_form(const Plan& plan, bool unlike) {
-  if (unlike && (plan.asynchronous() || steps_apart(plan))) return false;
-  if (plan.in_process && plan.roles.size() > 1) return false;
+bool has_closed_form(const Plan& plan, bool unlike) { return !unlike || !(plan.asynchronous() || steps_apart(plan)); }
+
+namespace {
+
+/// Whether micro-batches of one share go to several workers: of a stage, which take them by turns, or replicas that one worker leads. Who waits for whom then is in no sum.
+bool takes_turns(const Plan& plan) {
+  if (plan.roles.size() == 1 || plan.serving.servers > 0) return false;
   // Each place of the mesh's other axes has every stage once.
   const int once = plan.shares() * plan.parts();
   std::vector<int> holders(plan.stages.size());
   for (const auto& role : plan.roles)
     for (const int stage : role.stages) holders[at(stage)] += role.count;
-  return plan.roles.size() == 1 || std::all_of(holders.begin(), holders.end(), [&](int workers) { return workers <= once; });
+  return std::any_of(holders.begin(), holders.end(), [&](int workers) { return workers > once; });
 }
-
-namespace {
 
 /// Batches that are made in the step are so by all workers at once: no sooner than all of them have what they want of something that they share.
 StepCosts with_loads_together(const Plan& plan, StepCosts costs) {
@@ -408,13 +419,12 @@ StepCosts with_loads_together(const Plan& plan, StepCosts costs) {
 }  // namespace
 
 PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& alone) {
-  if (!has_closed_form(plan))
-    throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of stages or replicas that several workers take by turns; got {}, expected --engine simulated, or auto", to_string(strategy)));
   const auto costs = with_loads_together(plan, alone);
   const auto terms = terms_of(plan, costs);
+  const bool turns = takes_turns(plan);
   // The simulator has no jitter there either.
   if (plan.asynchronous() && plan.serving.servers == 0)
-    return messages_show(terms) ? price_with_bubbles(LongestPath(plan, costs).step_seconds(std::vector<double>(terms.size(), 1)), plan.micro_batches, terms) : price_asynchronous(plan.micro_batches, terms);
+    return turns || messages_show(terms) ? price_with_bubbles(LongestPath(plan, costs).step_seconds(std::vector<double>(terms.size(), 1)), plan.micro_batches, terms) : price_asynchronous(plan.micro_batches, terms);
   // Nor where workers step apart: nobody waits for the slowest.
   if (steps_apart(plan)) {
     std::vector<int> counts;
@@ -427,7 +437,7 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& a
   };
   const auto schedule = option("schedule", "1f1b");
   // Of fewer micro-batches than stages a worker of 1F1B waits once, not twice.
-  const bool has_sum = strategy.name == "model" || schedule == "gpipe" || (schedule == "1f1b" && plan.micro_batches >= static_cast<int>(terms.size()) && !messages_show(terms));
+  const bool has_sum = !turns && (strategy.name == "model" || schedule == "gpipe" || (schedule == "1f1b" && plan.micro_batches >= static_cast<int>(terms.size()) && !messages_show(terms)));
   const bool whole = std::any_of(plan.roles.begin(), plan.roles.end(), waits_for_all);
   std::optional<LongestPath> path;
   if (plan.serving.servers == 0 && (terms.size() > 1 ? !has_sum || whole || tails_show(terms) : (has_several_wires(plan.roles[0]) || whole || gathers_updates(plan.roles[0]) || votes_apart(plan.roles[0])) && !gathers_units(plan.roles[0]))) path.emplace(plan, costs);
@@ -436,6 +446,7 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& a
     if (plan.serving.servers > 0) return price_servers(workers, server_terms_of(plan, costs), plan.micro_batches);
     if (workers.size() == 1 && path) return price_replica_in(path->step_seconds(times), workers[0], plan.micro_batches);
     if (workers.size() == 1) return price_replica(workers[0], plan.micro_batches);
+    if (path && plan.in_process) return with_waits_for_bubbles(price_with_bubbles(path->step_seconds(times), plan.micro_batches, workers));
     if (path) return price_with_bubbles(path->step_seconds(times), plan.micro_batches, workers);
     // Several micro-batches go behind each other, forward and back.
     if (strategy.name == "model") return plan.micro_batches == 1 ? price_layers(workers) : price_gpipe(plan.micro_batches, workers);

@@ -9,9 +9,8 @@ namespace ddl {
 /// What the tasks of each role come to, in the order of its workers. `costs` are of roles_as_actors().
 std::vector<WorkerTerms> terms_of(const Plan& plan, const StepCosts& costs);
 
-/// Whether there is a closed form: not of stages with several workers each (PipeDream's replicas), nor where one worker leads replicas within a process, whose own passes and those of others come one after the other.
-/// `unlike`: workers of a role take unlike times; then not of those that do not wait for each other either.
-bool has_closed_form(const Plan& plan, bool unlike = false);
+/// Whether there is a closed form: of all plans whose workers take the same time. `unlike`: workers of a role take unlike times; then not of those that do not wait for each other.
+bool has_closed_form(const Plan& plan, bool unlike);
 
 /// Of costs of workers_as_actors() those of roles_as_actors() that a step of the plan goes by where workers of a role take unlike times: of each role who computes longest, for whom the others wait. `count` is how many
 /// take as long but for what jitter makes of it.
@@ -19,7 +18,7 @@ StepCosts of_slowest(const Plan& plan, const StepCosts& costs);
 
 /// A step of the plan, which `strategy` made, in closed form; ledgers by role. What it assumes, beside each strategy's derivation in docs/model.md: workers of a role take the same time (or wait for the slowest, of_slowest()), and
 /// nothing that is under way at once shares a resource.
-/// Errors: invalid_argument for costs that are not of the plan's roles; unsupported where has_closed_form() says no.
+/// Errors: invalid_argument for costs that are not of the plan's roles.
 PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& costs);
 
 }  // namespace ddl
