@@ -481,7 +481,7 @@ class Datasheets(Case):
             words = ("predict", *self.SMALL, "--batch", 64, "--workers", workers, "--strategy", strategy, "--machine", "v100-16gb", "--engine", engine)
             return self.document(*words)["points"][0]["step_ms"]["value"] if code == 0 else self.run_it(*words, code=None).stderr
 
-        for strategy in ("data", "sharded[level=3]", "hybrid[data=2,sharded=2,level=1]", "tensor", "local[every=4]", "pipeline"):
+        for strategy in ("data", "sharded[level=3]", "hybrid[data=2,sharded=2,level=1]", "tensor", "local[every=4]", "pipeline", "pipeline[replicas=2/2,micro=8]"):
             for workers in ("emulated:v100-16gb:3,emulated:k80:1", "emulated:k80:1,emulated:v100-16gb:3", "emulated:v100-16gb:2,emulated:v100-16gb[slow=3]:2"):
                 closed, simulated = step("closed", workers, strategy), step("simulated", workers, strategy)
                 self.assertAlmostEqual(closed / simulated, 1, delta=0.02, msg=f"{strategy} {workers}")

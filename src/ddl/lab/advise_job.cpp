@@ -367,8 +367,9 @@ class Adviser {
     std::size_t tasks = 0;
     for (const auto& role : plan.roles) tasks += role.tasks.size() * static_cast<std::size_t>(costs.by_worker ? role.count : 1);
     const bool small = tasks * 3 <= kFewTasks && !plan.asynchronous();
-    const auto priced = [&](Engine engine) { return predict_step({plan, part, job.strategy, job.batch, *costs.source, 0, engine, costs.by_worker, loading_of(job, input_.machine), costs.unlike}); };
-    point.step = priced(simulate || !has_closed_form(plan, costs.unlike) ? Engine::automatic : small ? Engine::simulated : Engine::closed);
+    PredictionInput asked{plan, part, job.strategy, job.batch, *costs.source, 0, Engine::automatic, costs.by_worker, loading_of(job, input_.machine), costs.unlike};
+    if (!simulate && has_closed_form(asked)) asked.engine = small ? Engine::simulated : Engine::closed;
+    point.step = predict_step(asked);
     point.step.trace.clear();
     auto beyond = beyond_known(job, plan, part, costs, input_.machine, {}, point.step);
     std::tie(point.step.low, point.step.high) = job_interval(job, plan, part, costs, input_.machine, beyond, point.step);

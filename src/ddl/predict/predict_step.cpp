@@ -138,14 +138,16 @@ void simulate(const PredictionInput& input, StepPrediction& out) {
 
 }  // namespace
 
+bool has_closed_form(const PredictionInput& input) { return has_closed_form(input.plan, unequal(input)); }
+
 StepPrediction predict_step(const PredictionInput& input) {
   StepPrediction out;
   out.engine = input.engine;
   if (out.engine == Engine::automatic) {
-    out.engine = tasks_of(input.plan, range_of(input).steps, by_worker(input)) <= kMostTasks || !has_closed_form(input.plan, unequal(input)) ? Engine::simulated : Engine::closed;
+    out.engine = tasks_of(input.plan, range_of(input).steps, by_worker(input)) <= kMostTasks || !has_closed_form(input) ? Engine::simulated : Engine::closed;
   }
   if (out.engine == Engine::closed) {
-    if (!has_closed_form(input.plan, unequal(input)))
+    if (!has_closed_form(input))
       throw Error(Code::unsupported, fmt::format("[predict] unsupported: there is no closed form of unlike workers that do not wait for each other; got {}, expected --engine simulated, or auto", to_string(input.strategy)));
     const auto costs = unequal(input) ? costs_of_slowest(input) : costs_of(input, roles_of(input));
     const auto priced = price_plan(input.plan, input.strategy, costs);

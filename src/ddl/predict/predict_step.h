@@ -42,7 +42,10 @@ struct StepPrediction {
   Trace trace;                            ///< of a step, or of those that run into each other, one worker by role unless asked for by_worker; of the simulator alone
 };
 
-/// Errors: those of the source, naming the term that is missing.
+/// Whether Engine::closed prices it: not workers that take unlike times, or are at several places, and do not wait for each other.
+bool has_closed_form(const PredictionInput& input);
+
+/// Errors: those of the source, naming the term that is missing; unsupported where Engine::closed is asked for what has_closed_form() says has none.
 StepPrediction predict_step(const PredictionInput& input);
 
 }  // namespace ddl

@@ -122,7 +122,8 @@ TEST(PredictStep, UnequalSharesOfABatchTakeAsLongAsTheLargest) {
 TEST(PredictStep, EveryStrategyHasOneWhoseLedgersAddUp) {
   for (const auto engine : {Engine::simulated, Engine::closed})
     for (const auto* strategy : {"model", "pipeline[schedule=zbv,micro=8]", "pipeline[schedule=pipedream]", "pipeline[schedule=pipedream-2bw,micro=4]", "pipeline[replicas=2/2,micro=4]", "sharded[level=3]", "local[average=gossip]",
-                                 "parameter-server[servers=2]", "parameter-server[async]", "parameter-server[stale=2,servers=2]", "hybrid[data=2,pipeline=2,micro=4]", "data[in-process=parallel]", "data[in-process=mirrored]"}) {
+                                 "parameter-server[servers=2]", "parameter-server[async]", "parameter-server[stale=2,servers=2]", "hybrid[data=2,pipeline=2,micro=4]", "data[in-process=parallel]", "data[in-process=parallel,overlap=on]",
+                                 "data[in-process=mirrored]"}) {
       Asked asked{strategy, 4, 64};
       asked.engine = engine;
       const auto found = predicted(asked);
@@ -130,9 +131,10 @@ TEST(PredictStep, EveryStrategyHasOneWhoseLedgersAddUp) {
       EXPECT_GT(found.seconds, 0) << strategy;
       for (const auto& ledger : found.roles) EXPECT_NEAR(sum_of(ledger), ledger.wall, 1e-6 * ledger.wall) << strategy;
       // Pipelines have bubbles, replicas that wait for who leads them do not.
-      if (std::string(strategy) == "data[in-process=parallel]") {
-        EXPECT_EQ(found.mean[Cause::bubble], 0);
-      }
+      if (!std::string_view(strategy).starts_with("data[in-process=parallel")) continue;
+      for (const auto& ledger : found.roles) EXPECT_NEAR(ledger.wall, found.seconds, 0.005 * found.seconds) << strategy;
+      EXPECT_EQ(found.mean[Cause::bubble], 0) << strategy;
+      EXPECT_GT(found.mean[Cause::communication], 0) << strategy;
     }
 }
 

@@ -79,13 +79,36 @@ double source_seconds(const StepCosts& costs, std::size_t actor) {
   return most;
 }
 
+/// Whether micro-batches of one share go to several workers: of a stage, which take them by turns, or replicas that one worker leads. Who waits for whom then is in no sum.
+bool takes_turns(const Plan& plan) {
+  if (plan.roles.size() == 1 || plan.serving.servers > 0) return false;
+  // Each place of the mesh's other axes has every stage once.
+  const int once = plan.shares() * plan.parts();
+  std::vector<int> holders(plan.stages.size());
+  for (const auto& role : plan.roles)
+    for (const int stage : role.stages) holders[at(stage)] += role.count;
+  return std::any_of(holders.begin(), holders.end(), [&](int workers) { return workers > once; });
+}
+
+/// Micro-batches that a worker of each role has: of those that several take by turns its own.
+std::vector<int> passes_of(const Plan& plan) {
+  std::vector<int> passes(plan.roles.size(), plan.micro_batches);
+  if (!takes_turns(plan)) return passes;
+  for (std::size_t r = 0; r < passes.size(); ++r) {
+    const auto& role = plan.roles[r];
+    const auto own = std::count_if(role.tasks.begin(), role.tasks.end(), [&](const Task& task) { return task.kind == TaskKind::forward && task.stage == role.stages.front(); });
+    passes[r] = std::max(1, static_cast<int>(own));
+  }
+  return passes;
+}
+
 /// What a role's tasks of one bucket come to; averages of parameters count as much as they are done.
-WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) {
+WorkerTerms terms_of_role(const Plan& plan, int number, int passes, const StepCosts& costs) {
   const auto& role = plan.roles[at(number)];
   WorkerTerms terms;
   std::map<int, BucketTerm> buckets;  // by the order of their collectives
   std::map<int, int> place;           // by bucket
-  const double m = plan.micro_batches;
+  const double m = passes;
   const auto exchanges = exchanges_of(role, number, costs.tasks[at(number)]);
   std::vector<double> updates(role.buckets.size());
   for (std::size_t t = 0; t < role.tasks.size(); ++t) {
@@ -119,6 +142,11 @@ WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) 
           (task.cargo == Cargo::activations ? terms.exchange_forward : terms.exchange_backward) += seconds / m;
           break;
         }
+        // Parameters of whom one worker leads come before all else.
+        if (task.goal == Goal::broadcast) {
+          terms.averaging += seconds;
+          break;
+        }
         const int order = static_cast<int>(buckets.size());
         // Of a bucket's collectives the last of its gradients is what the update waits for; parameters that are gathered after it come in a chain of their own, at the end.
         if (task.cargo == Cargo::gradients) place[task.bucket] = order;
@@ -133,7 +161,7 @@ WorkerTerms terms_of_role(const Plan& plan, int number, const StepCosts& costs) 
     }
   }
   for (const auto& [order, term] : buckets) terms.buckets.push_back(term);
-  if (!exchanges.order.empty()) terms.averaging = averaging_of(exchanges, updates);
+  if (!exchanges.order.empty()) terms.averaging += averaging_of(exchanges, updates);
   terms.harness = costs.harness[at(number)].seconds;
   terms.loader = source_seconds(costs, at(number));
   return terms;
@@ -220,7 +248,8 @@ std::vector<WorkerTerms> terms_of(const Plan& plan, const StepCosts& costs) {
   if (costs.actors.size() != plan.roles.size() || costs.tasks.size() != plan.roles.size())
     throw Error(Code::invalid_argument, fmt::format("[predict] costs of {} actors; expected one for each of {} roles", costs.actors.size(), plan.roles.size()));
   std::vector<WorkerTerms> all;
-  for (int r = 0; r < static_cast<int>(plan.roles.size()); ++r) all.push_back(terms_of_role(plan, r, costs));
+  const auto passes = passes_of(plan);
+  for (int r = 0; r < static_cast<int>(plan.roles.size()); ++r) all.push_back(terms_of_role(plan, r, passes[at(r)], costs));
   return all;
 }
 
@@ -323,13 +352,20 @@ bool tails_show(const std::vector<WorkerTerms>& workers) {
   return most > 1.01 * least && std::any_of(workers.begin(), workers.end(), [](const WorkerTerms& own) { return exposed(own) + own.update > 0.01 * own.pass(); });
 }
 
-/// Replicas have no bubbles: they wait for who leads them, or it for them.
-PricedStep with_waits_for_bubbles(PricedStep step) {
-  for (auto& ledger : step.workers) {
-    ledger[Cause::wait] += ledger[Cause::bubble];
-    ledger[Cause::bubble] = 0;
+/// A step of so many seconds of workers that have unlike numbers of passes. Replicas have no bubbles: they wait for who leads them, or it for them.
+PricedStep price_turns(double seconds, const Plan& plan, const std::vector<WorkerTerms>& workers) {
+  PricedStep out{seconds, {}};
+  for (const auto& own : workers) out.seconds = std::max(out.seconds, own.loader);
+  const auto passes = passes_of(plan);
+  for (std::size_t r = 0; r < workers.size(); ++r) {
+    auto ledger = price_with_bubbles(seconds, passes[r], {workers[r]}).workers[0];
+    const double later = std::max(0.0, out.seconds - ledger.wall);
+    ledger[Cause::bubble] += later;
+    ledger.wall += later;
+    if (plan.in_process) std::swap(ledger[Cause::wait], ledger[Cause::bubble]);
+    out.workers.push_back(ledger);
   }
-  return step;
+  return out;
 }
 
 /// Of one role: what its step is longer or shorter than its terms say, is communication.
@@ -386,50 +422,63 @@ bool has_closed_form(const Plan& plan, bool unlike) { return !unlike || !(plan.a
 
 namespace {
 
-/// Whether micro-batches of one share go to several workers: of a stage, which take them by turns, or replicas that one worker leads. Who waits for whom then is in no sum.
-bool takes_turns(const Plan& plan) {
-  if (plan.roles.size() == 1 || plan.serving.servers > 0) return false;
-  // Each place of the mesh's other axes has every stage once.
-  const int once = plan.shares() * plan.parts();
-  std::vector<int> holders(plan.stages.size());
-  for (const auto& role : plan.roles)
-    for (const int stage : role.stages) holders[at(stage)] += role.count;
-  return std::any_of(holders.begin(), holders.end(), [&](int workers) { return workers > once; });
+/// What all workers together want of each shared resource for the batches that they make in a step, s.
+std::map<int, double> wanted_for_batches(const Plan& plan, const StepCosts& costs) {
+  std::map<int, double> wanted;
+  for (std::size_t a = 0; a < costs.actors.size(); ++a) {
+    const auto& tasks = plan.roles[at(costs.actors[a].role)].tasks;
+    for (std::size_t t = 0; t < tasks.size(); ++t)
+      if (tasks[t].kind == TaskKind::load)
+        for (const auto& demand : costs.tasks[a][t].demands) wanted[demand.resource] += costs.tasks[a][t].seconds * demand.share;
+  }
+  return wanted;
 }
 
-/// Batches that are made in the step are so by all workers at once: no sooner than all of them have what they want of something that they share.
+/// Batches that are made in the step are so by all workers at once, no sooner than all of them have what they want of something that they share. Who does not wait for others comes for it at another time than they.
 StepCosts with_loads_together(const Plan& plan, StepCosts costs) {
-  std::map<int, double> wanted;  // s, by resource
-  const auto each_load = [&](const auto& body) {
-    for (std::size_t a = 0; a < costs.actors.size(); ++a) {
-      const auto& tasks = plan.roles[at(costs.actors[a].role)].tasks;
-      for (std::size_t t = 0; t < tasks.size(); ++t)
-        if (tasks[t].kind == TaskKind::load) body(costs.tasks[a][t]);
-    }
-  };
-  each_load([&](const TaskCost& load) {
-    for (const auto& demand : load.demands) wanted[demand.resource] += load.seconds * demand.share;
-  });
-  each_load([&](TaskCost& load) {
-    for (const auto& demand : load.demands) load.seconds = std::max(load.seconds, wanted[demand.resource]);
-  });
+  auto wanted = wanted_for_batches(plan, costs);
+  if (wanted.empty()) return costs;
+  for (std::size_t a = 0; a < costs.actors.size(); ++a) {
+    const auto& tasks = plan.roles[at(costs.actors[a].role)].tasks;
+    for (std::size_t t = 0; t < tasks.size(); ++t)
+      if (tasks[t].kind == TaskKind::load)
+        for (const auto& demand : costs.tasks[a][t].demands) costs.tasks[a][t].seconds = std::max(costs.tasks[a][t].seconds, wanted[demand.resource]);
+  }
   return costs;
+}
+
+/// No step is shorter than what of a shared resource all batches of it want; what is longer for that is waited for a batch.
+PricedStep no_shorter_than_batches(const Plan& plan, const StepCosts& costs, PricedStep step) {
+  double least = 0;
+  for (const auto& [resource, seconds] : wanted_for_batches(plan, costs)) least = std::max(least, seconds);
+  if (least <= step.seconds) return step;
+  for (auto& ledger : step.workers) {
+    const double more = std::max(0.0, least - ledger.wall);
+    ledger[Cause::load] += more;
+    ledger.wall += more;
+  }
+  step.seconds = least;
+  return step;
 }
 
 }  // namespace
 
 PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& alone) {
-  const auto costs = with_loads_together(plan, alone);
+  const bool waits = !plan.asynchronous() && !steps_apart(plan);
+  const auto costs = waits ? with_loads_together(plan, alone) : alone;
   const auto terms = terms_of(plan, costs);
   const bool turns = takes_turns(plan);
   // The simulator has no jitter there either.
-  if (plan.asynchronous() && plan.serving.servers == 0)
-    return turns || messages_show(terms) ? price_with_bubbles(LongestPath(plan, costs).step_seconds(std::vector<double>(terms.size(), 1)), plan.micro_batches, terms) : price_asynchronous(plan.micro_batches, terms);
+  if (plan.asynchronous() && plan.serving.servers == 0) {
+    if (!turns && !messages_show(terms)) return no_shorter_than_batches(plan, costs, price_asynchronous(plan.micro_batches, terms));
+    const double seconds = LongestPath(plan, costs).step_seconds(std::vector<double>(terms.size(), 1));
+    return no_shorter_than_batches(plan, costs, turns ? price_turns(seconds, plan, terms) : price_with_bubbles(seconds, plan.micro_batches, terms));
+  }
   // Nor where workers step apart: nobody waits for the slowest.
   if (steps_apart(plan)) {
     std::vector<int> counts;
     for (const auto& role : plan.roles) counts.push_back(role.count);
-    return price_servers_apart(terms, counts, server_terms_of(plan, costs), plan.serving.stale != kNone, plan.micro_batches);
+    return no_shorter_than_batches(plan, costs, price_servers_apart(terms, counts, server_terms_of(plan, costs), plan.serving.stale != kNone, plan.micro_batches));
   }
   const auto option = [&](const char* key, const std::string& otherwise) {
     const auto found = strategy.options.find(key);
@@ -446,7 +495,7 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& a
     if (plan.serving.servers > 0) return price_servers(workers, server_terms_of(plan, costs), plan.micro_batches);
     if (workers.size() == 1 && path) return price_replica_in(path->step_seconds(times), workers[0], plan.micro_batches);
     if (workers.size() == 1) return price_replica(workers[0], plan.micro_batches);
-    if (path && plan.in_process) return with_waits_for_bubbles(price_with_bubbles(path->step_seconds(times), plan.micro_batches, workers));
+    if (turns) return price_turns(path->step_seconds(times), plan, workers);
     if (path) return price_with_bubbles(path->step_seconds(times), plan.micro_batches, workers);
     // Several micro-batches go behind each other, forward and back.
     if (strategy.name == "model") return plan.micro_batches == 1 ? price_layers(workers) : price_gpipe(plan.micro_batches, workers);

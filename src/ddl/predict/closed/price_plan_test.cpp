@@ -149,6 +149,29 @@ TEST_P(ClosedForm, AgreesWithTheSimulatorOnASlowSource) {
   }
 }
 
+/// Batches that are made in the step, from one storage that gives one in 3 s, and in 20. Workers are taken to want theirs at once: so they do, but for a schedule whose workers end their steps one after the other. Who does not wait
+/// for others comes now when nobody else does and now when all do; of that the form has the first, and that no step is shorter than what all want (docs/model.md).
+TEST_P(ClosedForm, AgreesWithTheSimulatorOnBatchesThatAreMadeInTheStep) {
+  const auto strategy = parse_spec(GetParam().strategy);
+  const auto plan = planned(GetParam());
+  for (const double seconds : {3, 20}) {
+    auto costs = balanced_costs(plan);
+    const int storage = costs.resource("storage of place 0");
+    for (std::size_t r = 0; r < plan.roles.size(); ++r)
+      for (std::size_t t = 0; t < plan.roles[r].tasks.size(); ++t)
+        if (plan.roles[r].tasks[t].kind == TaskKind::load) costs.tasks[r][t] = {seconds, {{storage, 1}}};
+    const auto [closed, simulated] = both(plan, strategy, costs);
+    if (plan.asynchronous() || steps_apart(plan)) {
+      EXPECT_LT(closed / simulated, 1.02) << seconds << ": " << simulated << " " << closed;
+      EXPECT_GT(closed / simulated, seconds > 10 ? 0.67 : 0.88) << seconds << ": " << simulated << " " << closed;
+      EXPECT_GE(closed, seconds * static_cast<double>(plan.roles.size())) << seconds;
+    } else {
+      EXPECT_NEAR(closed / simulated, 1, plan.roles.size() > 1 ? 0.05 : 0.02) << seconds << ": " << simulated << " " << closed;
+    }
+    for (const auto& ledger : price_plan(plan, strategy, costs).workers) expect_whole(ledger);
+  }
+}
+
 /// Roles that take now longer, now shorter than others, and forward and backward not in one proportion.
 TEST_P(ClosedForm, AgreesWithTheSimulatorOnUnequalStages) {
   const auto strategy = parse_spec(GetParam().strategy);
@@ -190,7 +213,7 @@ TEST_P(ClosedForm, AgreesWithTheSimulatorOnLongTails) {
       continue;  // parts of the gradient lie with servers
     }
     // What several servers, gossip and stages that run into each other do at their ends has forms of its own.
-    if (exchanges_its_own_way(*plan, strategy) || plan->asynchronous()) continue;
+    if (exchanges_its_own_way(*plan, strategy) || (plan->asynchronous() && !strategy.options.contains("replicas"))) continue;
     auto costs = balanced_costs(*plan);
     for (std::size_t r = 0; r < plan->roles.size(); ++r)
       for (std::size_t t = 0; t < plan->roles[r].tasks.size(); ++t) {
@@ -247,8 +270,10 @@ TEST_P(ClosedForm, AgreesWithTheSimulatorUnderJitter) {
   // One worker, and layers one after the other, wait for nobody; nor do workers that step apart, and what those of a pipeline without a flush wait is not told.
   const bool one_by_one = plan.roles.size() > 1 && plan.micro_batches < static_cast<int>(plan.stages.size());
   if (plan.workers() > 1 && strategy.name != "model" && !one_by_one && !plan.asynchronous() && !steps_apart(plan)) {
-    EXPECT_GT(priced.seconds, even * (1 + 0.05 * sigma));
-    EXPECT_GT(simulated.step_seconds, even * (1 + 0.05 * sigma));
+    // Of two that take turns before a third each has time to be late.
+    const double least = strategy.options.contains("replicas") ? 0.05 : 0.1;
+    EXPECT_GT(priced.seconds, even * (1 + least * sigma));
+    EXPECT_GT(simulated.step_seconds, even * (1 + least * sigma));
   }
   for (const auto& ledger : priced.workers) {
     expect_whole(ledger);
@@ -305,10 +330,10 @@ TEST(ClosedForms, UnequalSharesGoByTheSlowest) {
 }
 
 TEST(ClosedForms, AreNotOfUnlikeWorkersThatDoNotWaitForEachOther) {
-  for (const auto* form : {"parameter-server[async]", "pipeline[schedule=pipedream]", "data", "pipeline[replicas=2/1,micro=6]"}) {
+  for (const auto& [form, waits] : {std::pair{"parameter-server[async]", false}, {"pipeline[schedule=pipedream]", false}, {"data", true}, {"pipeline[replicas=2/1,micro=6]", true}}) {
     const auto plan = planned({form, 3});
     EXPECT_TRUE(has_closed_form(plan, false)) << form;
-    EXPECT_EQ(has_closed_form(plan, true), !plan.asynchronous() && !steps_apart(plan)) << form;
+    EXPECT_EQ(has_closed_form(plan, true), waits) << form;
   }
 }
 
