@@ -841,23 +841,29 @@ class Beyond(Case):
 
     def test_smaller_messages_than_were_measured(self):
         self.calibrate()
+        profile = json.loads(self.machine.read_text())
+
+        def cost(latency, bytes_):
+            """Of every piece, whatever this machine's were just now."""
+            for entry in profile["communication"]:
+                for costs in ("rounds", "one_shot"):
+                    for piece in entry[costs]:
+                        piece.update({unit: latency if unit == "alpha_us" else bytes_ if unit == "beta_ns_per_byte" else 0.0 for unit in piece if unit.endswith(("_us", "_ns_per_byte"))})
+            self.machine.write_text(json.dumps(profile))
+
+        cost(1.0, 0.5)
         none, inside = self.two_workers()
         self.assertEqual(none, "")
-        profile = json.loads(self.machine.read_text())
         for entry in profile["communication"]:
             for each in entry["timed"]:
                 each["points"] = [point | {"bytes": 16 << 20} for point in each["points"][:1]]
-        self.machine.write_text(json.dumps(profile))
+        cost(1.0, 0.5)
         words, smaller = self.two_workers()
         self.assertRegex(words, "messages over shm of .* are smaller than any that were measured, 16 MiB, whose bytes take most of their time: .*the interval is wider for it .ddlbench probe comm --transport shm --ranks 2 --sizes")
         self.assertEqual(smaller["value"], inside["value"])
         self.assertGreater(smaller["high"], inside["high"])
         # A profile that starts where latency is all there is knows what smaller ones take.
-        for entry in profile["communication"]:
-            for costs in ("rounds", "one_shot"):
-                for piece in entry[costs]:
-                    piece.update({unit: float(unit == "alpha_us") for unit in piece if unit.endswith(("_us", "_ns_per_byte"))})
-        self.machine.write_text(json.dumps(profile))
+        cost(1.0, 0.0)
         self.assertNotIn("are smaller than any", self.two_workers()[0])
 
     def test_larger_messages_of_another_place_than_were_measured(self):

@@ -6,9 +6,6 @@
 
 namespace ddl {
 
-/// What the tasks of each role come to, in the order of its workers. `costs` are of roles_as_actors().
-std::vector<WorkerTerms> terms_of(const Plan& plan, const StepCosts& costs);
-
 /// Whether there is a closed form: of all plans whose workers take the same time. `unlike`: workers of a role take unlike times, or exchanges do; then not of those that do not wait for each other.
 bool has_closed_form(const Plan& plan, bool unlike);
 
