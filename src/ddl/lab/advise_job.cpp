@@ -19,7 +19,6 @@
 #include "ddl/lab/real_worker.h"
 #include "ddl/measure/clock.h"
 #include "ddl/predict/advise/search.h"
-#include "ddl/predict/closed/price_plan.h"
 #include "ddl/predict/datasheet/library.h"
 #include "ddl/nn/model.h"
 #include "ddl/predict/machine.h"

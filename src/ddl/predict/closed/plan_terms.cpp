@@ -7,7 +7,6 @@
 
 #include "ddl/core/at.h"
 #include "ddl/core/error.h"
-#include "ddl/plan/meetings.h"
 #include "ddl/plan/occasion.h"
 #include "ddl/predict/step/server_turns.h"
 

@@ -114,20 +114,10 @@ bool tails_show(const std::vector<WorkerTerms>& workers) {
   return most > 1.01 * least && std::any_of(workers.begin(), workers.end(), [](const WorkerTerms& own) { return exposed(own) + own.update > 0.01 * own.pass(); });
 }
 
-/// A step of so many seconds of workers that have unlike numbers of passes. Replicas have no bubbles: they wait for who leads them, or it for them.
-PricedStep price_turns(double seconds, const Plan& plan, const std::vector<WorkerTerms>& workers) {
-  PricedStep out{seconds, {}};
-  for (const auto& own : workers) out.seconds = std::max(out.seconds, own.loader);
-  const auto passes = passes_of(plan);
-  for (std::size_t r = 0; r < workers.size(); ++r) {
-    auto ledger = price_with_bubbles(seconds, passes[r], {workers[r]}).workers[0];
-    const double later = std::max(0.0, out.seconds - ledger.wall);
-    ledger[Cause::bubble] += later;
-    ledger.wall += later;
-    if (plan.in_process) std::swap(ledger[Cause::wait], ledger[Cause::bubble]);
-    out.workers.push_back(ledger);
-  }
-  return out;
+/// Replicas have no bubbles: they wait for who leads them, or it for them.
+PricedStep with_waits_for_bubbles(PricedStep step) {
+  for (auto& ledger : step.workers) std::swap(ledger[Cause::wait], ledger[Cause::bubble]);
+  return step;
 }
 
 /// Of one role: what its step is longer or shorter than its terms say, is communication.
@@ -230,11 +220,12 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& a
   const auto costs = waits ? with_loads_together(plan, alone) : alone;
   const auto terms = terms_of(plan, costs);
   const bool turns = takes_turns(plan);
+  const auto passes = passes_of(plan);
   // The simulator has no jitter there either.
   if (plan.asynchronous() && plan.serving.servers == 0) {
     if (!turns && !messages_show(terms)) return no_shorter_than_batches(plan, costs, price_asynchronous(plan.micro_batches, terms));
     const double seconds = LongestPath(plan, costs).step_seconds(std::vector<double>(terms.size(), 1));
-    return no_shorter_than_batches(plan, costs, turns ? price_turns(seconds, plan, terms) : price_with_bubbles(seconds, plan.micro_batches, terms));
+    return no_shorter_than_batches(plan, costs, price_with_bubbles(seconds, passes, terms));
   }
   // Nor where workers step apart: nobody waits for the slowest.
   if (steps_apart(plan)) {
@@ -257,8 +248,10 @@ PricedStep price_plan(const Plan& plan, const Spec& strategy, const StepCosts& a
     if (plan.serving.servers > 0) return price_servers(workers, server_terms_of(plan, costs), plan.micro_batches);
     if (workers.size() == 1 && path) return price_replica_in(path->step_seconds(times), workers[0], plan.micro_batches);
     if (workers.size() == 1) return price_replica(workers[0], plan.micro_batches);
-    if (turns) return price_turns(path->step_seconds(times), plan, workers);
-    if (path) return price_with_bubbles(path->step_seconds(times), plan.micro_batches, workers);
+    if (path) {
+      auto step = price_with_bubbles(path->step_seconds(times), passes, workers);
+      return plan.in_process ? with_waits_for_bubbles(std::move(step)) : step;
+    }
     // Several micro-batches go behind each other, forward and back.
     if (strategy.name == "model") return plan.micro_batches == 1 ? price_layers(workers) : price_gpipe(plan.micro_batches, workers);
     return schedule == "gpipe" ? price_gpipe(plan.micro_batches, workers) : price_one_f_one_b(plan.micro_batches, workers);

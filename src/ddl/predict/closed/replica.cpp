@@ -51,13 +51,16 @@ PricedStep price_after_passes(double passes, int micro_batches, const std::vecto
   return price_with_bubbles(passes + tail, micro_batches, workers);
 }
 
-PricedStep price_with_bubbles(double seconds, int micro_batches, const std::vector<WorkerTerms>& workers) {
+PricedStep price_with_bubbles(double seconds, int micro_batches, const std::vector<WorkerTerms>& workers) { return price_with_bubbles(seconds, std::vector<int>(workers.size(), micro_batches), workers); }
+
+PricedStep price_with_bubbles(double seconds, const std::vector<int>& passes, const std::vector<WorkerTerms>& workers) {
   PricedStep out{seconds, {}};
   for (const auto& own : workers) out.seconds = std::max(out.seconds, own.loader);
-  for (const auto& own : workers) {
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    const auto& own = workers[w];
     auto fed = own;
     fed.loader = 0;
-    auto ledger = price_replica(fed, micro_batches).workers[0];
+    auto ledger = price_replica(fed, passes.at(w)).workers[0];
     // Who has no slow loader stands still for those who have.
     const double late = std::max(0.0, own.loader - std::max(seconds, ledger.wall));
     ledger[Cause::load] += late;

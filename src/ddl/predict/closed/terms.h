@@ -101,6 +101,8 @@ double exposed(const WorkerTerms& terms);
 
 /// A step of so many seconds, or longer where a loader is slower: what a worker's own terms leave of it is its bubble.
 PricedStep price_with_bubbles(double seconds, int micro_batches, const std::vector<WorkerTerms>& workers);
+/// The same of workers that have so many micro-batches each.
+PricedStep price_with_bubbles(double seconds, const std::vector<int>& passes, const std::vector<WorkerTerms>& workers);
 
 /// A step of workers in the order of their stages whose passes take so long: the first worker's backward is the last, the others have what comes before it for what they do after theirs. The rest of the step is bubbles.
 PricedStep price_after_passes(double passes, int micro_batches, const std::vector<WorkerTerms>& workers);
