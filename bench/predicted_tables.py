@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 from common import BINARY, machine, save
-from published import document, table
+from published import document, kendall, regret, table
 from tables import first, look_up_folders, rows_of
 
 NEUSIGHT = "neusight"
@@ -54,6 +54,19 @@ def neusight_row(row):
     sizes = dict(zip(("hidden", "layers", "heads", "vocab"), map(str, NEUSIGHT_NETWORKS[model])))
     times = {"measured_ms": row["e2e_ms"], "forward_ms": row["fw_ms"], "backward_ms": row["bw_ms"]}
     return {**found, **sizes, **times, "model": "gpt", "precision": "fp32", "seq": row["seq"], "micro_batch": row["batch"], "global_batch": row["batch"], "dropout": "0.1", "optimizer": "sgd", "no_update": "1"}
+
+
+def of_pairs(rows):
+    """Of two rows of the same device, network and precision: what their ratio is off by, where what both are off by alike is in neither."""
+    told = lambda row: tuple(row["words"][row["words"].index(flag) + 1].split("[devices")[0] for flag in ("--machine", "--model", "--precision"))
+    logs = [(told(row), math.log(row["value"] / row["measured_ms"])) for row in rows]
+    apart = [one - other for number, (what, one) in enumerate(logs) for of_other, other in logs[:number] if what == of_other]
+    return f"{len(apart)}, {math.sqrt(statistics.mean(each ** 2 for each in apart)):.2f}" if apart else "-"
+
+
+def of_choices(rows):
+    found = regret(*zip(*rows))
+    return "-" if found is None else f"{found:.1f} %"
 
 
 def number(row, column, otherwise=0):
@@ -193,7 +206,7 @@ def main():
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--folder")
     options = parser.parse_args()
-    results, groups = [], collections.defaultdict(list)
+    results, groups, chosen = [], collections.defaultdict(list), collections.defaultdict(list)
     for name in options.tables.split(","):
         rows = neusight(options.folder) if name == NEUSIGHT else table(name)
         if rows is None:
@@ -215,15 +228,18 @@ def main():
                 one |= {"of": row["of"], "network": row["network"], "at_peak_ms": at_peak_ms(row), "scores_ms": scores_ms(row), "passes": {each: (found["ledger_ms"][each], float(row[f"{each}_ms"])) for each in ("forward", "backward")}}
             results.append(one)
             groups[group].append(one)
+            batch = int(words[words.index("--batch") + 1])
+            rated = (lambda ms: ms) if row.get("measured_ms") else (lambda ms, batch=batch: batch / ms)
+            chosen[group].append((row, rated(step["value"]), rated(measured)))
         for reason, count in left.items():
             print(f"{name}: {count} left out: {reason}", file=sys.stderr)
         sys.stderr.flush()
-    print("\n| table | rows | MAPE | largest | bias | rms of the logarithm | in interval | on one device: rows, bias |\n|---|---|---|---|---|---|---|---|")
+    print("\n| table | rows | MAPE | largest | bias | rms of the logarithm | how many times as fast one way is as another: pairs, rms of the logarithm | tau of steps | regret | in interval | on one device: rows, bias |\n|---|---|---|---|---|---|---|---|---|---|---|")
     for name, rows in groups.items():
         errors = [row["error_pct"] for row in rows]
         alone = [row for row in rows if row["devices"] == 1]
         first = f"{len(alone)}, {statistics.mean(row['error_pct'] for row in alone):+.1f} %" if alone else "-"
-        print(f"| {name} | {len(rows)} | {statistics.mean(map(abs, errors)):.1f} % | {max(map(abs, errors)):.1f} % | {statistics.mean(errors):+.1f} % | {rms(rows)} | {100 * statistics.mean(row['inside'] for row in rows):.0f} % | {first} |")
+        print(f"| {name} | {len(rows)} | {statistics.mean(map(abs, errors)):.1f} % | {max(map(abs, errors)):.1f} % | {statistics.mean(errors):+.1f} % | {rms(rows)} | {of_pairs(rows)} | {kendall([row['value'] for row in rows], [row['measured_ms'] for row in rows]):.3f} | {of_choices(chosen[name])} | {100 * statistics.mean(row['inside'] for row in rows):.0f} % | {first} |")
     if groups[NEUSIGHT]:
         of_its_peak(groups[NEUSIGHT])
     save("predicted_tables", {"machine": machine(), "rows": results})

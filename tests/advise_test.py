@@ -72,6 +72,23 @@ class Shipped(Case):
             self.assertNotIn("stages is an option of", refused["reason"], "only what has stages to cut is cut")
         self.assertFalse({"local"} & {point["strategy"].split("[")[0] for point in told["points"]}, "results differ")
 
+    def test_devices_that_nearly_divide_a_step_are_worth_it(self):
+        """How far a datasheet is off one device and eight have alike."""
+        for machine, workers in (("a100-80gb", 2), ("a100-80gb", 8), ("v100-16gb", 4)):
+            with self.subTest(machine, workers=workers):
+                told = self.advice(*RESNET, "--workers", workers, "--machine", machine)
+                advice = told["advice"]
+                taken = next(point for point in told["points"] if point["rank"] == advice["take"])
+                self.assertEqual((advice["worth_it"], taken["workers"]), (True, workers), advice["words"])
+                gain, alone = advice["times_one_worker"], next(point for point in told["points"] if point["rank"] == advice["one_worker"])
+                self.assertAlmostEqual(gain["value"], alone["step_ms"]["value"] / taken["step_ms"]["value"], places=9)
+                self.assertTrue(1 < gain["low"] < gain["value"] < gain["high"], gain)
+                self.assertLess(gain["high"] / gain["low"], 0.5 * taken["step_ms"]["high"] / taken["step_ms"]["low"])
+                self.assertRegex(advice["words"], r"times as fast as one worker \([\d.]+ to [\d.]+\)")
+        # What exchanges cost more than they save is not.
+        words = self.advice("--model", "vgg11", "--dataset", "cifar10", "--synthetic", "--batch", "32", "--budget", "4s", "--workers", "2", "--machine", "v100-16gb[devices_per_node=1,link_inter=1Gbps]")["advice"]
+        self.assertFalse(words["worth_it"], words["words"])
+
     def test_predict_says_the_same_of_what_is_recommended(self):
         told = self.advice(*RESNET, "--workers", "4", "--machine", "v100-16gb")
         best = told["points"][0]

@@ -86,7 +86,7 @@ class Help(CommandLine):
                     self.assertIn(self.run_it(*example).returncode, (0, 6), example)
                 elif command == "probe":
                     # All sizes to 64 MiB of every algorithm for 100 ms each are minutes.
-                    brief = ["--budget", "2ms", *([] if "--sizes" in example else ["--sizes", "1KiB,64KiB"])] if example[1] == "comm" else []
+                    brief = ["--budget", "2ms", *([] if "--sizes" in example else ["--sizes", "1KiB,64KiB"])] if example[1] == "comm" else ["--sizes", "1KiB,4MiB"] if example[1].startswith("-") else []
                     done = self.run_it(*example, *brief)
                     lacks = "mpi[" in " ".join(example) and done.returncode == 6 and "is not in this build" in done.stderr
                     # A test machine may have no folder but in memory.

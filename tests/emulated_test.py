@@ -255,7 +255,17 @@ class Emulated(EmulatedCase):
         arguments = ["--strategy", "data", "--workers", "emulated:k80[slow=200]:4", *JOB]
         done = run("predict", *arguments, "--json", cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
-        point = json.loads(done.stdout)["points"][0]
+        document = json.loads(done.stdout)
+        point = document["points"][0]
+        # What is not a datasheet's is not told as one, and that nothing else of this host is known is.
+        self.assertEqual(document["source"], "wires")
+        self.assertTrue([words for words in point["beyond"] if words.startswith("of this host its wires alone were measured") and "probe compute" in words], point["beyond"])
+        self.assertGreater(point["step_ms"]["high"] / point["step_ms"]["value"], math.exp(1.9 * math.hypot(0.05, 0.05)) - 1e-9)
+        self.assertNotIn("from its datasheet", run("predict", *arguments, cwd=self.folder).stderr)
+        # Speed-up is over the fastest of workers that are unlike, whoever is named first.
+        alone = {words: json.loads(run("predict", "--strategy", strategy, "--workers", words, *JOB, "--json", cwd=self.folder).stdout)["one_worker_ms"]
+                 for strategy, words in (("single", "emulated:v100:1"), ("data", "emulated:v100:1,emulated:k80:1"), ("data", "emulated:k80:1,emulated:v100:1"))}
+        self.assertEqual(len(set(alone.values())), 1, alone)
         record = self.record(*arguments)
         self.check(record, 4)
         measured = min(record["step_ms"]["samples"][record["samples"]["warmup_steps"]:])

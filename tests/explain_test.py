@@ -288,11 +288,10 @@ class Predicted(Case):
         self.assertAlmostEqual(sum(prediction["predicted_minus_measured_ms"].values()), sum(prediction["ledger_ms"].values()) - sum(measured.values()), delta=1e-6)
         for term, by in prediction["predicted_minus_measured_ms"].items():
             self.assertAlmostEqual(by, prediction["ledger_ms"][term] - measured[term], delta=1e-9)
-        # Of the median step, divided as the mean is: what held steps up for long is no mistake of the model.
+        # Of the median step: what held steps up for long is no mistake of the model (how it is divided: explain_run_test).
         samples = record["step_ms"]["samples"][record["samples"]["warmup_steps"]:]
         self.assertAlmostEqual(prediction["measured_ms"], statistics.median(samples), delta=2e-3)
-        for term, by in measured.items():
-            self.assertAlmostEqual(by * sum(document["ledger_ms"].values()), document["ledger_ms"][term] * sum(measured.values()), delta=1e-6 * sum(measured.values()) ** 2)
+        self.assertAlmostEqual(sum(measured.values()), prediction["measured_ms"], delta=2e-3)
         self.assertNotIn("latency", document["loss"]["not_known"])
         self.assertNotIn("contention", document["loss"]["not_known"])
         self.assertEqual(prediction["beyond"], [])

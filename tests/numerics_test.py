@@ -46,7 +46,7 @@ CASES = [
     ("mobilenetv2[dropout=0]", CIFAR, 4), ("mobilenetv2[dropout=0]", images(3, 97), 2), ("alexnet[dropout=0]", CIFAR, 4),
     ("alexnet[dropout=0]", images(3, 100), 2), ("inceptionv3[dropout=0]", images(3, 75), 4),
     ("inceptionv3[dropout=0]", images(3, 299), 2),
-    ("transformer[dropout=0]", SENTENCES, 3), ("transformer[hidden=48,heads=6,layers=2,dropout=0]", SENTENCES, 3),
+    ("transformer[hidden=48,heads=6,layers=2,dropout=0]", SENTENCES, 3), ("transformer[dropout=0]", SENTENCES, 3),
     ("transformer-big[layers=1,dropout=0]", SENTENCES, 3), ("gpt[hidden=64,layers=3,heads=4,dropout=0]", TEXT, 3),
     ("gpt[hidden=32,layers=1,heads=1,seq=20,vocab=64,dropout=0]", TEXT, 3), ("captioner[depth=50,hidden=64,encoder=trained,dropout=0]", CAPTIONS, 3),
     ("captioner[hidden=32,dropout=0]", CAPTIONS, 3),
@@ -218,7 +218,7 @@ class Numerics(unittest.TestCase):
         return part_kept
 
     def test_fp64_differs_by_rounding_alone(self):
-        for spec, shape, batch in once("resnet152", "resnet101v2"):
+        for spec, shape, batch in once("resnet34", "resnet101", "resnet152", "resnet101v2", "vgg16", "transformer-big"):
             with self.subTest(network=spec, shape=shape):
                 self.hold(spec, shape, batch, "fp64", "fast")
 
@@ -229,7 +229,7 @@ class Numerics(unittest.TestCase):
                 self.assertAlmostEqual(kept, PYTORCH_KEEPS_MORE.get(spec.split("[")[0], 1), delta=0.05)
 
     def test_fp32_with_plain_aten(self):
-        for spec, shape, batch in once("resnet101", "resnet152", "resnet101v2"):
+        for spec, shape, batch in once("resnet34", "resnet101", "resnet152", "resnet101v2", "vgg16", "transformer-big"):
             with self.subTest(network=spec, shape=shape):
                 self.hold(spec, shape, batch, "fp32", "torch")
 

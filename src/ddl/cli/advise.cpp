@@ -116,10 +116,16 @@ Json advice_json(const Advice& advice, std::int64_t batch) {
   const auto& verdict = advice.verdict;
   const auto rank = [&](const std::optional<std::size_t>& number) { return number ? Json(advice.points[*number].rank) : Json(); };
   const int plain = plain_data(advice);
+  Json gain;
+  if (verdict.pick && verdict.alone) {
+    const auto &pick = advice.points[*verdict.pick], &alone = advice.points[*verdict.alone];
+    const auto [low, high] = times_as_fast(rated_of(pick), rated_of(alone));
+    gain = {{"value", alone.step.seconds / pick.step.seconds}, {"low", low}, {"high", high}};
+  }
   Json ties = Json::array();
   for (const auto number : verdict.ties) ties.push_back(advice.points[number].rank);
   return {{"words", advice_words(advice, batch)}, {"worth_it", verdict.pick && looked_at_several(advice) && (verdict.alone || one_does_not_hold_it(advice)) ? Json(verdict.worth_it()) : Json()}, {"take", rank(verdict.pick)}, {"fastest", rank(verdict.best)}, {"one_worker", rank(verdict.alone)},
-          {"plain_data", plain < 0 ? Json() : Json(advice.points[static_cast<std::size_t>(plain)].rank)}, {"ties", ties}};
+          {"plain_data", plain < 0 ? Json() : Json(advice.points[static_cast<std::size_t>(plain)].rank)}, {"ties", ties}, {"times_one_worker", gain}};
 }
 
 Json document(const Advice& advice, const std::vector<std::size_t>& numbers, const Json& machine, const AdviseOptions& options, std::int64_t batch) {
@@ -134,7 +140,7 @@ Json document(const Advice& advice, const std::vector<std::size_t>& numbers, con
   }
   for (const auto& each : advice.refused) refused.push_back({{"workers", each.workers}, {"strategy", to_string(each.strategy)}, {"keys", each.keys}, {"reason", each.reason}});
   const auto misfits = std::count_if(advice.points.begin(), advice.points.end(), [](const AdvisedPoint& point) { return !point.memory.fits; });
-  return {{"schema", "ddlbench.advise/1"}, {"machine", machine.value("name", machine.value("host", options.machine))}, {"source", is_measured(machine) ? "measured" : "datasheet"}, {"batch", batch},
+  return {{"schema", "ddlbench.advise/1"}, {"machine", machine.value("name", machine.value("host", options.machine))}, {"source", source_of(machine)}, {"batch", batch},
           {"advice", advice_json(advice, batch)}, {"points", points}, {"refused", refused}, {"searched", advice.points.size() + advice.refused.size()}, {"not_searched", advice.not_searched}, {"misfits", misfits},
           {"priced", advice.priced}, {"verified", Json::array()}, {"seconds", advice.seconds}};
 }

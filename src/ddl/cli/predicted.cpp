@@ -70,19 +70,28 @@ Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machi
     all.push_back(point_json(point, alone));
     if (point.found) used.emplace(name(point.found->step.engine));
   }
-  return {{"schema", "ddlbench.predict/1"}, {"machine", machine.value("name", machine.value("host", asked))}, {"source", is_measured(machine) ? "measured" : "datasheet"},
+  return {{"schema", "ddlbench.predict/1"}, {"machine", machine.value("name", machine.value("host", asked))}, {"source", source_of(machine)},
           {"engine", used.empty() ? engine : used.size() == 1 ? *used.begin() : "mixed"}, {"asked_engine", engine}, {"one_worker_ms", alone ? Json(*alone * 1e3) : Json()}, {"points", std::move(all)}, {"seconds", seconds}};
 }
 
 std::optional<double> seconds_alone(const PredictedPoint& first, const Json& machine, Engine engine, const StoredSamples& stored) {
   const auto seconds_of = [](const PredictedPoint& point) { return point.found ? std::optional(point.found->step.seconds) : std::nullopt; };
   if (is_alone(first.experiment.job)) return seconds_of(first);
-  auto experiment = first.experiment;
-  auto& job = experiment.job;
-  job.workers.resize(1);
-  job.strategy = {"single", {}};
-  job.fabric.clear();
-  return seconds_of(predict_point(std::move(experiment), machine, engine, 0, stored));
+  // Of workers that are unlike, the one that is fastest alone.
+  std::optional<double> least;
+  std::vector<WorkerSpec> tried;
+  for (const auto& worker : first.experiment.job.workers) {
+    if (std::find(tried.begin(), tried.end(), worker) != tried.end()) continue;
+    tried.push_back(worker);
+    auto experiment = first.experiment;
+    auto& job = experiment.job;
+    job.workers = {worker};
+    job.strategy = {"single", {}};
+    job.fabric.clear();
+    const auto found = seconds_of(predict_point(std::move(experiment), machine, engine, 0, stored));
+    if (found && (!least || *found < *least)) least = found;
+  }
+  return least;
 }
 
 void say_predicted(const std::vector<PredictedPoint>& points, const Json& machine, bool named, const Output& output, std::optional<double> alone) {
@@ -116,7 +125,7 @@ void say_predicted(const std::vector<PredictedPoint>& points, const Json& machin
 }
 
 void say_source(const Json& machine, const Output& output) {
-  if (!is_measured(machine)) output.say(fmt::format("{}: from its datasheet; no layer was measured there, hence the wide interval (nor what its devices take from each other, how steps vary or what loading takes: taken as nothing)", machine.value("name", "machine")));
+  if (is_datasheet(machine)) output.say(fmt::format("{}: from its datasheet; no layer was measured there, hence the wide interval (nor what its devices take from each other, how steps vary or what loading takes: taken as nothing)", machine.value("name", "machine")));
 }
 
 Exit exit_for_predicted(const std::vector<PredictedPoint>& points) {

@@ -33,7 +33,7 @@ Json predicted_json(const std::vector<PredictedPoint>& points, const Json& machi
 /// A table, on standard output, then what could not be predicted, and what to know of the machine. `named`: rows begin with the experiment's name, not with the number of its workers.
 void say_predicted(const std::vector<PredictedPoint>& points, const Json& machine, bool named, const Output& output, std::optional<double> alone = {});
 
-/// Seconds of one worker like the first of a point's that takes the whole batch by itself, which the point may be; none where that cannot be predicted.
+/// Seconds of one worker that takes the whole batch by itself, the fastest of a point's where they are unlike; the point may be that. None where that cannot be predicted.
 std::optional<double> seconds_alone(const PredictedPoint& first, const Json& machine, Engine engine, const StoredSamples& stored);
 
 /// What to know of a machine whose layers were not measured; nothing else.

@@ -371,7 +371,10 @@ class Adviser {
     point.step = predict_step(asked);
     point.step.trace.clear();
     auto beyond = beyond_known(job, plan, part, costs, input_.machine, {}, point.step);
-    std::tie(point.step.low, point.step.high) = job_interval(job, plan, part, costs, input_.machine, beyond, point.step);
+    const auto interval = job_interval(job, plan, part, costs, beyond, point.step);
+    point.step.low = interval.low;
+    point.step.high = interval.high;
+    point.apart = interval.apart;
     point.beyond = std::move(beyond.words);
     if (!runs) point.beyond.emplace_back("parameters in parts on devices with memory of their own are predicted, and not run in this version");
     point.waited = waited(job, plan, costs);
@@ -420,7 +423,7 @@ class Adviser {
       auto& point = out_.points[i];
       if (point.memory.fits) point.rank = static_cast<int>(i) + 1;
       if (point.step.engine == Engine::closed) ++out_.priced;
-      rated.push_back({point.workers, point.step.seconds, point.step.low, point.step.high, point.memory.fits, is_plain(point, "data") || is_plain(point, "single")});
+      rated.push_back(rated_of(point));
     }
     out_.verdict = judge(rated);
   }

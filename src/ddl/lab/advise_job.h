@@ -30,6 +30,7 @@ struct AdvisedPoint {
   std::map<std::string, std::string> keys = {};  ///< keys of the experiment that go with it
   int workers = 1;
   StepPrediction step = {};                      ///< without its trace
+  double apart = 0;                              ///< StepInterval::apart
   double memory_bytes = 0;                       ///< what there is for a worker
   JobMemory memory = {};
   std::vector<std::string> beyond = {};         ///< what of it lies outside of what was measured, in words (beyond.h)
@@ -43,6 +44,8 @@ struct AdvisedPoint {
 
 /// The strategy with nothing else said.
 inline bool is_plain(const AdvisedPoint& point, const std::string& strategy) { return point.keys.empty() && point.strategy == Spec{strategy, {}}; }
+
+inline Rated rated_of(const AdvisedPoint& point) { return {point.workers, point.step.seconds, point.apart, point.memory.fits, is_plain(point, "data") || is_plain(point, "single")}; }
 
 struct RefusedPoint {
   Spec strategy;

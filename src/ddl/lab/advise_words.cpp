@@ -9,6 +9,12 @@ namespace {
 
 std::string workers(int number) { return number == 1 ? "1 worker" : fmt::format("{} workers", number); }
 std::string milliseconds(double seconds) { return fmt::format("{:.4g} ms", seconds * 1e3); }
+std::string times(const AdvisedPoint& fast, const AdvisedPoint& slow) { return fmt::format("{:.3g} times as fast", slow.step.seconds / fast.step.seconds); }
+/// " (1.7 to 2.1)": of times()
+std::string range(const AdvisedPoint& fast, const AdvisedPoint& slow) {
+  const auto [low, high] = times_as_fast(rated_of(fast), rated_of(slow));
+  return fmt::format(" ({:.3g} to {:.3g})", low, high);
+}
 std::string called(const AdvisedPoint& point) { return fmt::format("{} with {}", in_words(point.strategy, point.keys), workers(point.workers)); }
 
 }  // namespace
@@ -46,8 +52,8 @@ std::string advice_words(const Advice& advice, std::int64_t batch) {
                                                      : fmt::format("no way of more than one could be predicted: {}", refused->reason);
     text = fmt::format("Take {}: {} a step ({} to {}). Whether distributing is worth it is not known: {}.", called(pick), milliseconds(pick.step.seconds), milliseconds(pick.step.low), milliseconds(pick.step.high), why);
   } else if (!verdict.worth_it() && verdict.best_workers > 1)
-    text = fmt::format("Distributing is not worth it: one worker takes {} a step, and the best of more, {}, takes {}, which is no faster within what is known ({} to {}). Take {}.",
-                       milliseconds(pick.step.seconds), called(best), milliseconds(best.step.seconds), milliseconds(best.step.low), milliseconds(best.step.high), in_words(pick.strategy, pick.keys));
+    text = fmt::format("Distributing is not worth it: one worker takes {} a step ({} to {}), and the best of more, {}, takes {}: {}{}, which is no faster within what is known. Take {}.",
+                       milliseconds(pick.step.seconds), milliseconds(pick.step.low), milliseconds(pick.step.high), called(best), milliseconds(best.step.seconds), times(best, pick), range(best, pick), in_words(pick.strategy, pick.keys));
   else if (!verdict.worth_it())
     text = fmt::format("Distributing is not worth it: nothing that was looked at is faster than one worker. Take {}: {} a step ({} to {}).", in_words(pick.strategy, pick.keys),
                        milliseconds(pick.step.seconds), milliseconds(pick.step.low), milliseconds(pick.step.high));
@@ -58,9 +64,9 @@ std::string advice_words(const Advice& advice, std::int64_t batch) {
   if (pick.differs == "lossy") text += " Its gradients are compressed: a step is shorter, training may take more of them.";
   else if (!pick.differs.empty()) text += " It trains something else than the gradient of the global batch: a step is shorter, training may take more of them.";
   if (verdict.worth_it() && verdict.best_workers > verdict.pick_workers)
-    text += fmt::format(" More than {} are not worth it: {}, {}, is no faster within what is known.", workers(pick.workers), called(best), milliseconds(best.step.seconds));
+    text += fmt::format(" More than {} are not worth it: {}, {}, is {}{}, which is no faster within what is known.", workers(pick.workers), called(best), milliseconds(best.step.seconds), times(best, pick), range(best, pick));
   if (verdict.worth_it() && verdict.alone)
-    text += fmt::format(" That is {:.3g} times as fast as one worker.", advice.points[*verdict.alone].step.seconds / pick.step.seconds);
+    text += fmt::format(" That is {} as one worker{}.", times(pick, advice.points[*verdict.alone]), range(pick, advice.points[*verdict.alone]));
   else if (verdict.worth_it())
     text += one_does_not_hold_it(advice) ? " One worker does not hold it." : " What one worker takes was not looked at.";
   if (const int plain = plain_data(advice); plain >= 0 && static_cast<std::size_t>(plain) != *verdict.pick) {
@@ -72,18 +78,18 @@ std::string advice_words(const Advice& advice, std::int64_t batch) {
   }
   if (const auto [loss, share] = largest_loss(pick.step.mean); share >= 0.005) text += fmt::format(" Its largest loss is {}, {:.0f} % of a worker's time.", loss, 100 * share);
   if (!verdict.ties.empty())
-    text += fmt::format(" {} with as many workers {} as fast within the interval.", verdict.ties.size() == 1 ? "1 other way" : fmt::format("{} other ways", verdict.ties.size()), verdict.ties.size() == 1 ? "is" : "are");
+    text += fmt::format(" {} with as many workers {} as fast within what is known.", verdict.ties.size() == 1 ? "1 other way" : fmt::format("{} other ways", verdict.ties.size()), verdict.ties.size() == 1 ? "is" : "are");
   return text;
 }
 
 std::string verified_words(const Advice& advice, const std::vector<VerifiedPoint>& verified) {
-  std::vector<Rated> measured;
+  std::vector<std::pair<double, double>> measured;
   const VerifiedPoint* fastest = nullptr;
   double off = 0;
   std::size_t inside = 0;
   for (const auto& each : verified) {
     if (each.state != "ok") continue;
-    measured.push_back({advice.points[each.number].workers, each.median, each.low, each.high, true});
+    measured.emplace_back(each.low, each.high);
     off += std::abs(each.error_pct);
     inside += each.inside;
     if (fastest == nullptr || each.median < fastest->median) fastest = &each;

@@ -132,6 +132,13 @@ void beyond_graphs(const JobCosts& costs, const RealWorker& real, Beyond& out) {
   out.words.emplace_back("passes as CUDA graphs (graphs on) are predicted as without, each operation started by itself, as what steps take by graphs was not measured (ddlbench probe compute --device cuda measures it): where the host starts operations slower than the device does them, steps took down to a third of that");
 }
 
+/// Wires are all that a prediction of emulated workers needs; the rest counts as nothing.
+void beyond_host(const Json& machine, Beyond& out) {
+  if (is_measured(machine)) return;
+  out.host = true;
+  out.words.emplace_back("of this host its wires alone were measured: what making batches, the end of a step and other work there take counts as nothing, and the interval is wider for it (ddlbench probe compute)");
+}
+
 /// Of a profile that was measured and does not say how much memory there is: what fits is judged by this host's.
 void beyond_memory_there(const Json& machine, Beyond& out) {
   if (!is_measured(machine) || term_or(machine, "device.memory_bytes", 0) > 0) return;
@@ -229,6 +236,7 @@ Beyond beyond_known(const Job& job, const Plan& plan, const ModelGraph& part, co
     const auto& spec = job.workers[static_cast<std::size_t>(by.front())];
     out.words.push_back(by.size() == workers.size() ? std::move(words) : fmt::format("workers like {} ({}, {} {}): {}", by.front(), spec.device, spec.threads, spec.threads == 1 ? "thread" : "threads", words));
   }
+  beyond_host(machine, out);
   beyond_loading(job, stored, out);
   beyond_emulated(job, plan, part, costs, out);
   beyond_cores(job, machine, out);

@@ -22,6 +22,7 @@ struct Beyond {
   bool untimed = false;            ///< collectives of a sort that was never timed are priced by the rounds of others
   bool memory = false;             ///< of exchanges: whose memory lies elsewhere than what was measured
   bool fabric = false;             ///< exchanges go over a test network, which was not measured
+  bool host = false;               ///< of this host its wires alone were measured
   bool contention = false;         ///< what a collective and computing take from each other was not measured over its transport
   bool alone = false;              ///< tasks are priced as if each had cores, memory and wires for itself
   double devices = 0;              ///< of datasheets: doublings of devices over the most whose measured steps this was held against

@@ -180,6 +180,9 @@ void beyond_goals(const Job& job, const Exchanged& of, const Json& machine, Beyo
   }
 }
 
+/// Bytes of gradients and parameters that are in a cache still, whatever processor it is.
+constexpr std::int64_t kInAnyCache = 1 << 20;
+
 /// Whose memory a message is in counts between ranks that read each other's; whether it is in a cache still, between any.
 void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, const Exchanged& of, const MeasuredMachine& measured, const Json& machine, Beyond& out) {
   const auto told = [&](const char* memory, int ranks, double bytes, const Smallest& small, const std::string& what, const std::string& messages) {
@@ -198,6 +201,10 @@ void beyond_memory(const Job& job, const Plan& plan, const ModelGraph& part, con
     for (const auto& [ranks, bytes] : of.of_layers) told("outside", ranks, bytes, of.smallest_of_layers.contains(ranks) ? of.smallest_of_layers.at(ranks) : Smallest{}, "memory of what layers make, as messages", fmt::format("messages of what layers make over {}", job.transport));
   const bool gradients = std::any_of(plan.roles.begin(), plan.roles.end(), [](const Role& role) { return std::any_of(role.tasks.begin(), role.tasks.end(), [](const Task& task) { return task.kind == TaskKind::collective && task.cargo == Cargo::gradients; }); });
   const auto made = part.parameters() * element_bytes(job.precision);
+  if (gradients && of.widest > 1 && 2 * made > kInAnyCache && term_or(machine, "device.cache_bytes", 0) <= 0) {
+    out.memory = true;
+    out.words.emplace_back("the profile does not say how much the largest cache holds: gradients are taken to be in it when they are exchanged, and the interval is wider for it (any ddlbench probe there writes it)");
+  }
   if (gradients && of.widest > 1 && measured.left_caches(made, 0) > 0) told("evicted", of.widest, of.bucket, of.gradients, "memory that has left the caches before it is exchanged", fmt::format("buckets that have left the caches, over {},", job.transport));
 }
 

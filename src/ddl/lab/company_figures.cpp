@@ -37,19 +37,12 @@ double sigma_of_log(std::span<const double> times) {
 }
 
 double correlation_of_logs(std::span<const double> a, std::span<const double> b) {
-  const std::size_t n = std::min(a.size(), b.size());
-  double ma = 0, mb = 0, aa = 0, bb = 0, ab = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    ma += std::log(a[i]) / static_cast<double>(n);
-    mb += std::log(b[i]) / static_cast<double>(n);
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    const double x = std::log(a[i]) - ma, y = std::log(b[i]) - mb;
-    aa += x * x;
-    bb += y * y;
-    ab += x * y;
-  }
-  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
+  const auto logs = [&](std::span<const double> times) {
+    std::vector<double> out;
+    for (const double time : times.first(std::min(a.size(), b.size()))) out.push_back(std::log(std::max(time, 1e-12)));
+    return out;
+  };
+  return robust_correlation(logs(a), logs(b));
 }
 
 double correlation_of_workers(std::span<const CompanyTimes> workers) {

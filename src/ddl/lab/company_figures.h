@@ -20,7 +20,7 @@ double slowdown_together(std::span<const CompanyTimes> workers);
 /// Standard deviation of the logarithms, so that it is a ratio: what varies by a tenth does so whatever it takes. 0 of fewer than two.
 double sigma_of_log(std::span<const double> times);
 
-/// Pearson's, of the logarithms of as many as both have; 0 where one does not vary.
+/// Of the logarithms of as many as both have, of most of them (robust_correlation()): moments in which the host takes the cores of all would make workers alike that are not. 0 where one does not vary.
 double correlation_of_logs(std::span<const double> a, std::span<const double> b);
 
 /// That between two; of more, the mean over pairs of neighbours.

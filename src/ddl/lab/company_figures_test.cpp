@@ -53,6 +53,11 @@ TEST(CompanyFigures, Correlation) {
   EXPECT_NEAR(correlation_of_workers(std::vector<CompanyTimes>{{{}, a, {}, {}}, {{}, doubled, {}, {}}, {{}, inverse, {}, {}}}), 0, 1e-12);  // 1 and -1
   EXPECT_EQ(correlation_of_workers(std::vector<CompanyTimes>{{{}, a, {}, {}}}), 0);
   EXPECT_NEAR(correlation_of_workers(made_up(4000, 0.05, 0, 0.6)), 0.6, 0.05);
+  // In two steps of a hundred something holds up all of them.
+  auto stalled = made_up(4000, 0.05, 0, 0.2);
+  for (auto& worker : stalled)
+    for (std::size_t i = 0; i < worker.together.size(); i += 50) worker.together[i] *= 3;
+  EXPECT_NEAR(correlation_of_workers(stalled), 0.2, 0.07);
 }
 
 TEST(CompanyFigures, BriefIsWhatForwardAndBackwardOfAStepHaveApart) {

@@ -284,12 +284,34 @@ std::string measured_since(const Json& record, const Json& machine, double now) 
                      said ? fmt::format("before its first step {:.4g} ms were", before["step_ms"].get<double>()) : "before its first step nothing was");
 }
 
-/// A prediction is of the median step, and a few that something held up for long move the mean: those are no mistakes of the model.
+/// Traced steps count as usual that are no further from the median step, and are enough to tell how it is divided.
+constexpr double kUsual = 0.1;
+constexpr int kFewestUsual = 5;
+
+/// Mean over workers of the traced steps that took about so long; none where these are few.
+std::optional<Ledger> ledger_of_usual(const Json& record, const Plan& plan, double usual) {
+  Ledger sum;
+  int steps = 0;
+  for (const auto& step : traced_steps(record, plan.workers())) {
+    Ledger all;
+    for (int w = 0; w < plan.workers(); ++w) all += fold(step.spans, w, step.workers[at(w)].begin, step.workers[at(w)].end);
+    if (std::abs(all.wall / plan.workers() - usual) > kUsual * usual) continue;
+    sum += all;
+    ++steps;
+  }
+  if (steps < kFewestUsual) return std::nullopt;
+  return sum;
+}
+
+/// A prediction is of the median step, and a few that something held up for long move the mean, and what held them up alone: those are no mistakes of the model.
 Ledger usual_ledger(const RunExplanation& run, const Plan& plan) {
   const auto samples = run.record.at("step_ms").at("samples").get<std::vector<double>>();
   const auto warm = run.record.at("samples").at("warmup_steps").get<std::size_t>();
   if (samples.size() <= warm || run.ledger->wall <= 0) return *run.ledger;
-  return as_long_as(*run.ledger, usual_step(plan, std::span(samples).subspan(warm)) * 1e-3);
+  const double usual = usual_step(plan, std::span(samples).subspan(warm)) * 1e-3;
+  // Steps of a round are unlike, and so is how they are divided.
+  const auto found = steps_to_simulate(plan).round > 1 ? std::nullopt : ledger_of_usual(run.record, plan, usual);
+  return as_long_as(found ? *found : *run.ledger, usual);
 }
 
 void foresee(RunExplanation& run, const ModelGraph& graph, const Json* machine) {
@@ -339,6 +361,8 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
     run.one_worker = text_at(*one, "id");
   }
   run.loss = attribute_loss(input);
+  if (run.loss->drawn < draws.steps.size() && plan.workers() > 1)
+    run.notes.push_back(fmt::format("of {} traced steps the last {} {} simulated for each set of causes, as the plan is large: what they had of jitter stands for all", draws.steps.size(), run.loss->drawn, run.loss->drawn == 1 ? "was" : "were"));
   run.straggler = find_straggler(plan, draws);
   double most = kWorthIt * run.loss->speedup;
   for (const auto& part : run.loss->parts) {
@@ -356,7 +380,7 @@ void attribute(RunExplanation& run, const Json* one, const ModelGraph& graph, co
   if (std::abs(took - median) > 0.1 * median)
     run.notes.push_back(fmt::format("the {} traced steps took {:.4g} ms on the mean, the whole run's median is {:.4g} ms: causes are those of the traced steps (--trace all keeps more)", steps.size(), took * 1e3, median * 1e3));
   if (const double mean = run.ledger->wall; !run.loss->apart && std::abs(mean - median) > 0.1 * median)
-    run.notes.push_back(fmt::format("all steps after warm-up took {:.4g} ms on the mean, half of them {:.4g} ms or less: what is held against a prediction is the usual step, divided as the mean is", mean * 1e3, median * 1e3));
+    run.notes.push_back(fmt::format("all steps after warm-up took {:.4g} ms on the mean, half of them {:.4g} ms or less: what is held against a prediction is the usual step (docs/explain.md)", mean * 1e3, median * 1e3));
   if (plan.asynchronous() || run.loss->apart) run.notes.emplace_back("gradients are of parameters that have been updated since: causes are of speed, and what a step learns is another thing (docs/strategies.md)");
   if (steps.size() < 10) run.notes.push_back(fmt::format("{} traced steps after warm-up: few to tell jitter and stragglers from", steps.size()));
 }

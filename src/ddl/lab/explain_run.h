@@ -24,7 +24,7 @@ std::optional<Json> find_one_worker(const Store& store, const Json& record);
 struct ForeseenStep {
   double seconds = 0, low = 0, high = 0;
   Ledger mean;  ///< over workers
-  Ledger measured = {};  ///< that these are held against: the run's usual step (predict_run.h), divided as its mean is. Of workers that step by themselves the mean
+  Ledger measured = {};  ///< that these are held against: the run's usual step (predict_run.h), divided as traced steps that took about as long, or, where these are few, as its mean is. Of workers that step by themselves the mean
   std::vector<std::string> beyond = {};  ///< what of it lies outside of what was measured, in words (beyond.h)
 };
 

@@ -16,7 +16,8 @@ namespace ddl {
 namespace {
 
 /// The record of steps that took these costs, as a run of that experiment would have left it: the first step is warm-up.
-Json record_of(const std::map<std::string, std::string>& settings, const std::function<double(int worker, const Task& task)>& seconds, int steps = 6) {
+/// `held_up`: a step that is so many times as long in what is exchanged.
+Json record_of(const std::map<std::string, std::string>& settings, const std::function<double(int worker, const Task& task)>& seconds, int steps = 6, std::pair<int, double> held_up = {-1, 1}) {
   Settings all{{"model", {"lenet", "a test"}}, {"synthetic", {"true", "a test"}}, {"batch", {"64", "a test"}}};
   for (const auto& [key, value] : settings) all[key] = {value, "a test"};
   const auto experiment = resolve(all);
@@ -44,7 +45,7 @@ Json record_of(const std::map<std::string, std::string>& settings, const std::fu
     }
   }
   for (int step = 0; step < steps && one_by_one; ++step) {
-    auto one = traced(plan, costs_of(plan, [&](int worker, const Task& task) { return seconds(worker, task) * (step == 0 ? 3 : 1); }));
+    auto one = traced(plan, costs_of(plan, [&](int worker, const Task& task) { return seconds(worker, task) * (step == 0 ? 3 : 1) * (step == held_up.first && communicates(task) ? held_up.second : 1); }));
     Nanoseconds end = begin;
     for (int worker = 0; worker < plan.workers(); ++worker) {
       const auto shift = begin - one.workers[0].begin;
@@ -212,6 +213,21 @@ TEST(ExplainRun, RanksOfSeveralHostsAreNotPredicted) {
   EXPECT_EQ(run.no_prediction, why);
   record["prediction"].erase("hosts");
   EXPECT_TRUE(explain_run(record, nullptr, "v100-16gb").foreseen);
+}
+
+// What moves the mean of a run moves one of its terms alone.
+TEST(ExplainRun, PredictionsAreHeldAgainstUsualSteps) {
+  const std::map<std::string, std::string> two{{"workers", "2"}, {"strategy", "data[overlap=off]"}};
+  for (const int steps : {20, 5}) {
+    const auto plain = explain_run(record_of(two, by_kind, steps), nullptr, "v100-16gb"), stalled = explain_run(record_of(two, by_kind, steps, {steps - 2, 60}), nullptr, "v100-16gb");
+    ASSERT_TRUE(plain.foreseen && stalled.foreseen) << plain.no_prediction;
+    EXPECT_GT((*stalled.ledger)[Cause::communication], 3 * (*plain.ledger)[Cause::communication]);
+    EXPECT_NEAR(stalled.foreseen->measured.wall, plain.foreseen->measured.wall, 1e-6);
+    const double off = std::abs(stalled.foreseen->measured[Cause::forward] / plain.foreseen->measured[Cause::forward] - 1);
+    // Of too few usual steps it is the mean's.
+    if (steps == 20) EXPECT_LT(off, 0.01);
+    else EXPECT_GT(off, 0.3);
+  }
 }
 
 TEST(LedgerDifference, IsTermByTermAndAddsUp) {

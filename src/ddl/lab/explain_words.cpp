@@ -69,7 +69,7 @@ std::string reached(const RunExplanation& run) {
 std::string straggler(const RunExplanation& run) {
   if (!run.straggler || run.loss->workers < 2) return "";
   const auto& found = *run.straggler;
-  if (found.worker == kNone) return " No worker stands out as slower than its peers.";
+  if (found.worker == kNone) return " No worker stands out as busy for longer than its peers.";
   return fmt::format(" The straggler is rank {}: it is busy {:.3g} ms (+- {:.2g}) a step longer than its peers, most of all in {} ({:.3g} ms).", found.worker, found.late * 1e3, found.error * 1e3, found.task, found.task_late * 1e3);
 }
 

@@ -6,7 +6,6 @@
 #include "ddl/lab/real_worker.h"
 #include "ddl/predict/datasheet/machine_source.h"
 #include "ddl/predict/interval.h"
-#include "ddl/predict/machine.h"
 #include "ddl/predict/measured/measured_machine.h"
 
 namespace ddl {
@@ -40,8 +39,15 @@ constexpr double kFabricBeyond = 0.05;
 /// Where nobody measured what computing and collectives take from each other, of the whole step. Judgement.
 constexpr double kContentionBeyond = 0.05;
 
+/// Where nothing of the host was measured but its wires, what runs of the same differ by and what it makes of batches and between steps, of the whole step. Judgement.
+constexpr double kHostBeyond = 0.05;
+
 /// Where a closed form takes what goes on at once as if each had cores, memory and wires for itself, of the whole step. Judgement.
 constexpr double kAlone = 0.05;
+
+/// What computing by one and the same datasheet is off by in one way of a job and not in another, whose passes have other samples or other parts of layers. Of published runs of one network on one sort of device two were apart by .07 (TensorFlow, other samples) to .12 (NeuSight)
+/// from what is predicted of both, of logarithms; where exchanges are exposed they are counted besides (docs/validation.md, "What predict says of these rows"). Judgement.
+constexpr double kDatasheetApart = 0.07;
 
 /// For each doubling of an update, or of making a batch, over the most that was measured; of the whole step. Judgement.
 constexpr double kCarriedOn = 0.02;
@@ -52,13 +58,20 @@ constexpr double kReadersBeyond = 0.1;
 /// The share of a step that is spent waiting for batches above which they are what it waits for.
 constexpr double kWaits = 0.02;
 
-/// How far off the parts of a plan's step may be that are computed: of the logarithm of measured over predicted.
-double job_sigma(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
-  if (costs.measured == nullptr) return kDatasheetSigma;
-  double most = 0;
-  for (const auto& real : real_workers(job, plan, *costs.measured)) most = std::max(most, costs.measured->uncertainty(real.number, part, real.samples));
+/// How far off the parts of a plan's step may be that are computed, of the logarithm of measured over predicted: as a whole, and apart from what all ways of the job on that machine are off alike by.
+struct Computing {
+  double sigma = 0, apart = 0;
+};
+Computing computing(const JobCosts& costs, const Job& job, const Plan& plan, const ModelGraph& part) {
+  if (costs.measured == nullptr) return {kDatasheetSigma, kDatasheetApart};
+  Computing out;
+  for (const auto& real : real_workers(job, plan, *costs.measured)) {
+    const double sigma = costs.measured->uncertainty(real.number, part, real.samples), drift = costs.measured->drift(real.number);
+    out.sigma = std::max(out.sigma, sigma);
+    out.apart = std::max(out.apart, std::sqrt(std::max(0.0, sigma * sigma - drift * drift)));
+  }
   // What emulated workers compute is known.
-  return most > 0 ? most : kWireSigma;
+  return out.sigma > 0 ? out : Computing{kWireSigma, kWireSigma};
 }
 
 /// Of the workers' loaders: the share of a step that they are waited for, beyond taking batches that are there; what they, or the storage that they read, take for a batch, and may be off by.
@@ -95,18 +108,23 @@ std::pair<double, double> widened(const StepPrediction& step, double rest, const
 
 }  // namespace
 
-std::pair<double, double> job_interval(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Json& machine, const Beyond& beyond, const StepPrediction& step) {
-  const double sigma = std::hypot(job_sigma(costs, job, plan, part), beyond.alone ? kAlone : 0);
-  if (step.mean.wall <= 0) return interval_of(step.seconds, sigma);
+StepInterval job_interval(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Beyond& beyond, const StepPrediction& step) {
+  const auto computed = computing(costs, job, plan, part);
+  const double alone = beyond.alone ? kAlone : 0;
+  const auto made = [&](std::pair<double, double> ends, double of_exchanges) { return StepInterval{ends.first, ends.second, std::hypot(computed.apart, alone, of_exchanges)}; };
+  if (step.mean.wall <= 0) return made(interval_of(step.seconds, std::hypot(computed.sigma, alone)), 0);
   const double exposed = (step.mean[Cause::communication] + step.mean[Cause::wait]) / step.mean.wall;
   const auto loader = loaders(costs, job, plan, beyond, step);
-  if (costs.measured == nullptr)
-    return widened(step, std::hypot(std::hypot(sigma, kDatasheetDoubling * beyond.devices, beyond.unheld), beyond.wires ? kDatasheetWires : 0, (kDatasheetExposed + (beyond.node ? kDatasheetNode : 0)) * exposed), loader);
+  const double waits = loader.waits > kWaits ? loader.sigma : 0;
+  if (costs.measured == nullptr) {
+    const double exchanges = std::hypot(kDatasheetDoubling * beyond.devices, beyond.wires ? kDatasheetWires : 0, (kDatasheetExposed + (beyond.node ? kDatasheetNode : 0)) * exposed);
+    return made(widened(step, std::hypot(std::hypot(computed.sigma, alone), beyond.unheld, exchanges), loader), std::hypot(exchanges, waits));
+  }
   // Wires were measured between ranks that had the cores for themselves.
   const double crowded = std::hypot(kCrowded * beyond.crowded, beyond.brief ? kBrief : 0);
-  const double own = is_measured(machine) ? kRunToRun : 0, exchanges = (is_measured(machine) ? kExposed : 0) + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes + (beyond.memory ? kMemoryBeyond : 0) + (beyond.untimed ? kUntimed : 0) + (beyond.fabric ? kFabricBeyond : 0);
-  const double rest = std::hypot(std::hypot(sigma, crowded, kWorkersBeyond * beyond.workers), std::hypot(own, beyond.contention ? kContentionBeyond : 0, kCarriedOn * beyond.carried), exchanges * exposed);
-  return widened(step, rest, loader);
+  const double exchanges = kExposed + kRanksBeyond * beyond.ranks + kBytesBeyond * beyond.bytes + (beyond.memory ? kMemoryBeyond : 0) + (beyond.untimed ? kUntimed : 0) + (beyond.fabric ? kFabricBeyond : 0);
+  const double rest = std::hypot(std::hypot(crowded, kWorkersBeyond * beyond.workers), std::hypot(beyond.host ? kHostBeyond : kRunToRun, beyond.contention ? kContentionBeyond : 0, kCarriedOn * beyond.carried), exchanges * exposed);
+  return made(widened(step, std::hypot(std::hypot(computed.sigma, alone), rest), loader), std::hypot(rest, waits));
 }
 
 }  // namespace ddl

@@ -156,7 +156,9 @@ JobPrediction predict_as_said(const Job& asked, const ModelGraph& graph, const J
   out.step = predict_step({out.plan, part, job.strategy, job.batch, *costs.source, 0, engine, costs.by_worker, loading_of(job, machine, stored, per_node), costs.unlike});
   const auto beyond = beyond_known(job, out.plan, part, costs, machine, stored, out.step);
   out.beyond = beyond.words;
-  std::tie(out.step.low, out.step.high) = job_interval(job, out.plan, part, costs, machine, beyond, out.step);
+  const auto interval = job_interval(job, out.plan, part, costs, beyond, out.step);
+  out.step.low = interval.low;
+  out.step.high = interval.high;
   out.waited = waited(job, out.plan, costs);
   out.links = job_links(job, out.plan, part, machine, per_node);
   out.memory = job_memory(job, graph, out.plan, costs, out.step);

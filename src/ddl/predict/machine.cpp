@@ -181,6 +181,8 @@ bool is_datasheet(const Json& machine) {
   return !is_measured(machine) && device != machine.end() && device->size() > device->count("memory_bytes") + device->count("cache_bytes") + device->count("multiplies_bf16");
 }
 
+std::string source_of(const Json& machine) { return is_measured(machine) ? "measured" : is_datasheet(machine) ? "datasheet" : "wires"; }
+
 std::optional<bool> multiplies_bf16_there(const Json& machine) {
   const auto device = machine.value("device", Json::object());
   if (const auto told = device.find("multiplies_bf16"); told != device.end()) return told->get<bool>();

@@ -79,6 +79,8 @@ std::string best_algorithm(const Json& machine, const std::string& transport, in
 
 /// Whether layers were measured on it; else it is a datasheet's, or only its communication was measured.
 bool is_measured(const Json& machine);
+/// "measured"; "datasheet"; "wires": of a host of which nothing else was measured, for workers that are emulated.
+std::string source_of(const Json& machine);
 /// Errors: invalid_argument where both say of the same device (`launch`) that it is another product.
 void require_same_devices(const Json& machine, const Json& other);
 /// Whether it says what a device does by its datasheet alone; how much memory there is any profile may say.

@@ -1,8 +1,13 @@
 #include "ddl/predict/advise/verdict.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "ddl/predict/interval.h"
 
 namespace ddl {
+
+std::pair<double, double> times_as_fast(const Rated& fast, const Rated& slow) { return interval_of(slow.seconds / fast.seconds, std::hypot(fast.apart, slow.apart)); }
 
 bool Verdict::worth_it() const { return pick_workers > 1; }
 
@@ -14,7 +19,7 @@ Verdict judge(const std::vector<Rated>& all) {
     if (all[i].workers == 1 && (!out.alone || all[i].seconds < all[*out.alone].seconds)) out.alone = i;
   }
   if (!out.best) return out;
-  const auto as_fast = [&](const Rated& one) { return one.fits && one.seconds <= all[*out.best].high; };
+  const auto as_fast = [&](const Rated& one) { return one.fits && times_as_fast(all[*out.best], one).first <= 1; };
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!as_fast(all[i])) continue;
     const auto better = [&](const Rated& a, const Rated& b) { return a.workers != b.workers ? a.workers < b.workers : a.seconds < b.seconds; };
@@ -33,10 +38,10 @@ Verdict judge(const std::vector<Rated>& all) {
   return out;
 }
 
-bool order_held(const std::vector<Rated>& measured) {
+bool order_held(const std::vector<std::pair<double, double>>& measured) {
   for (std::size_t i = 0; i < measured.size(); ++i)
     for (std::size_t j = i + 1; j < measured.size(); ++j)
-      if (measured[j].high < measured[i].low) return false;
+      if (measured[j].second < measured[i].first) return false;
   return true;
 }
 

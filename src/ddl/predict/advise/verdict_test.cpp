@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace ddl {
 namespace {
 
-Rated rated(int workers, double seconds, double wide = 1.1, bool fits = true) { return {workers, seconds, seconds / wide, seconds * wide, fits}; }
+/// `wide`: how much faster one of two such is to be for it to be known to be faster.
+Rated rated(int workers, double seconds, double wide = 1.1, bool fits = true) { return {workers, seconds, std::log(wide) / 1.9 / std::sqrt(2.0), fits}; }
 
 TEST(Verdict, TakesTheFastestWhereItIs) {
   const auto found = judge({rated(1, 4), rated(2, 2.1), rated(4, 1.2), rated(4, 1.25), rated(4, 0.5, 1.1, false)});
@@ -22,6 +25,16 @@ TEST(Verdict, NotWorthItWhereOneWorkerIsAsFast) {
   EXPECT_EQ(found.pick, 0u);
   EXPECT_FALSE(found.worth_it());
   EXPECT_FALSE(judge({rated(1, 1), rated(2, 3)}).worth_it());
+}
+
+TEST(Verdict, WhatAllAreOffAlikeByTellsNothing) {
+  // The faster way's own error counts, and the slower one's: which of them is known better is all the same.
+  const auto [low, high] = times_as_fast(rated(2, 1, 1.0), rated(1, 1.9, 1.2));
+  EXPECT_NEAR(low, 1.9 / std::pow(1.2, std::sqrt(0.5)), 1e-9);
+  EXPECT_NEAR(low * high, 1.9 * 1.9, 1e-9);
+  EXPECT_NEAR(times_as_fast(rated(1, 1.9, 1.2), rated(2, 1, 1.0)).first, 1 / high, 1e-12);
+  EXPECT_FALSE(judge({rated(1, 1.2, 1.5), rated(2, 1, 1.0)}).worth_it());
+  EXPECT_TRUE(judge({rated(1, 1.4, 1.5), rated(2, 1, 1.0)}).worth_it());
 }
 
 TEST(Verdict, FewerAreEnoughWhereTheyAreAsFast) {
@@ -57,8 +70,8 @@ TEST(Verdict, WhatNoWorkerHoldsIsNoneToTake) {
 }
 
 TEST(Verdict, OrderIsLostWhereIntervalsAreApart) {
-  EXPECT_TRUE(order_held({rated(1, 1), rated(1, 1.05), rated(1, 1.02)})) << "within what their intervals tell apart";
-  EXPECT_FALSE(order_held({rated(1, 2), rated(1, 1)}));
+  EXPECT_TRUE(order_held({{.9, 1.1}, {.95, 1.15}, {.92, 1.12}})) << "within what their intervals tell apart";
+  EXPECT_FALSE(order_held({{1.8, 2.2}, {.9, 1.1}}));
   EXPECT_TRUE(order_held({}));
 }
 

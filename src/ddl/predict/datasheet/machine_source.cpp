@@ -46,6 +46,7 @@ class DatasheetMachine final : public CostSource {
   DatasheetMachine(const Json& machine, const std::string& precision, int optimizer_tensors, int per_node, bool judges_gradient)
       : gpu_(gpu_of(machine, precision)), kernels_(gpu_kernels(find_stack("nvidia"), library_of(machine))), is_gpu_(machine["device"].value("kind", "gpu") == "gpu"),
         images_(sustained(gpu_, kernels_), image_kernels(find_stack("nvidia"), gpu_), kernels_.launch, precision), launch_(term_or(machine, "device.operator_us", kernels_.launch * 1e6) * 1e-6), bytes_(value_bytes(precision)), passes_of_update_(3 + 2 * optimizer_tensors + (judges_gradient ? 1 : 0)) {
+    gpu_.value_bytes = bytes_;
     wire_ = gpu_.network * gpu_.wired / wires_of_node(gpu_.wires);
     if (per_node > 0) gpu_.per_node = per_node;
     if (is_gpu_ && machine["device"].contains("efficiency"))
@@ -98,7 +99,7 @@ class DatasheetMachine final : public CostSource {
     const double size = static_cast<double>(bytes);
     // An all-reduce is both halves; the others move half as much.
     const double part = goal == Goal::all_reduce ? 1 : goal == Goal::barrier ? 0 : 0.5;
-    if (nodes.size() == 1) return {part * kernels_.all_reduce_in_node(gpu_, size, ranks)};
+    if (nodes.size() == 1) return in_node(part, size, workers, resources);
     // A ring goes in and out of every node, so that the one with fewest devices, and fewest wires, sets its pace.
     int fewest = gpu_.per_node;
     for (const auto& [node, count] : nodes) fewest = std::min(fewest, count);
@@ -120,7 +121,12 @@ class DatasheetMachine final : public CostSource {
     std::vector<Demand> ways;
     if (sends_alone) ways.push_back({resources.resource(fmt::format("out of device {}", from)), say});
     if (receives_alone) ways.push_back({resources.resource(fmt::format("into device {}", to)), say});
-    if (here == there) return {launch() + size / (0.5 * gpu_.bus), ways};
+    if (here == there) {
+      // Of what it has towards all others.
+      if (sends_alone) ways.push_back({resources.resource(link(kOut, from)), 0.5 * say});
+      if (receives_alone) ways.push_back({resources.resource(link(kIn, to)), 0.5 * say});
+      return {launch() + size / (0.5 * gpu_.bus), ways};
+    }
     const double all = gpu_.network * gpu_.per_node, rate = alone ? std::min(std::max(wire_, gpu_.network), all) : gpu_.network, share = say * rate / all;
     ways.push_back({resources.resource(wire(kOut, here)), share});
     ways.push_back({resources.resource(wire(kIn, there)), share});
@@ -162,6 +168,19 @@ class DatasheetMachine final : public CostSource {
   static constexpr const char* kOut = "out of";
   static constexpr const char* kIn = "into";
   static std::string wire(const char* way, int node) { return fmt::format("wires {} node {}", way, node); }
+  static std::string link(const char* way, int device) { return fmt::format("links {} device {}", way, device); }
+
+  /// What devices have towards others of their node each of their collectives, and messages, takes for as long as bytes are on their way; while calls start nobody does.
+  TaskCost in_node(double part, double size, const std::vector<int>& workers, StepCosts& resources) const {
+    const auto ranks = static_cast<double>(workers.size());
+    TaskCost cost{part * kernels_.all_reduce_in_node(gpu_, size, ranks), {}};
+    const double moves = part * (kernels_.all_reduce_in_node(gpu_, 2 * size, ranks) - kernels_.all_reduce_in_node(gpu_, size, ranks));
+    if (cost.seconds <= 0 || moves <= 0) return cost;
+    const double share = std::min(1.0, moves / cost.seconds) / (resources.each_alone ? ranks : 1);
+    for (const int worker : workers)
+      for (const char* way : {kOut, kIn}) cost.demands.push_back({resources.resource(link(way, worker)), share});
+    return cost;
+  }
   double memory() const { return gpu_.bandwidth * (is_gpu_ ? kernels_.pass_bandwidth : processor_.memory()); }
 
   /// A layer's products: that of forward, and the two, each of as many operations, that make the gradients of its input and its weights.

@@ -12,7 +12,7 @@ namespace ddl {
 /// w / devices_per_node.
 ///  - matrix products by tiles and waves on GPUs (GpuKernels::gemm), convolutions and batch norms there by a roofline (images/roofline.h), else by the peak; attention's projections as products, between them a fused kernel that keeps no scores;
 ///  - all other layers by the bytes that they read and write; backward as twice that and two products;
-///  - collectives as the profile's library does them within and across nodes; across, they share their nodes' wires.
+///  - collectives as the profile's library does them within and across nodes; across, they share their nodes' wires, within, what each device has towards the others.
 /// Of processors the shares of peak and bandwidth are the profile's `device.efficiency`.
 /// `judges_gradient`: all of it is read before it is applied (clipping, a scaled loss).
 /// Errors: those of gpu_of() and library_of(), naming the term that the profile lacks.

@@ -381,7 +381,13 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
   return std::hypot(std::hypot(seconds > 0 ? off / seconds : 0, launching), known.drift, together.ahead());
 }
 
+double MeasuredMachine::drift(int worker) const { return compute(worker).drift; }
+
 double MeasuredMachine::loader_uncertainty(int worker) const {
+  const auto known = entries(profile_, "loader");
+  const auto has_rate = std::any_of(known.begin(), known.end(), [&](const Json& entry) { return says(entry, "dataset", setup_.dataset) && says(entry, "synthetic", setup_.made_up); });
+  // What probe loader found has no history: it was measured once.
+  if (has_rate) return kLoadedOnce;
   if (loader_curve(worker).empty()) return 0;
   Drift apart;
   for (const auto& [batch, seconds] : compute(worker).loaders) apart.add(seconds);

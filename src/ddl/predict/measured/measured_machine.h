@@ -118,7 +118,9 @@ class MeasuredMachine final : public CostSource {
   Carried carried(int worker, std::int64_t update_bytes, std::int64_t samples, std::int64_t copied_bytes) const;
   /// Relative, of what all layers and the loss take: as if all were off the same way; and as far as the machine was found to drift.
   double uncertainty(int worker, const ModelGraph& graph, std::int64_t samples) const;
-  /// Of logarithms, what making the same batch is apart from one measurement to another, or may be where none was made twice; 0 where a rate was measured.
+  /// Of that, the part that all of a worker's computing shares: how far the machine was found to drift from one measurement to another.
+  double drift(int worker) const;
+  /// Of logarithms, what making the same batch is apart from one measurement to another, or may be where none was made twice, or a rate was measured, once; 0 where nothing was.
   double loader_uncertainty(int worker) const;
 
  private:
