@@ -329,7 +329,7 @@ class MadeUp(Case):
         """A measured profile of nothing but what rounds of collectives take, and of layers for workers that nobody has."""
         rounds = [{"from_bytes": 0, "to_bytes": 2**50, "alpha_us": alpha_us, "overhead_us": 0, "beta_ns_per_byte": ns_per_byte, "copy_ns_per_byte": 0, "gamma_ns_per_byte": 0, "local_ns_per_byte": ns_per_byte_beside}]
         fastest = [{"collective": "all-reduce", "from_bytes": begin, "to_bytes": end, "algorithm": algorithm} for (begin, end), algorithm in zip(((0, 65536), (65536, 2**50)), best)]
-        profile = {"schema": "ddlbench.machine/1", "host": name, "cpu": {"model": "made up", "usable_cores": 8}, "device": {"memory_bytes": 2**40}, "compute": [self.OF_NO_WORKER],
+        profile = {"schema": "ddlbench.machine/1", "host": name, "cpu": {"model": "made up", "usable_cores": 8}, "device": {"memory_bytes": 2**40, "cache_bytes": 2**40}, "compute": [self.OF_NO_WORKER],
                    "communication": [{"transport": "shm", "ranks": 2, "memory": "own", "measured": "2026-11-23T00:00:00.000Z", "rounds": rounds, "one_shot": [], "best": fastest}]}
         (self.folder / f"{name}.json").write_text(json.dumps(profile))
         return f"{name}.json"

@@ -3,6 +3,7 @@
 usage: emulated_test.py PATH-OF-DDLBENCH [unittest arguments]
 """
 import json
+import math
 import os
 import pathlib
 import signal

@@ -227,6 +227,33 @@ class Runs(Case):
             self.assertEqual(point["links"]["pairs"], pairs)
             self.assertRegex(self.run_it("predict", *predict, *words).stderr, r"busiest link: inside host 0, .* a step the busier way, \d+ % full")
 
+    @unittest.skipIf(probe_case.no_fabric(), probe_case.no_fabric())
+    def test_bytes_of_hosts_wires_are_those_of_ranks_that_they_join(self):
+        """Over a test network, by an algorithm that knows of hosts and by one that does not."""
+        self.calibrate()
+        self.run_it("probe", "comm", "--transport", "tcp", "--ranks", "2,4", "--sizes", "64B,4KiB,256KiB", "--budget", "2ms")
+        crossing = {}
+        for collective in ("hierarchical", "ring"):
+            counted = []
+            for steps in (20, 28):
+                prediction, record = self.prediction("--steps", steps, "--workers", 4, "--transport", "tcp", "--fabric", "hosts=2,bandwidth=1Gbps", "--collective", collective)
+                self.assertIsNone(prediction["reason"])
+                counted.append([(rank["bytes_sent"], rank["bytes_received"]) for rank in record["ranks"]])
+            pairs = prediction["links"]["pairs"]
+            for rank, ((sent, received), (all_sent, all_received)) in enumerate(zip(*counted)):
+                self.assertAlmostEqual(sum(pair["bytes"] for pair in pairs if pair["from"] == rank), (all_sent - sent) / 8, delta=64, msg=(collective, rank))
+                self.assertAlmostEqual(sum(pair["bytes"] for pair in pairs if pair["to"] == rank), (all_received - received) / 8, delta=64, msg=(collective, rank))
+            links = {link["link"]: link for link in prediction["links"]["links"]}
+            self.assertEqual(set(links), {"inside host 0", "inside host 1", "wires of host 0", "wires of host 1"})
+            for host in (0, 1):
+                here = {2 * host, 2 * host + 1}
+                leaves, comes, stays = (sum(pair["bytes"] for pair in pairs if (pair["from"] in here, pair["to"] in here) == way) for way in ((True, False), (False, True), (True, True)))
+                wires = links[f"wires of host {host}"]
+                self.assertEqual((wires["sent_bytes"], wires["received_bytes"], wires["busiest_bytes"], links[f"inside host {host}"]["sent_bytes"]), (leaves, comes, max(leaves, comes), stays))
+            crossing[collective] = links["wires of host 0"]["sent_bytes"]
+        # Between hosts one rank's gradients, in place of the ring's 3/2 of them.
+        self.assertAlmostEqual(crossing["ring"] / crossing["hierarchical"], 1.5, delta=0.01)
+
     def test_a_profile_that_was_measured_beside_other_work_widens_intervals_and_says_so(self):
         self.calibrate()
         widths = []
