@@ -93,16 +93,22 @@ class Scripts(unittest.TestCase):
 
     def test_what_predict_says_of_published_rows_is_as_documented(self):
         """By datasheets alone, of tables that are over soon: whatever makes a prediction of such rows worse is seen here."""
-        names = ("megatron-sc21", "megatron-2020", "sailor-memory")
+        names = ("megatron-sc21", "megatron-2020", "nemo-h100", "sailor-memory")
         printed = self.script("predicted_tables", "--tables", ",".join(names))
+        number = lambda cell: float(found[1]) if (found := re.search(r"([-+]?[0-9]*\.?[0-9]+)\W*%?\W*(?:, all at its edge\W*)?$", cell)) else None  # of "45, 0.08" the second
         told = VALIDATION.split("## What `predict` says of these rows")[1]
         for name in names:
-            lines = [re.search(rf"(?m)^\| {name}(?:, times)? \|(.*)", text)[1].split("|") for text in (printed, told)]
-            (rows, mape, _, bias, _, inside), (rows_told, mape_told, _, bias_told, _, inside_told) = ([float(re.search(r"[-+]?[0-9.]+", cell)[0]) for cell in line[:6]] for line in lines)
+            lines = [re.search(rf"(?m)^\| {name}(?:, times| \(175B\))? \|(.*)", text)[1].split("|") for text in (printed, told)]
+            (rows, mape, _, bias, _, ratio, tau, regret, inside), (rows_told, mape_told, _, bias_told, _, ratio_told, tau_told, regret_told, inside_told) = ([number(cell.strip()) for cell in line[:9]] for line in lines)
             self.assertEqual(rows, rows_told, name)
             self.assertAlmostEqual(mape, mape_told, delta=0.3, msg=name)
             self.assertAlmostEqual(bias, bias_told, delta=0.3, msg=name)
             self.assertGreaterEqual(inside, inside_told, name)
+            # What advice goes by.
+            self.assertAlmostEqual(tau, tau_told, delta=0.02, msg=name)
+            self.assertEqual((ratio is None, regret is None), (ratio_told is None, regret_told is None), name)
+            self.assertLessEqual(ratio or 0, (ratio_told or 0) + 0.01, name)
+            self.assertLessEqual(regret or 0, (regret_told or 0) + 0.1, name)
 
     def test_a_look_up_of_what_the_fit_says_is_met(self):
         nccl, a100 = published.document("libraries/nccl")["fitted"], published.document("a100-80gb")["node"]["bus_bandwidth"]

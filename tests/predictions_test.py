@@ -478,10 +478,10 @@ class Datasheets(Case):
         self.assertAlmostEqual(clipped["forward"], plain["forward"], delta=1e-4 * plain["forward"])
 
     def test_exchanges_at_once_within_a_node(self):
-        """Of devices on one bus each exchange is priced as if alone there; NVLink is each device's own."""
+        """Of several devices on one bus each exchange is priced as if alone there; NVLink is each device's own."""
         def told(machine, strategy):
             point = self.document("predict", "--model", "resnet50", "--dataset", "imagenet", "--synthetic", "--batch", 64, "--workers", 4, "--strategy", strategy, "--machine", machine)["points"][0]
-            return "several messages or collectives at once within a node have its " in " ".join(point["beyond"])
+            return "messages or collectives of several devices at once within a node have its " in " ".join(point["beyond"])
 
         self.assertTrue(told("v100", "pipeline"))
         self.assertTrue(told("v100", "hybrid[data=2,sharded=2]"))

@@ -117,7 +117,7 @@ Json advice_json(const Advice& advice, std::int64_t batch) {
   const auto rank = [&](const std::optional<std::size_t>& number) { return number ? Json(advice.points[*number].rank) : Json(); };
   const int plain = plain_data(advice);
   Json gain;
-  if (verdict.pick && verdict.alone) {
+  if (verdict.pick && verdict.alone && *verdict.pick != *verdict.alone) {
     const auto &pick = advice.points[*verdict.pick], &alone = advice.points[*verdict.alone];
     const auto [low, high] = times_as_fast(rated_of(pick), rated_of(alone));
     gain = {{"value", alone.step.seconds / pick.step.seconds}, {"low", low}, {"high", high}};

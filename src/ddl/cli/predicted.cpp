@@ -79,10 +79,10 @@ std::optional<double> seconds_alone(const PredictedPoint& first, const Json& mac
   if (is_alone(first.experiment.job)) return seconds_of(first);
   // Of workers that are unlike, the one that is fastest alone.
   std::optional<double> least;
-  std::vector<WorkerSpec> tried;
-  for (const auto& worker : first.experiment.job.workers) {
-    if (std::find(tried.begin(), tried.end(), worker) != tried.end()) continue;
-    tried.push_back(worker);
+  std::vector<WorkerSpec> sorts;
+  for (const auto& worker : first.experiment.job.workers)
+    if (std::none_of(sorts.begin(), sorts.end(), [&](const WorkerSpec& each) { return each.like(worker); })) sorts.push_back(worker);
+  for (const auto& worker : sorts) {
     auto experiment = first.experiment;
     auto& job = experiment.job;
     job.workers = {worker};

@@ -60,15 +60,15 @@ std::string advice_words(const Advice& advice, std::int64_t batch) {
   else
     text = fmt::format("Take {}: {} a step ({} to {}), {:.4g} samples/s.", called(pick), milliseconds(pick.step.seconds), milliseconds(pick.step.low), milliseconds(pick.step.high),
                        static_cast<double>(batch) / pick.step.seconds);
+  if (verdict.worth_it() && verdict.alone)
+    text += fmt::format(" That is {} as one worker{}.", times(pick, advice.points[*verdict.alone]), range(pick, advice.points[*verdict.alone]));
+  else if (verdict.worth_it())
+    text += one_does_not_hold_it(advice) ? " One worker does not hold it." : " What one worker takes was not looked at.";
   if (!pick.memory.surely) text += fmt::format(" A worker is planned to hold {}; it may come to {}, more than the {} that there are for it.", to_string(Bytes{pick.step.most.total()}), to_string(Bytes{pick.memory.tight}), to_string(Bytes{pick.memory.room}));
   if (pick.differs == "lossy") text += " Its gradients are compressed: a step is shorter, training may take more of them.";
   else if (!pick.differs.empty()) text += " It trains something else than the gradient of the global batch: a step is shorter, training may take more of them.";
   if (verdict.worth_it() && verdict.best_workers > verdict.pick_workers)
     text += fmt::format(" More than {} are not worth it: {}, {}, is {}{}, which is no faster within what is known.", workers(pick.workers), called(best), milliseconds(best.step.seconds), times(best, pick), range(best, pick));
-  if (verdict.worth_it() && verdict.alone)
-    text += fmt::format(" That is {} as one worker{}.", times(pick, advice.points[*verdict.alone]), range(pick, advice.points[*verdict.alone]));
-  else if (verdict.worth_it())
-    text += one_does_not_hold_it(advice) ? " One worker does not hold it." : " What one worker takes was not looked at.";
   if (const int plain = plain_data(advice); plain >= 0 && static_cast<std::size_t>(plain) != *verdict.pick) {
     const auto& other = advice.points[static_cast<std::size_t>(plain)];
     const double ratio = other.step.seconds / pick.step.seconds;

@@ -26,8 +26,9 @@ struct Beyond {
   bool contention = false;         ///< what a collective and computing take from each other was not measured over its transport
   bool alone = false;              ///< tasks are priced as if each had cores, memory and wires for itself
   double devices = 0;              ///< of datasheets: doublings of devices over the most whose measured steps this was held against
-  bool node = false;               ///< of datasheets: what goes on at once on the wires of a node shares nothing there
+  bool node = false;               ///< of datasheets: what several devices have on their way at once on the wires of a node shares nothing there
   double unheld = 0;               ///< of datasheets: how much further off what no measured step had may be, of the logarithm
+  double unheld_apart = 0;         ///< of that, what is of this way of the job and not of every other
   bool wires = false;              ///< of datasheets: over wires that are not the profile's
 };
 

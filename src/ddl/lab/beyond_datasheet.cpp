@@ -37,8 +37,12 @@ constexpr double kBesides = 0.15e-3;
 /// The share of a step above which that is told.
 constexpr double kBesidesTold = 0.05;
 
-void unheld(Beyond& out, double widens, const std::string& words) {
+enum class Of { job, way };
+
+/// `of`: whether all ways of a job have it alike.
+void unheld(Beyond& out, double widens, const std::string& words, Of of = Of::job) {
   out.unheld = std::hypot(out.unheld, widens);
+  if (of == Of::way) out.unheld_apart = std::hypot(out.unheld_apart, widens);
   out.words.push_back(words + ": the interval is wider for it");
 }
 
@@ -123,14 +127,14 @@ void beyond_held(const Job& job, const Plan& plan, const ModelGraph& part, const
   else if (!processor && held != kHeld.end() && !(convolves(part) ? held->second.convolutions : held->second.others).contains(precision))
     unheld(out, kOtherPrecision, fmt::format("no measured step of {} in {} was held against its profile that was of a network {} convolutions", name, job.precision, convolves(part) ? "with" : "without"));
   if (const double besides = kBesides / std::max(step.seconds, 1e-9); !processor && besides > kBesidesTold)
-    unheld(out, std::log1p(besides), fmt::format("a step of {:.2g} ms has no upload of a batch in it, and nobody who waits for its end, which took about {} ms on an H100", step.seconds * 1e3, kBesides * 1e3));
+    unheld(out, std::log1p(besides), fmt::format("a step of {:.2g} ms has no upload of a batch in it, and nobody who waits for its end, which took about {} ms on an H100", step.seconds * 1e3, kBesides * 1e3), Of::way);
   const auto samples = static_cast<double>(largest_pass(job, plan));
   const auto [least, most] = processor ? kSamplesOnProcessors : convolves(part) ? kSamplesOfConvolutions : kSamples;
   if (const double doublings = std::abs(std::log2(samples / std::clamp(samples, least, most))); doublings > 0)
-    unheld(out, kSamplesDoubling * doublings, fmt::format("{} samples in a pass are {} than in any measured step that this was held against, {}", samples, samples < least ? "fewer" : "more", samples < least ? least : most));
+    unheld(out, kSamplesDoubling * doublings, fmt::format("{} samples in a pass are {} than in any measured step that this was held against, {}", samples, samples < least ? "fewer" : "more", samples < least ? least : most), Of::way);
 }
 
-/// Whether several messages or collectives may be on their way in one node at once, of devices that one switch or bus joins: each is priced as if alone there.
+/// Whether several messages or collectives may be on their way in one node at once, of devices that one switch or bus joins: of several devices each is priced as if alone there.
 bool shares_node(const Plan& plan, const Json& machine, int near) {
   const auto node = machine.value("node", Json::object());
   if (!node.value("link", std::string()).starts_with("pcie")) return false;
@@ -162,12 +166,12 @@ Beyond beyond_datasheet(const Job& job, const Plan& plan, const ModelGraph& part
   for (const auto& words : machine.value("node", Json::object()).value("replaced", Json::array())) out.words.push_back(words.get<std::string>() + ": the interval is wider for it"), out.wires = true;
   if (shares_node(plan, machine, near)) {
     out.node = true;
-    out.words.push_back(fmt::format("several messages or collectives at once within a node have its {} each for themselves here: the interval is wider for it", machine["node"].value("link", std::string("wires"))));
+    out.words.push_back(fmt::format("messages or collectives of several devices at once within a node have its {} each for themselves here: the interval is wider for it", machine["node"].value("link", std::string("wires"))));
   }
   if (!compression_of(job.strategy).empty())
-    unheld(out, kOtherCompression, fmt::format("what {} takes on a {} was not measured: counted in passes over its memory", compression_of(job.strategy), device.value("kind", "") == "cpu" ? "processor of that class" : "GPU"));
+    unheld(out, kOtherCompression, fmt::format("what {} takes on a {} was not measured: counted in passes over its memory", compression_of(job.strategy), device.value("kind", "") == "cpu" ? "processor of that class" : "GPU"), Of::way);
   if (!plan.split.empty() && plan.parts() > near)
-    unheld(out, kTensorOverNodes, fmt::format("no measured step had layers split over {} devices, {} of which share a node", plan.parts(), near));
+    unheld(out, kTensorOverNodes, fmt::format("no measured step had layers split over {} devices, {} of which share a node", plan.parts(), near), Of::way);
   const auto library = machine.value("node", Json::object()).value("library", std::string("nccl"));
   if (const auto collective = collective_of(job); collective != "auto") out.words.push_back(fmt::format("collectives as {} does them there: collective={} is of transports here, and left out", library, collective));
   if (!job.fabric.empty()) out.words.push_back(fmt::format("wires as the profile has them: fabric {} is of transports here, and left out (NAME[link_inter=…] says what joins nodes)", job.fabric));

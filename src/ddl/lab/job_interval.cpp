@@ -45,8 +45,8 @@ constexpr double kHostBeyond = 0.05;
 /// Where a closed form takes what goes on at once as if each had cores, memory and wires for itself, of the whole step. Judgement.
 constexpr double kAlone = 0.05;
 
-/// What computing by one and the same datasheet is off by in one way of a job and not in another, whose passes have other samples or other parts of layers. Of published runs of one network on one sort of device two were apart by .07 (TensorFlow, other samples) to .12 (NeuSight)
-/// from what is predicted of both, of logarithms; where exchanges are exposed they are counted besides (docs/validation.md, "What predict says of these rows"). Judgement.
+/// What computing by one and the same datasheet is off by in one way of a job and not in another, whose passes have other samples or other parts of layers. Of published runs of one network on one sort of device the ratio of two was off by .04 to .12, of
+/// logarithms, exposed exchanges included: by .10, .07 each (docs/validation.md, "What predict says of these rows"). Judgement.
 constexpr double kDatasheetApart = 0.07;
 
 /// For each doubling of an update, or of making a batch, over the most that was measured; of the whole step. Judgement.
@@ -118,7 +118,7 @@ StepInterval job_interval(const Job& job, const Plan& plan, const ModelGraph& pa
   const double waits = loader.waits > kWaits ? loader.sigma : 0;
   if (costs.measured == nullptr) {
     const double exchanges = std::hypot(kDatasheetDoubling * beyond.devices, beyond.wires ? kDatasheetWires : 0, (kDatasheetExposed + (beyond.node ? kDatasheetNode : 0)) * exposed);
-    return made(widened(step, std::hypot(std::hypot(computed.sigma, alone), beyond.unheld, exchanges), loader), std::hypot(exchanges, waits));
+    return made(widened(step, std::hypot(std::hypot(computed.sigma, alone), beyond.unheld, exchanges), loader), std::hypot(exchanges, waits, beyond.unheld_apart));
   }
   // Wires were measured between ranks that had the cores for themselves.
   const double crowded = std::hypot(kCrowded * beyond.crowded, beyond.brief ? kBrief : 0);

@@ -70,12 +70,29 @@ StepCosts costs_of_slowest(const PredictionInput& input) {
   return costs;
 }
 
-/// Whether what is computed at once, and one exchange beside it, want more of something than there is.
+/// Whether collectives of an actor's several groups, which go on beside each other, want more of something than there is.
+bool groups_share(const std::vector<Task>& tasks, const std::vector<TaskCost>& costs) {
+  std::map<int, std::map<int, double>> most;  // by resource and group
+  for (std::size_t t = 0; t < costs.size(); ++t)
+    if (tasks[t].kind == TaskKind::collective)
+      for (const auto& demand : costs[t].demands) {
+        auto& place = most[demand.resource][tasks[t].group];
+        place = std::max(place, demand.share);
+      }
+  return std::any_of(most.begin(), most.end(), [](const auto& each) {
+    double sum = 0;
+    for (const auto& [group, share] : each.second) sum += share;
+    return each.second.size() > 1 && sum > 1.001;
+  });
+}
+
+/// Whether what is computed at once, and one exchange beside it, or collectives of several groups, want more of something than there is.
 bool shares_resources(const Plan& plan, const StepCosts& costs) {
   std::map<int, double> computing, exchanging;  // by resource: of all workers; the most of any
   for (std::size_t a = 0; a < costs.tasks.size(); ++a) {
     const auto& actor = costs.actors[a];
     const auto& tasks = plan.role_of(actor.worker).tasks;
+    if (groups_share(tasks, costs.tasks[a])) return true;
     std::map<int, double> most;
     for (std::size_t t = 0; t < costs.tasks[a].size(); ++t) {
       // Storage that all read from at once is the one thing that closed forms share.

@@ -52,6 +52,42 @@ TEST(PredictStep, AResNetOnADatasheet) {
   EXPECT_GT(one.most.total(), std::int64_t{1} << 30);
 }
 
+// Messages and collectives of one device, as far as bytes are on their way.
+TEST(PredictStep, WhatADeviceHasTowardsOthersOfItsNodeIsShared) {
+  auto machine = find_machine("a100-80gb");
+  const auto source = datasheet_source(machine, "fp32", 1);
+  const auto share_of = [](const TaskCost& cost, int resource) {
+    for (const auto& demand : cost.demands)
+      if (demand.resource == resource) return demand.share;
+    return 0.0;
+  };
+  StepCosts costs;
+  costs.each_alone = false;
+  const auto large = source->collective(Goal::all_reduce, 256 << 20, {0, 1, 2, 3}, costs), small = source->collective(Goal::all_reduce, 64, {0, 4}, costs);
+  const int out_of_first = costs.resource("links out of device 0"), into_fourth = costs.resource("links into device 4");
+  EXPECT_EQ(large.demands.size(), 8U) << "out of four and into them";
+  EXPECT_GT(share_of(large, out_of_first), 0.9);
+  EXPECT_LE(share_of(large, out_of_first), 1);
+  EXPECT_LT(share_of(small, out_of_first), 0.05) << "calls start";
+  EXPECT_DOUBLE_EQ(share_of(source->message(64 << 20, 0, 4, costs), out_of_first) + share_of(source->message(64 << 20, 4, 0, costs), into_fourth), 0.25) << "half of the ways out, and each end says half of that";
+  costs.each_alone = true;
+  EXPECT_NEAR(share_of(source->collective(Goal::all_reduce, 256 << 20, {0, 1, 2, 3}, costs), out_of_first), share_of(large, out_of_first) / 4, 1e-12) << "all four say so";
+  // Whether one stands for all or each for itself; and the closed form, which goes by none of it, says so.
+  machine["node"]["bus_bandwidth"] = 2e9;
+  const auto slow = datasheet_source(machine, "fp32", 1);
+  const auto spec = parse_spec("hybrid[data=2,tensor=4]");
+  const auto model = parse_spec("gpt[hidden=256,layers=4,heads=8]");
+  const auto graph = builtin_models().at("gpt").make(model, {.classes = 1'000, .objective = Objective::language, .target_length = 129});
+  const auto plan = builtin_strategies().at("hybrid").make({graph, 8, 64, 4, spec});
+  const auto part = graph_of(plan, graph, 0);
+  const auto of = [&](Engine engine, bool by_worker) { return predict_step({plan, part, spec, 64, *slow, kDatasheetSigma, engine, by_worker}); };
+  const auto shared = of(Engine::simulated, false), closed = of(Engine::closed, false);
+  EXPECT_NEAR(of(Engine::simulated, true).seconds / shared.seconds, 1, 0.02);
+  EXPECT_TRUE(closed.alone);
+  EXPECT_LE(closed.seconds, 1.001 * shared.seconds);
+  EXPECT_FALSE(predicted({.strategy = "data", .workers = 8, .batch = 256, .engine = Engine::closed}).alone) << "buckets go one after the other";
+}
+
 // More workers are faster, but less than in proportion: what is exchanged shows.
 TEST(PredictStep, ScalingLosesToCommunication) {
   double before = predicted({"data", 1, 256}).seconds;

@@ -19,7 +19,7 @@ Verdict judge(const std::vector<Rated>& all) {
     if (all[i].workers == 1 && (!out.alone || all[i].seconds < all[*out.alone].seconds)) out.alone = i;
   }
   if (!out.best) return out;
-  const auto as_fast = [&](const Rated& one) { return one.fits && times_as_fast(all[*out.best], one).first <= 1; };
+  const auto as_fast = [&](const Rated& one) { return one.fits && (&one == &all[*out.best] || times_as_fast(all[*out.best], one).first <= 1); };
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!as_fast(all[i])) continue;
     const auto better = [&](const Rated& a, const Rated& b) { return a.workers != b.workers ? a.workers < b.workers : a.seconds < b.seconds; };

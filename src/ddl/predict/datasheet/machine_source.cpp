@@ -122,9 +122,9 @@ class DatasheetMachine final : public CostSource {
     if (sends_alone) ways.push_back({resources.resource(fmt::format("out of device {}", from)), say});
     if (receives_alone) ways.push_back({resources.resource(fmt::format("into device {}", to)), say});
     if (here == there) {
-      // Of what it has towards all others.
-      if (sends_alone) ways.push_back({resources.resource(link(kOut, from)), 0.5 * say});
-      if (receives_alone) ways.push_back({resources.resource(link(kIn, to)), 0.5 * say});
+      // Half of what each has towards all others; both ends say so.
+      ways.push_back({resources.resource(link(kOut, from)), 0.25});
+      ways.push_back({resources.resource(link(kIn, to)), 0.25});
       return {launch() + size / (0.5 * gpu_.bus), ways};
     }
     const double all = gpu_.network * gpu_.per_node, rate = alone ? std::min(std::max(wire_, gpu_.network), all) : gpu_.network, share = say * rate / all;
