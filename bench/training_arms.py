@@ -47,7 +47,8 @@ def command(words, limit, environment=None, folder=None):
 
 def ours(case, workers, steps, precision, limit, extra=()):
     batch = case["batch"] * workers
-    arguments = ["--model", model_of(case), "--dataset", dataset_of(case), "--synthetic", "--train-samples", max(64, 2 * batch), "--test-samples", 16, "--no-evaluate", "--steps", steps + WARM_UP,
+    # All within an epoch, as peers' steps are: at its end ranks hash their parameters, and come out of that at different times.
+    arguments = ["--model", model_of(case), "--dataset", dataset_of(case), "--synthetic", "--train-samples", max(64, (steps + WARM_UP) * batch), "--test-samples", 16, "--no-evaluate", "--steps", steps + WARM_UP,
                  "--workers", f"cpu[threads={case['threads']}]:{workers}" if case["threads"] > 1 else workers, "--batch", batch, "--precision", precision, "--learning-rate", 0.001, "--momentum", 0.9, "--trace", "off", *extra]
     with tempfile.TemporaryDirectory() as folder:
         done = json.loads(command([BINARY, "run", "--json", "--store", "none", "--quiet", *arguments], limit, folder=folder))

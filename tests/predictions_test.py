@@ -580,6 +580,10 @@ class Storage(Case):
             self.assertNotIn("readers of one storage", " ".join(given["beyond"]))
             self.assertIn("2 readers of one storage were not measured", " ".join(found["beyond"]))
             self.assertGreater(relative(found), 1.01 * relative(given), loader)
+        # By as many as were measured, but once.
+        given, found = (self.document(*words, "--workers", 1, "--loader", 1, "--storage-rate", rate)["points"][0] for rate in ("1MB/s", "measured"))
+        self.assertEqual((found["beyond"], found["step_ms"]["value"]), (given["beyond"], given["step_ms"]["value"]))
+        self.assertGreater(relative(found), 1.01 * relative(given))
 
     def test_what_is_not_known_is_named_with_its_probe(self):
         self.assertIn("probe loader --dataset imagenet", self.run_it(*self.ASKED, "--storage-rate", "50MB/s", code=2).stderr)

@@ -193,14 +193,15 @@ void beyond_brief(const Job& job, const StepPrediction& step, Beyond& out) {
 
 /// One thread of a loader was measured, and one reader of a storage.
 void beyond_loading(const Job& job, const StoredSamples& stored, Beyond& out) {
-  const auto told = [&](double readers, const std::string& what) {
+  const auto told = [&](double readers, const std::string& what, const char* which) {
     if (readers <= 1) return;
     out.readers = std::max(out.readers, std::log2(readers));
-    out.words.push_back(what + ", and intervals of steps that wait for batches, or nearly, are wider for it");
+    out.words.push_back(fmt::format("{}, and intervals of steps that wait for batches{} are wider for it", what, which));
   };
-  told(job.loader_threads, fmt::format("a loader of {} threads was not measured: taken to make as many batches as so many times one", job.loader_threads));
+  told(job.loader_threads, fmt::format("a loader of {} threads was not measured: taken to make as many batches as so many times one", job.loader_threads), ", or nearly,");
   const auto readers = std::max(job.loader_threads, 1) * static_cast<int>(job.workers.size());
-  if (stored.asked && stored.bytes_per_s <= 0) told(readers, fmt::format("{} readers of one storage were not measured: taken to have together what one had", readers));
+  out.storage = stored.asked && stored.bytes_per_s <= 0;
+  if (out.storage) told(readers, fmt::format("{} readers of one storage were not measured: taken to have together what one had", readers), "");
 }
 
 /// The closed form knows no resource that several want.

@@ -17,6 +17,7 @@ struct Beyond {
   double workers = 0;              ///< doublings of the workers that compute on a host over the most that were measured at once
   double carried = 0;              ///< doublings of an update, or of making a batch, over the most that was measured
   double readers = 0;              ///< doublings of what makes a worker's batches, or reads a storage, at once over the one that was measured
+  bool storage = false;            ///< batches are read from storage as it was measured, once
   bool brief = false;              ///< steps below a millisecond of several emulated workers
   double crowded = 0;              ///< doublings of workers, emulated ones among them, over the host's cores
   bool untimed = false;            ///< collectives of a sort that was never timed are priced by the rounds of others

@@ -55,6 +55,9 @@ constexpr double kCarriedOn = 0.02;
 /// For each doubling of a loader's threads, or of readers of one storage, over the one that was measured; of a loader's pace. Judgement.
 constexpr double kReadersBeyond = 0.1;
 
+/// What storage gives, of which one measurement is kept: as of a loader (kLoadedOnce). Judgement.
+constexpr double kStorageOnce = 0.15;
+
 /// The share of a step that is spent waiting for batches above which they are what it waits for.
 constexpr double kWaits = 0.02;
 
@@ -89,7 +92,7 @@ Loaders loaders(const JobCosts& costs, const Job& job, const Plan& plan, const B
       StepCosts resources;
       out.seconds = std::max(out.seconds, costs.measured->loader(real.number, real.samples * plan.micro_batches, resources).seconds / job.loader_threads);
     }
-  out.sigma = std::hypot(out.sigma, kReadersBeyond * beyond.readers);
+  out.sigma = std::hypot(out.sigma, kReadersBeyond * beyond.readers, beyond.storage ? kStorageOnce : 0);
   // Without threads each batch is made in the step itself.
   out.waits = std::clamp((step.mean[Cause::load] - takes) / step.mean.wall, 0.0, 1.0);
   if (out.waits > kWaits) out.seconds = step.seconds;

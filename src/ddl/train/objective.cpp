@@ -4,7 +4,10 @@
 #include <array>
 #include <utility>
 
+#include "ddl/nn/element_type.h"
+#include "ddl/nn/kernels/pixels.h"
 #include "ddl/nn/operators/cross_entropy.h"
+#include "ddl/nn/threads.h"
 
 namespace ddl {
 namespace {
@@ -89,9 +92,26 @@ void copy(BatchPart& to, const BatchPart& from) {
     if ((to.*member).defined()) (to.*member).copy_(from.*member);
 }
 
+namespace {
+
+/// As the network's layers take them.
+at::Tensor images_for(const Network& network, const at::Tensor& images) {
+  const auto options = network.tensor_options();
+  const bool planes = images.is_cpu() && options.device().is_cpu() && images.scalar_type() == at::kFloat && options.dtype() == images.dtype() && images.is_contiguous() && images.size(1) == 3;
+  if (!planes || network.memory_format() != at::MemoryFormat::ChannelsLast) return images.to(options, false, false, network.memory_format());
+  auto pixels = at::empty(images.sizes(), options.memory_format(at::MemoryFormat::ChannelsLast));
+  const std::int64_t plane = images.size(2) * images.size(3);
+  const auto* from = elements<float>(images);
+  auto* to = places<float>(pixels);
+  share_out(images.size(0), 3 * plane, [&](std::int64_t begin, std::int64_t end) { interleave_three(from + 3 * begin * plane, end - begin, plane, to + 3 * begin * plane); });
+  return pixels;
+}
+
+}  // namespace
+
 Example example(const BatchPart& part, const SampleShape& shape, const Network& network) {
   Example made;
-  if (part.images.defined()) made.input.images = part.images.to(network.tensor_options(), false, false, network.memory_format());
+  if (part.images.defined()) made.input.images = images_for(network, part.images);
   made.input.samples = part.samples;
   made.input.step = part.step;
   made.input.draws = part.draws;

@@ -141,6 +141,22 @@ Batch batch_of(const SampleShape& shape, std::int64_t samples) {
   return batch;
 }
 
+// By our own way, of three planes, and by ATen's, of others and in fp64.
+TEST(Example, ImagesLieAsTheNetworkTakesThem) {
+  for (const auto& [channels, side] : {std::pair{3, 32}, {3, 33}, {1, 28}, {4, 12}})
+    for (const auto type : {at::kFloat, at::kDouble}) {
+      const SampleShape shape{channels, side, side, 10};
+      Network network{builtin_models().at("smallcnn").make({"smallcnn", {}}, shape), {type}};
+      ASSERT_EQ(network.memory_format(), at::MemoryFormat::ChannelsLast);
+      const auto batch = batch_of(shape, 5);
+      const auto images = example(batch, shape, 1, 4, network, *make_device("cpu")).input.images;
+      EXPECT_TRUE(images.is_contiguous(at::MemoryFormat::ChannelsLast)) << channels;
+      EXPECT_EQ(images.scalar_type(), type);
+      const auto planes = at::from_blob(const_cast<float*>(batch.images.data()) + shape.pixels(), {3, channels, side, side}, at::kFloat);
+      EXPECT_TRUE(images.eq(planes.to(type)).all().item<bool>()) << channels << " of " << side;
+    }
+}
+
 Network lenet_network() { return {builtin_models().at("lenet").make({"lenet", {}}, {1, 28, 28, 10}), {at::kDouble}}; }
 
 TEST(Example, IsASliceOfTheBatch) {
