@@ -7,6 +7,15 @@
 #include "ddl/core/statistics.h"
 
 namespace ddl {
+namespace {
+
+std::vector<double> logs_of(std::span<const double> times) {
+  std::vector<double> logs;
+  for (const double time : times) logs.push_back(std::log(std::max(time, 1e-12)));
+  return logs;
+}
+
+}  // namespace
 
 Json to_json(const CompanyTimes& times) {
   return {{"alone", times.alone}, {"together", times.together}, {"alone_core", times.alone_core}, {"together_core", times.together_core}, {"together_first", times.together_first}};
@@ -28,8 +37,7 @@ double slowdown_together(std::span<const CompanyTimes> workers) {
 }
 
 double sigma_of_log(std::span<const double> times) {
-  std::vector<double> logs;
-  for (const double time : times) logs.push_back(std::log(std::max(time, 1e-12)));
+  const auto logs = logs_of(times);
   const double middle = mean(logs);
   double squares = 0;
   for (const double each : logs) squares += (each - middle) * (each - middle);
@@ -37,12 +45,8 @@ double sigma_of_log(std::span<const double> times) {
 }
 
 double correlation_of_logs(std::span<const double> a, std::span<const double> b) {
-  const auto logs = [&](std::span<const double> times) {
-    std::vector<double> out;
-    for (const double time : times.first(std::min(a.size(), b.size()))) out.push_back(std::log(std::max(time, 1e-12)));
-    return out;
-  };
-  return robust_correlation(logs(a), logs(b));
+  const auto both = std::min(a.size(), b.size());
+  return robust_correlation(logs_of(a.first(both)), logs_of(b.first(both)));
 }
 
 double correlation_of_workers(std::span<const CompanyTimes> workers) {

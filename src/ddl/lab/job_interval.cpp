@@ -114,7 +114,7 @@ std::pair<double, double> widened(const StepPrediction& step, double rest, const
 StepInterval job_interval(const Job& job, const Plan& plan, const ModelGraph& part, const JobCosts& costs, const Beyond& beyond, const StepPrediction& step) {
   const auto computed = computing(costs, job, plan, part);
   const double alone = beyond.alone ? kAlone : 0;
-  const auto made = [&](std::pair<double, double> ends, double of_exchanges) { return StepInterval{ends.first, ends.second, std::hypot(computed.apart, alone, of_exchanges)}; };
+  const auto made = [&](std::pair<double, double> ends, double of_this_way) { return StepInterval{ends.first, ends.second, std::hypot(computed.apart, alone, of_this_way)}; };
   if (step.mean.wall <= 0) return made(interval_of(step.seconds, std::hypot(computed.sigma, alone)), 0);
   const double exposed = (step.mean[Cause::communication] + step.mean[Cause::wait]) / step.mean.wall;
   const auto loader = loaders(costs, job, plan, beyond, step);

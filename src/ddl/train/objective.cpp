@@ -37,6 +37,19 @@ at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& expecte
   return at::cross_entropy_loss(wide(rows.logits), rows.expected, {}, at::Reduction::Sum, rows.ignored, label_smoothing);
 }
 
+/// As the network's layers take them.
+at::Tensor images_for(const Network& network, const at::Tensor& images) {
+  const auto options = network.tensor_options();
+  const bool planes = images.is_cpu() && options.device().is_cpu() && images.scalar_type() == at::kFloat && options.dtype() == images.dtype() && images.is_contiguous() && images.size(1) == 3;
+  if (!planes || network.memory_format() != at::MemoryFormat::ChannelsLast) return images.to(options, false, false, network.memory_format());
+  auto pixels = at::empty(images.sizes(), options.memory_format(at::MemoryFormat::ChannelsLast));
+  const std::int64_t plane = images.size(2) * images.size(3);
+  const auto* from = elements<float>(images);
+  auto* to = places<float>(pixels);
+  share_out(images.size(0), 3 * plane, [&](std::int64_t begin, std::int64_t end) { interleave_three(from + 3 * begin * plane, end - begin, plane, to + 3 * begin * plane); });
+  return pixels;
+}
+
 }  // namespace
 
 BatchPart part_of(const Batch& batch, const SampleShape& shape, std::int64_t begin, std::int64_t end, const Network& network, const Device& device) {
@@ -91,23 +104,6 @@ void copy(BatchPart& to, const BatchPart& from) {
   for (const auto member : kTensors)
     if ((to.*member).defined()) (to.*member).copy_(from.*member);
 }
-
-namespace {
-
-/// As the network's layers take them.
-at::Tensor images_for(const Network& network, const at::Tensor& images) {
-  const auto options = network.tensor_options();
-  const bool planes = images.is_cpu() && options.device().is_cpu() && images.scalar_type() == at::kFloat && options.dtype() == images.dtype() && images.is_contiguous() && images.size(1) == 3;
-  if (!planes || network.memory_format() != at::MemoryFormat::ChannelsLast) return images.to(options, false, false, network.memory_format());
-  auto pixels = at::empty(images.sizes(), options.memory_format(at::MemoryFormat::ChannelsLast));
-  const std::int64_t plane = images.size(2) * images.size(3);
-  const auto* from = elements<float>(images);
-  auto* to = places<float>(pixels);
-  share_out(images.size(0), 3 * plane, [&](std::int64_t begin, std::int64_t end) { interleave_three(from + 3 * begin * plane, end - begin, plane, to + 3 * begin * plane); });
-  return pixels;
-}
-
-}  // namespace
 
 Example example(const BatchPart& part, const SampleShape& shape, const Network& network) {
   Example made;

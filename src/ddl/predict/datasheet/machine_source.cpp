@@ -173,10 +173,10 @@ class DatasheetMachine final : public CostSource {
   /// What devices have towards others of their node each of their collectives, and messages, takes for as long as bytes are on their way; while calls start nobody does.
   TaskCost in_node(double part, double size, const std::vector<int>& workers, StepCosts& resources) const {
     const auto ranks = static_cast<double>(workers.size());
-    TaskCost cost{part * kernels_.all_reduce_in_node(gpu_, size, ranks), {}};
-    const double moves = part * (kernels_.all_reduce_in_node(gpu_, 2 * size, ranks) - kernels_.all_reduce_in_node(gpu_, size, ranks));
+    const double whole = kernels_.all_reduce_in_node(gpu_, size, ranks), moves = kernels_.all_reduce_in_node(gpu_, 2 * size, ranks) - whole;
+    TaskCost cost{part * whole, {}};
     if (cost.seconds <= 0 || moves <= 0) return cost;
-    const double share = std::min(1.0, moves / cost.seconds) / (resources.each_alone ? ranks : 1);
+    const double share = std::min(1.0, moves / whole) / (resources.each_alone ? ranks : 1);
     for (const int worker : workers)
       for (const char* way : {kOut, kIn}) cost.demands.push_back({resources.resource(link(way, worker)), share});
     return cost;

@@ -384,10 +384,8 @@ double MeasuredMachine::uncertainty(int worker, const ModelGraph& graph, std::in
 double MeasuredMachine::drift(int worker) const { return compute(worker).drift; }
 
 double MeasuredMachine::loader_uncertainty(int worker) const {
-  const auto known = entries(profile_, "loader");
-  const auto has_rate = std::any_of(known.begin(), known.end(), [&](const Json& entry) { return says(entry, "dataset", setup_.dataset) && says(entry, "synthetic", setup_.made_up); });
   // What probe loader found has no history: it was measured once.
-  if (has_rate) return kLoadedOnce;
+  if (loader_rate() != nullptr) return kLoadedOnce;
   if (loader_curve(worker).empty()) return 0;
   Drift apart;
   for (const auto& [batch, seconds] : compute(worker).loaders) apart.add(seconds);
@@ -528,18 +526,21 @@ TaskCost MeasuredMachine::loader(int worker, std::int64_t samples, StepCosts& re
   if (samples == 0) return {};
   const int cores = cores_of(setup_.workers.at(at(worker)).host, resources);
   // What was measured of such samples before what was measured beside a network, of made-up ones.
-  for (const auto& entry : entries(profile_, "loader"))
-    if (says(entry, "dataset", setup_.dataset) && says(entry, "synthetic", setup_.made_up)) return {entry.at("sample_us").get<double>() * 1e-6 * static_cast<double>(samples), {{cores, std::min(1.0, 1.0 / cores_)}}};
+  if (const auto* rate = loader_rate()) return {rate->at("sample_us").get<double>() * 1e-6 * static_cast<double>(samples), {{cores, std::min(1.0, 1.0 / cores_)}}};
   const auto curve = loader_curve(worker);
   if (curve.empty())
     throw Error(Code::not_found, fmt::format("[measured] what making a batch of {} takes was not measured; run ddlbench probe loader --dataset {}, or probe compute --model {}", setup_.dataset, setup_.dataset, network_words("NETWORK")));
   return {along(curve, static_cast<double>(samples)).value, {{cores, std::min(1.0, 1.0 / cores_)}}};
 }
 
-std::vector<CurvePoint> MeasuredMachine::loader_curve(int worker) const {
+const Json* MeasuredMachine::loader_rate() const {
   for (const auto& entry : entries(profile_, "loader"))
-    if (says(entry, "dataset", setup_.dataset) && says(entry, "synthetic", setup_.made_up)) return {};
-  return medians(compute(worker).loaders);
+    if (says(entry, "dataset", setup_.dataset) && says(entry, "synthetic", setup_.made_up)) return &entry;
+  return nullptr;
+}
+
+std::vector<CurvePoint> MeasuredMachine::loader_curve(int worker) const {
+  return loader_rate() != nullptr ? std::vector<CurvePoint>{} : medians(compute(worker).loaders);
 }
 
 Jitter MeasuredMachine::jitter(int workers) const {

@@ -178,6 +178,8 @@ class MeasuredMachine final : public CostSource {
   std::vector<CurvePoint> update_curve(int worker) const;
   /// Reading so many bytes, half of a copy; 0 where gradients are not judged.
   double judged(int worker, std::int64_t bytes) const { return setup_.judges_gradient ? copy(worker, bytes) / 2 : 0; }
+  /// What probe loader found of such samples; null where it was not asked.
+  const Json* loader_rate() const;
   /// s, by samples of a batch of the data set; nothing where a rate was measured.
   std::vector<CurvePoint> loader_curve(int worker) const;
   const std::vector<Word>& words(const ModelGraph& graph) const;
