@@ -58,7 +58,7 @@ bool are_matrices(const at::Tensor& left, const at::Tensor& right) { return left
 
 void by_onednn(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) { at::native::mkldnn_matmul(left, right, to, adds ? 1.0F : 0.0F, 1.0F); }
 
-void by_mkl(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
+void by_mkl_at_once(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
   if (to.dim() == 3) {
     if (adds)
       to.baddbmm_(left, right);
@@ -68,6 +68,21 @@ void by_mkl(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, boo
     to.addmm_(left, right);
   } else {
     at::mm_out(to, left, right);
+  }
+}
+
+/// Wide rows of fp32 that do not begin where vectors do are slow for MKL to write, logits of 50,257 words above all: some columns at a time are made in rows that do, which caches hold, and copied. docs/performance.md, "Rows that begin off a vector".
+void by_mkl(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
+  constexpr std::int64_t kVector = 8, kFewRows = 32, kWide = 4096, kAtOnce = 2048;
+  const bool in_parts = to.dim() == 2 && to.scalar_type() == at::kFloat && to.size(0) >= kFewRows && to.size(1) >= kWide && to.stride(0) % kVector != 0;
+  if (!in_parts) return by_mkl_at_once(to, left, right, adds);
+  const auto made = at::empty({to.size(0), kAtOnce}, to.options().requires_grad(false));
+  for (std::int64_t begin = 0; begin < to.size(1); begin += kAtOnce) {
+    const auto some = std::min(kAtOnce, to.size(1) - begin);
+    auto part = made.narrow(1, 0, some);
+    by_mkl_at_once(part, left, right.narrow(1, begin, some), false);
+    auto there = to.narrow(1, begin, some);
+    adds ? there.add_(part) : there.copy_(part);
   }
 }
 

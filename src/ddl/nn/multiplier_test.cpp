@@ -252,7 +252,7 @@ TEST(MultiplyInto, IsTheProductWhoeverMultiplies) {
   struct Sizes {
     std::int64_t batch, rows, depth, columns;  // batch 0: matrices
   };
-  for (const auto& [batch, rows, depth, columns] : {Sizes{0, 1, 1, 1}, {0, 3, 5, 7}, {0, 64, 100, 33}, {0, 1, 300, 1}, {3, 20, 30, 40}, {16, 129, 64, 32}})
+  for (const auto& [batch, rows, depth, columns] : {Sizes{0, 1, 1, 1}, {0, 3, 5, 7}, {0, 64, 100, 33}, {0, 1, 300, 1}, {3, 20, 30, 40}, {16, 129, 64, 32}, {0, 33, 6, 4'099}, {0, 33, 6, 4'104}})
     for (const auto type : {at::kFloat, at::kDouble})
       for (const bool left_turned : {false, true})
         for (const bool right_turned : {false, true})
@@ -321,7 +321,7 @@ TEST(MultiplyInto, WritesNothingBehind) {
   constexpr double kUntouched = 7;
   for (const std::int64_t rows : {1, 2, 3, 4, 7, 16, 65})
     for (const std::int64_t depth : {1, 5, 64, 1000})
-      for (const std::int64_t columns : {1, 2, 5, 16, 63, 512})
+      for (const std::int64_t columns : {1, 2, 5, 16, 63, 512, 4'099})
         for (const bool adds : {false, true})
           for (const bool turned : {false, true}) {
             auto memory = at::full({rows * columns + kBehind}, kUntouched);
@@ -337,10 +337,10 @@ TEST(MultiplyInto, WritesNothingBehind) {
 TEST(MultiplyInto, TheSameBitsWhereverMemoryLies) {
   const OneThread one;
   const at::AutoDispatchBelowADInplaceOrView below;
-  const std::int64_t rows = 65, depth = 130, columns = 47;
-  const auto left = at::randn({rows, depth}), right = at::randn({depth, columns});
-  for (const auto& chosen : {kMkl, kOnednn}) {
+  const std::int64_t rows = 65, depth = 130;
+  for (const auto& [chosen, columns] : {std::pair<Multipliers, std::int64_t>{kMkl, 47}, {kOnednn, 47}, {kMkl, 4'099}}) {
     const Multiplying multiplying(chosen);
+    const auto left = at::randn({rows, depth}), right = at::randn({depth, columns});
     auto first = at::empty({rows, columns});
     multiply_into(first, left, right);
     for (std::int64_t offset = 0; offset < 20; ++offset) {
