@@ -16,6 +16,8 @@ import unittest
 import numpy as np
 # As ours is told (nn/multiplier.cpp): other ways of MKL round otherwise, and batch norm makes much of it.
 os.environ.setdefault("MKL_CBWR", "AUTO")
+# Threads that have nothing to do sleep: other tests run beside.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 import torch
 import torch.nn.functional as F
 

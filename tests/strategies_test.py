@@ -24,7 +24,7 @@ SMALL_STEPS = ("async", "stale")
 
 class Strategies(Case):
     def test_each_trains_one_model(self):
-        expected = None
+        expected, in_threads = None, 0
         for form, workers in FORMS.items():
             with self.subTest(form):
                 small = ["--learning-rate", 0.05 / WORKERS] if any(word in form for word in SMALL_STEPS) else []
@@ -41,6 +41,17 @@ class Strategies(Case):
                 for rank in record["ranks"]:
                     ledger = rank["ledger_ms"]
                     self.assertLess(ledger["residual"], 0.5 * sum(ledger.values()), ledger)
+                if in_process(form):
+                    in_threads += 1
+                    self.expect_threads_of_one_process(form, record)
+        self.assertGreater(in_threads, 1)
+
+    def expect_threads_of_one_process(self, form, record):
+        self.assertEqual(len({rank["pid"] for rank in record["ranks"]}), 1)
+        self.assertEqual(record["config"]["transport"], "inproc")
+        # Worker 0 alone has what the optimizer keeps where it alone updates.
+        kept = [rank["memory_bytes"]["optimizer"] > 0 for rank in record["ranks"]]
+        self.assertEqual(kept, [True] + [form.endswith("mirrored]")] * (WORKERS - 1))
 
     def test_an_interrupt_ends_asynchronous_pipelines_at_once(self):
         """Workers that are ahead of others stop after the same step."""
@@ -131,16 +142,6 @@ class Strategies(Case):
                 for rank in record["ranks"]:
                     self.assertIsNotNone(rank.get("bytes_sent"), rank["rank"])
                 self.assertIsNotNone(record["parameters_digest"])
-
-    def test_threads_of_one_process(self):
-        for form in filter(in_process, FORMS):
-            with self.subTest(form):
-                record = self.record("--strategy", form, "--workers", WORKERS, *JOB)
-                self.assertEqual(len({rank["pid"] for rank in record["ranks"]}), 1)
-                self.assertEqual(record["config"]["transport"], "inproc")
-                # Worker 0 alone has what the optimizer keeps where it alone updates.
-                kept = [rank["memory_bytes"]["optimizer"] > 0 for rank in record["ranks"]]
-                self.assertEqual(kept, [True] + [form.endswith("mirrored]")] * (WORKERS - 1))
 
     def test_numbers_that_do_not_go_together_are_refused_with_those_that_would(self):
         for form, workers, words in [("pipeline[micro=4]", 64, ["stages", "64"]), ("pipeline[stages=3/5,micro=4]", 2, ["8", "expected"]),
