@@ -119,8 +119,8 @@ class Memory(Case):
             with self.subTest(strategy=form):
                 self.expect_near(self.measure(form, [*MANY_WORDS, "--precision", "bf16"], workers), f"gpt of many words {form}, bf16")
         # Ways to cut a network, in turn over two of them.
-        for number, (form, workers) in enumerate((("sharded[level=1]", 2), ("sharded[level=3]", 2), ("local[every=3]", 2), ("parameter-server", 2), ("pipeline[schedule=1f1b,micro=4]", 2), ("model", 2), ("tensor", 2), ("data[in-process=mirrored]", 2), ("data[in-process=parallel]", 2),
-                              ("pipeline[schedule=zb-h1,micro=4]", 2), ("hybrid[data=2,tensor=2]", 4))):
+        for number, (form, workers) in enumerate([("sharded[level=1]", 2), ("sharded[level=3]", 2), ("local[every=3]", 2), ("parameter-server", 2), ("pipeline[schedule=1f1b,micro=4]", 2), ("model", 2), ("tensor", 2),
+                                                  ("data[in-process=mirrored]", 2), ("data[in-process=parallel]", 2), ("pipeline[schedule=zb-h1,micro=4]", 2), ("hybrid[data=2,tensor=2]", 4)]):
             name = ("resnet18", "gpt")[number % 2]
             with self.subTest(network=name, strategy=form):
                 self.expect_near(self.measure(form, [*JOBS[name], "--precision", "bf16"], workers), f"{name} {form}, bf16")

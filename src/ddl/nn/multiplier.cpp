@@ -76,7 +76,7 @@ void by_mkl(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, boo
   constexpr std::int64_t kVector = 8, kFewRows = 32, kWide = 4096, kAtOnce = 2048;
   const bool in_parts = to.dim() == 2 && to.scalar_type() == at::kFloat && to.size(0) >= kFewRows && to.size(1) >= kWide && to.stride(0) % kVector != 0;
   if (!in_parts) return by_mkl_at_once(to, left, right, adds);
-  const auto made = at::empty({to.size(0), kAtOnce}, to.options().requires_grad(false));
+  const auto made = at::empty({to.size(0), kAtOnce}, plain_options(to));
   for (std::int64_t begin = 0; begin < to.size(1); begin += kAtOnce) {
     const auto some = std::min(kAtOnce, to.size(1) - begin);
     auto part = made.narrow(1, 0, some);
