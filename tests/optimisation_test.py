@@ -11,6 +11,7 @@ import subprocess
 import sys
 import unittest
 
+from probe_case import no_fabric
 from training_test import BINARY, QUICK, Case, json, os, run
 
 
@@ -102,6 +103,25 @@ class Buckets(Case):
         reductions = [task for task in tuned["plan"]["roles"][0]["tasks"] if task["kind"] == "collective"]
         self.assertEqual(len(reductions), len(tuned["buckets"]))
         self.assertEqual(all("after" in task for task in reductions), not told["overlap"], "after backward, or once their gradients are complete")
+
+    @unittest.skipIf(no_fabric(), no_fabric())
+    def test_pieces_over_a_slow_wire_and_all_in_one_where_messages_are_late(self):
+        """What the right answer is, is known: pieces travel while backward computes, and each of them waits for a message once more."""
+        words = ["--synthetic", "--test-samples", 16, "--workers", 2, "--no-evaluate", "--bucket", "auto", "--steps", 100, "--transport", "tcp"]
+        # 9 MB of gradients are 90 ms on their way, backward about as long.
+        narrow = self.record("--model", "mlp[hidden=512,layers=8]", "--train-samples", 2048, "--batch", 512, "--fabric", "hosts=2,bandwidth=800Mbps", *words)["bucket_tuning"]
+        pieces, within = next((way["over_standard"], way["turns"]) for way in narrow["sizes"] if (way["bytes"], way["overlap"]) == (1 << 20, True))
+        self.assertEqual((narrow["taken"], narrow["overlap"]), (1 << 20, True), narrow)
+        self.assertLess(pieces, 0.92, narrow)
+        self.assertGreaterEqual(within, 2)
+        after = next(way["over_standard"] for way in narrow["sizes"] if not way["overlap"])
+        self.assertGreater(after, pieces + 0.05, "overlap is what pieces are for")
+        # Five messages to and fro instead of two.
+        late = self.record("--model", "mlp[hidden=512,layers=4]", "--train-samples", 512, "--batch", 32, "--fabric", "hosts=2,latency=20ms", *words)["bucket_tuning"]
+        pieces, turns = next((way["over_standard"], way["turns"]) for way in late["sizes"] if way["bytes"] == 1 << 20)
+        self.assertGreater(late["taken"], 1 << 20, late)
+        self.assertGreater(pieces, 1.5, late)
+        self.assertEqual(turns, 2, "it left the race after its first round")
 
     def test_threads_of_one_process_find_theirs(self):
         record = self.record("--strategy", "data[bucket=auto,in-process=mirrored]", "--steps", 80, *self.MODEL)
