@@ -20,6 +20,9 @@ add_library(ddl_hwloc INTERFACE)
 target_include_directories(ddl_hwloc SYSTEM INTERFACE ${hwloc_headers})
 target_link_libraries(ddl_hwloc INTERFACE ${hwloc_library})
 
+# Opened at run time where it is there (nn/openblas.h): the one with threads of its own, whose calls take locks. Debian has a folder for each.
+find_library(DDL_OPENBLAS NAMES libopenblas.so.0 libopenblasp.so.0 PATH_SUFFIXES openblas-pthread NO_CACHE)
+
 # LibTorch by its files, not by find_package(Torch): that wants a whole CUDA toolkit where the wheel has CUDA in it.
 execute_process(
   COMMAND ${DDL_PYTHON} -c "

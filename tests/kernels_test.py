@@ -2,6 +2,9 @@
 
 usage: kernels_test.py PATH-OF-DDLBENCH [unittest arguments]
 """
+import json
+import math
+import pathlib
 import statistics
 import sys
 import unittest
@@ -128,6 +131,26 @@ class Kernels(Case):
     def test_fast_is_the_default(self):
         arguments = [*TRAININGS["smallcnn"][0], "--synthetic", "--train-samples", 64, "--test-samples", 16, "--no-evaluate", "--steps", 2, "--store", "none"]
         self.assertEqual(self.record(*arguments)["config"]["kernels"], "fast")
+
+    def test_who_multiplies_is_measured_once_and_told(self):
+        """OpenBLAS, too, where it is faster; another file than that one, or none, is another machine to choose for."""
+        found = {}
+        for told in (None, "none"):
+            cache = pathlib.Path(self.folder) / f"cache-{told}"
+            arguments = [*TRAININGS["mlp"][0], "--synthetic", "--train-samples", 64, "--test-samples", 16, "--no-evaluate", "--steps", 2, "--store", "none"]
+            env = {"XDG_CACHE_HOME": str(cache)} | ({} if told is None else {"DDLBENCH_OPENBLAS": told})
+            records = [self.record(*arguments, "--workers", workers, env=env)["multipliers"] for workers in (1, 2)]
+            kept = [json.loads(each.read_text()) for each in (cache / "ddlbench").glob("multipliers-*.json")]
+            self.assertEqual(len(kept), 1, "the second run found what the first had measured")
+            self.assertEqual(records, [{key: kept[0][key] for key in ("onednn_from", "openblas_from")}] * 2)
+            found[told] = kept[0]
+        self.assertIsNone(found["none"]["openblas_from"])
+        self.assertFalse([each for each in found["none"]["measured"] if "openblas_us" in each])
+        timed = [each for each in found[None]["measured"] if "openblas_us" in each]
+        self.assertEqual(len(timed), 2 if "no OpenBLAS" not in found[None]["machine"] else 0)
+        if timed:
+            others, own = (sum(min(each[key] or math.inf for key in keys) for each in timed) for keys in (("mkl_us", "onednn_us"), ("openblas_us",)))
+            self.assertEqual(found[None]["openblas_from"] is not None, others > 1.05 * own)
 
     def test_the_comparison_can_fail(self):
         """A learning rate that is larger by 2 %, in bf16 by 20 %, is beyond the bound of the furthest step."""

@@ -27,11 +27,13 @@
 
 #include "ddl/core/error.h"
 #include "ddl/core/hash.h"
+#include "ddl/core/statistics.h"
 #include "ddl/data/bpe_cache.h"
 #include "ddl/measure/clock.h"
 #include "ddl/measure/environment.h"
 #include "ddl/nn/element_type.h"
 #include "ddl/nn/kernels/widen.h"
+#include "ddl/nn/openblas.h"
 
 namespace at::native {
 /// ATen's own way to oneDNN, for types of 16 bits; it takes fp32 as well. libtorch_cpu.so exports it, and no header declares it to others: weak, so that a LibTorch without it still links, and MKL multiplies.
@@ -44,7 +46,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Part of the name of what is kept: goes up whenever it would be chosen otherwise.
-constexpr int kVersion = 3;
+constexpr int kVersion = 4;
 
 /// MKL takes its ways by where memory lies, on AMD's processors at least, so that the same product twice may differ in its last bits. Ranks that compute the same are to have the same bits. It reads this when it is
 /// first called; what a user has set stays; peers that are started from here are to have what the user has (asks_for_same_bits()). Products of five shapes were as fast with it on a Zen 3.
@@ -106,6 +108,8 @@ void multiply_narrow(at::Tensor& to, const at::Tensor& left, const at::Tensor& r
   to.copy_(product);
 }
 
+bool computes_alone() { return at::get_num_threads() == 1; }
+
 /// Least of several runs by turns, s.
 MultipliersTiming time_size(std::int64_t rows) {
   constexpr int kRounds = 9;
@@ -121,8 +125,7 @@ MultipliersTiming time_size(std::int64_t rows) {
   };
   // The first prepare: kernels are made, memory is touched.
   run(by_mkl), run(by_onednn);
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  MultipliersTiming least{rows, kNone, kNone};
+  MultipliersTiming least{rows, MultipliersTiming::kNone, MultipliersTiming::kNone};
   for (int round = 0; round < kRounds; ++round) {
     least.mkl = std::min(least.mkl, run(by_mkl));
     least.onednn = std::min(least.onednn, run(by_onednn));
@@ -130,11 +133,33 @@ MultipliersTiming time_size(std::int64_t rows) {
   return least;
 }
 
+/// Medians of several runs by turns, s: what others take of caches hits MKL harder than OpenBLAS, so that the least would not tell.
+MultipliersTiming time_layer(std::int64_t rows, std::int64_t in, std::int64_t out) {
+  constexpr int kRounds = 5;
+  const auto x = at::rand({rows, in}), weight = at::rand({out, in}), gradient = at::rand({rows, out});
+  auto made = at::empty({rows, out}), of_x = at::empty({rows, in}), of_weight = at::empty({out, in});
+  const auto run = [&](auto&& multiply) {
+    const auto begin = now();
+    multiply(made, x, weight.t(), false);
+    multiply(of_x, gradient, weight, false);
+    multiply(of_weight, gradient.t(), x, false);
+    return seconds(now() - begin);
+  };
+  std::vector<double> mkl, onednn, openblas;
+  for (int round = -1; round < kRounds; ++round) {
+    mkl.push_back(run(by_mkl));
+    if (multiplies_by_onednn()) onednn.push_back(run(by_onednn));
+    openblas.push_back(run(by_openblas));
+    if (round < 0) mkl.clear(), onednn.clear(), openblas.clear();
+  }
+  return {rows, median(mkl), onednn.empty() ? MultipliersTiming::kNone : median(onednn), median(openblas), in, out};
+}
+
 Multipliers parse_multipliers(const std::string& path) {
   const auto json = parse_json(read_file(path), path);
   try {
-    const auto& from = json.at("onednn_from");
-    return {from.is_null() ? Multipliers::kNever : from.get<std::int64_t>()};
+    const auto from = [&](const char* key) { return json.at(key).is_null() ? Multipliers::kNever : json.at(key).get<std::int64_t>(); };
+    return {from("onednn_from"), from("openblas_from")};
   } catch (const Json::exception& error) {
     throw Error(Code::corrupt, fmt::format("{}: {}", path, error.what()));
   }
@@ -163,9 +188,9 @@ std::string library_of_products() {
 std::string this_machine() {
   const auto cpu = capture_environment().at("cpu");
   std::string told;
-  for (const auto* name : {"MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE"})
+  for (const auto* name : {"MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE", "OPENBLAS_CORETYPE"})
     if (const char* value = std::getenv(name); value != nullptr) told += fmt::format(", {}={}", name, value);
-  return fmt::format("{} ({}) with {}, {} cores, LibTorch {}, {} threads{}", cpu.at("model").dump(), signature(), cpu.at("isa").dump(), cpu.at("logical_cores").dump(), library_of_products(), at::get_num_threads(), told);
+  return fmt::format("{} ({}) with {}, {} cores, LibTorch {}, {}, {} threads{}", cpu.at("model").dump(), signature(), cpu.at("isa").dump(), cpu.at("logical_cores").dump(), library_of_products(), has_openblas() ? openblas_told() : "no OpenBLAS", at::get_num_threads(), told);
 }
 
 /// Has processes of one folder do something one after the other. Holds nothing where a folder cannot be locked or written to, or where another holds on to it for seconds.
@@ -195,7 +220,12 @@ class FolderLock {
 };
 
 std::once_flag settled;
-std::atomic<std::int64_t> onednn_from{Multipliers::kNever};
+std::atomic<std::int64_t> onednn_from{Multipliers::kNever}, openblas_from{Multipliers::kNever};
+
+void use(const Multipliers& chosen) {
+  onednn_from = multiplies_by_onednn() ? chosen.onednn_from : Multipliers::kNever;
+  openblas_from = has_openblas() ? chosen.openblas_from : Multipliers::kNever;
+}
 
 }  // namespace
 
@@ -215,11 +245,21 @@ bool multiplies_bf16() {
 }
 
 Multipliers faster_multipliers(const std::vector<MultipliersTiming>& timings) {
-  constexpr double kFaster = 1.1, kNear = 0.9;
-  const auto count = static_cast<std::ptrdiff_t>(timings.size());
-  const auto of = [&](std::ptrdiff_t number) -> const MultipliersTiming& { return timings[static_cast<std::size_t>(number)]; };
+  constexpr double kFaster = 1.1, kNear = 0.9, kOpenblasFaster = 1.05;
+  constexpr std::int64_t kLarge = 500'000'000;
+  std::vector<MultipliersTiming> squares;
+  double by_openblas = 0, by_others = 0;
+  for (const auto& each : timings) {
+    if (each.in == 0)
+      squares.push_back(each);
+    else
+      by_openblas += each.openblas, by_others += std::min(each.mkl, each.onednn);
+  }
+  const auto count = static_cast<std::ptrdiff_t>(squares.size());
+  const auto of = [&](std::ptrdiff_t number) -> const MultipliersTiming& { return squares[static_cast<std::size_t>(number)]; };
   const auto faster = [&](std::ptrdiff_t number) { return number >= 0 && number < count && of(number).mkl >= kFaster * of(number).onednn; };
   Multipliers chosen;
+  if (by_others > kOpenblasFaster * by_openblas) chosen.openblas_from = kLarge;
   for (auto each = count - 1; each >= 0; --each) {
     if (faster(each)) {
       chosen.onednn_from = 2 * of(each).rows * of(each).rows * of(each).rows;
@@ -253,9 +293,11 @@ std::int64_t multiplying_machine() { return static_cast<std::int64_t>(std::stoul
 
 std::vector<MultipliersTiming> time_multipliers() {
   std::vector<MultipliersTiming> timings;
-  if (!multiplies_by_onednn()) return timings;
   const at::AutoDispatchBelowADInplaceOrView below;
-  for (const std::int64_t rows : {16, 32, 48, 64, 96, 128, 192, 256, 384}) timings.push_back(time_size(rows));
+  if (multiplies_by_onednn())
+    for (const std::int64_t rows : {16, 32, 48, 64, 96, 128, 192, 256, 384}) timings.push_back(time_size(rows));
+  // As GPT small's projections, and nearly as AlexNet's large ones: what most of the time goes to where products are large.
+  if (has_openblas() && computes_alone()) timings.push_back(time_layer(1024, 768, 768)), timings.push_back(time_layer(16, 4096, 2048));
   return timings;
 }
 
@@ -277,8 +319,14 @@ Multipliers kept_multipliers(const std::string& folder, const std::string& machi
   if (const auto found = kept()) return *found;
   const auto timings = time();
   const auto found = faster_multipliers(timings);
-  Json content{{"machine", machine}, {"onednn_from", to_json(found).at("onednn_from")}, {"measured", Json::array()}};
-  for (const auto& [rows, mkl, onednn] : timings) content["measured"].push_back({{"rows", rows}, {"mkl_us", mkl * 1e6}, {"onednn_us", onednn * 1e6}});
+  Json content{{"machine", machine}};
+  content.update(to_json(found));
+  const auto microseconds = [](double took) { return took < MultipliersTiming::kNone ? Json(took * 1e6) : Json(nullptr); };
+  content["measured"] = Json::array();
+  for (const auto& each : timings) {
+    content["measured"].push_back({{"rows", each.rows}, {"mkl_us", microseconds(each.mkl)}, {"onednn_us", microseconds(each.onednn)}});
+    if (each.in != 0) content["measured"].back().update({{"in", each.in}, {"out", each.out}, {"openblas_us", microseconds(each.openblas)}});
+  }
   try {
     if (lock.held()) {
       write_file(path, content.dump(2) + "\n");
@@ -297,18 +345,26 @@ Multipliers kept_multipliers(const std::string& folder, const std::string& machi
 
 Multipliers multipliers() {
   // Within a parallel loop both would have one thread, and the others' wait beside them: not what is to be kept for so many. Who computes asks before; until somebody did MKL multiplies.
-  if (!at::in_parallel_region()) std::call_once(settled, [] { onednn_from = kept_multipliers(cache_folder(), this_machine(), time_multipliers).onednn_from; });
-  return {onednn_from.load(std::memory_order_relaxed)};
+  if (!at::in_parallel_region()) std::call_once(settled, [] { use(kept_multipliers(cache_folder(), this_machine(), time_multipliers)); });
+  return {onednn_from.load(std::memory_order_relaxed), openblas_from.load(std::memory_order_relaxed)};
 }
 
 void use_multipliers(const Multipliers& chosen) {
   std::call_once(settled, [] {});
-  onednn_from = multiplies_by_onednn() ? chosen.onednn_from : Multipliers::kNever;
+  use(chosen);
 }
 
-Json to_json(const Multipliers& chosen) { return {{"onednn_from", chosen.onednn_from == Multipliers::kNever ? Json(nullptr) : Json(chosen.onednn_from)}}; }
+Json to_json(const Multipliers& chosen) {
+  const auto told = [](std::int64_t from) { return from == Multipliers::kNever ? Json(nullptr) : Json(from); };
+  return {{"onednn_from", told(chosen.onednn_from)}, {"openblas_from", told(chosen.openblas_from)}};
+}
 
 namespace {
+
+/// Whether OpenBLAS multiplies them, of fp32. It has one thread here; with several MKL uses all.
+bool goes_to_openblas(const at::Tensor& left, const at::Tensor& right) {
+  return 2 * left.size(-2) * left.size(-1) * right.size(-1) >= multipliers().openblas_from && computes_alone() && are_matrices(left, right) && lies_for_openblas(left) && lies_for_openblas(right);
+}
 
 /// Whether oneDNN multiplies so many operations of fp32.
 bool goes_to_onednn(std::int64_t operations, const at::Tensor& left, const at::Tensor& right) {
@@ -343,7 +399,7 @@ at::Tensor multiply_with_bias(const at::Tensor& rows, const at::Tensor& weight, 
   const auto type = rows.scalar_type();
   const auto by = weight.t();
   const bool fused = linear_pointwise() != nullptr && rows.is_contiguous() && weight.is_contiguous() && are_matrices(rows, by) &&
-                     (type == at::kBFloat16 ? multiplies_bf16() : type == at::kFloat && goes_to_onednn(2 * rows.size(0) * weight.numel(), rows, by));
+                     (type == at::kBFloat16 ? multiplies_bf16() : type == at::kFloat && goes_to_onednn(2 * rows.size(0) * weight.numel(), rows, by) && !goes_to_openblas(rows, by));
   if (fused) {
     // Not with oneDNN's ReLU, which makes 0 of what is no number: a loss that was lost would never be seen.
     auto made = linear_pointwise()->call(rows, weight, bias.to(type), "none", c10::List<std::optional<at::Scalar>>(), "");
@@ -361,6 +417,7 @@ std::int64_t widened_bytes(const at::Tensor& to, const at::Tensor& left) {
 
 void multiply_into(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
   if (left.scalar_type() == at::kBFloat16) return multiply_narrow(to, left, right, adds);
+  if (to.scalar_type() == at::kFloat && lies_by_rows(to) && goes_to_openblas(left, right)) return by_openblas(to, left, right, adds);
   const bool takes = to.scalar_type() == at::kFloat && goes_to_onednn(2 * to.numel() * left.size(-1), left, right);
   takes ? by_onednn(to, left, right, adds) : by_mkl(to, left, right, adds);
 }

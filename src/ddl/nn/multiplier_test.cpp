@@ -25,13 +25,14 @@
 #include "ddl/nn/multiplier.h"
 #include "ddl/nn/multiplier_testing.h"
 #include "ddl/nn/one_thread_testing.h"
+#include "ddl/nn/openblas.h"
 
 namespace ddl {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Multipliers kMkl{}, kOnednn{0};
+constexpr Multipliers kMkl{}, kOnednn{0}, kOpenblas{Multipliers::kNever, 0};
 
 struct Folder {
   std::string path;
@@ -45,9 +46,10 @@ struct Folder {
   std::vector<fs::path> files() const { return {fs::directory_iterator(path), fs::directory_iterator()}; }
 };
 
-/// What is asked of both was asked of one where the other does not multiply here.
+/// What is asked of all was asked of some where another does not multiply here.
 void tell_who_multiplied() {
-  if (!multiplies_by_onednn()) GTEST_SKIP() << "oneDNN does not multiply fp32 on this processor: held to MKL alone";
+  if (!multiplies_by_onednn()) GTEST_SKIP() << "oneDNN does not multiply fp32 on this processor: held to " << (has_openblas() ? "MKL and OpenBLAS" : "MKL alone, there is no OpenBLAS either");
+  if (!has_openblas()) GTEST_SKIP() << "there is no OpenBLAS here: held to MKL and oneDNN";
 }
 
 TEST(FasterMultipliers, AreOnednnFromWhereItStaysFasterByATenth) {
@@ -62,6 +64,22 @@ TEST(FasterMultipliers, AreOnednnFromWhereItStaysFasterByATenth) {
   EXPECT_EQ(from({{64, 10, 5}, {128, 80, 78}, {256, 500, 250}}), 2 * 64 * 64 * 64);
   EXPECT_EQ(from({{64, 10, 5}, {128, 80, 100}, {256, 500, 250}}), 2 * 256 * 256 * 256);
   EXPECT_EQ(from({{32, 10, 5}, {64, 10, 5}, {128, 80, 78}, {256, 500, 490}}), Multipliers::kNever);
+}
+
+TEST(FasterMultipliers, AreOpenblasWhereLayersTogetherAreFasterByATwentieth) {
+  constexpr double kNone = MultipliersTiming::kNone;
+  const auto from = [](const std::vector<MultipliersTiming>& timings) { return faster_multipliers(timings).openblas_from; };
+  const auto layer = [](double mkl, double onednn, double openblas) { return MultipliersTiming{16, mkl, onednn, openblas, 4096, 2048}; };
+  EXPECT_EQ(from({layer(106, kNone, 100)}), 500'000'000);
+  EXPECT_EQ(from({layer(104, kNone, 100)}), Multipliers::kNever);
+  EXPECT_EQ(from({layer(100, kNone, 100), layer(60, kNone, 50)}), 500'000'000) << "160 beside 150";
+  EXPECT_EQ(from({layer(100, kNone, 110), layer(60, kNone, 50)}), Multipliers::kNever);
+  EXPECT_EQ(from({layer(200, 100, 100)}), Multipliers::kNever) << "oneDNN's is as fast";
+  EXPECT_EQ(from({{512, 200, 100}}), Multipliers::kNever) << "it was not timed";
+  // Neither counts in the other's contest.
+  const auto both = faster_multipliers({{64, 10, 5}, {256, 500, 250}, layer(100, 50, 40)});
+  EXPECT_EQ(both.onednn_from, 2 * 64 * 64 * 64);
+  EXPECT_EQ(both.openblas_from, 500'000'000);
 }
 
 TEST(Multipliers, OfOneMachineAreOneNumberUntilSomethingCounts) {
@@ -82,7 +100,7 @@ TEST(Multipliers, OfOneMachineAreOneNumberUntilSomethingCounts) {
 TEST(KeptMultipliers, AreMeasuredOnceForAMachine) {
   const Folder folder;
   int measured = 0;
-  const auto time = [&] { return ++measured, std::vector<MultipliersTiming>{{64, 2e-6, 1e-6}, {128, 2e-5, 1e-5}}; };
+  const auto time = [&] { return ++measured, std::vector<MultipliersTiming>{{64, 2e-6, 1e-6}, {128, 2e-5, 1e-5}, {16, 3e-2, 2e-2, 1e-2, 4096, 2048}}; };
   const auto found = kept_multipliers(folder.path, "one", time);
   EXPECT_EQ(found.onednn_from, 2 * 64 * 64 * 64);
   EXPECT_EQ(kept_multipliers(folder.path, "one", time), found);
@@ -93,6 +111,8 @@ TEST(KeptMultipliers, AreMeasuredOnceForAMachine) {
   for (const auto& file : folder.files()) {
     const auto json = parse_json(read_file(file), file.string());
     EXPECT_EQ(json.at("onednn_from"), found.onednn_from);
+    EXPECT_EQ(json.at("openblas_from"), 500'000'000);
+    EXPECT_DOUBLE_EQ(json.at("measured").at(2).at("openblas_us").get<double>(), 1e4);
     EXPECT_TRUE(json.at("machine") == "one" || json.at("machine") == "another");
     EXPECT_DOUBLE_EQ(json.at("measured").at(1).at("mkl_us").get<double>(), 20);
   }
@@ -140,7 +160,7 @@ TEST(KeptMultipliers, WhatIsDamagedIsMeasuredAnew) {
   const Folder folder;
   const auto fast = [] { return std::vector<MultipliersTiming>{{64, 2, 1}}; };
   const auto found = kept_multipliers(folder.path, "one", fast);
-  for (const auto* content : {"{", "[]", R"({"onednn_from": "soon"})"}) {
+  for (const auto* content : {"{", "[]", R"({"onednn_from": "soon"})", R"({"onednn_from": 1000})"}) {
     write_file(folder.files().at(0), content);
     EXPECT_EQ(kept_multipliers(folder.path, "one", fast), found) << content;
     EXPECT_EQ(kept_multipliers(folder.path, "one", [] { return std::vector<MultipliersTiming>{}; }), found) << content;
@@ -234,9 +254,13 @@ TEST(TimeMultipliers, SizesRiseAndTakeTime) {
   const auto isa = capture_environment().at("cpu").at("isa");
   const bool wide = std::find(isa.begin(), isa.end(), "avx512bw") != isa.end();
   ASSERT_TRUE(!timings.empty() || !wide) << "this LibTorch has lost its way to oneDNN: at::native::mkldnn_matmul";
+  EXPECT_EQ(std::count_if(timings.begin(), timings.end(), [](const auto& each) { return each.in != 0; }), has_openblas() ? 2 : 0);
   for (std::size_t i = 0; i < timings.size(); ++i) {
     EXPECT_GT(std::min(timings[i].mkl, timings[i].onednn), 1e-8);
-    EXPECT_GT(timings[i].rows, i == 0 ? 0 : timings[i - 1].rows);
+    if (timings[i].in == 0)
+      EXPECT_GT(timings[i].rows, i == 0 ? 0 : timings[i - 1].rows);
+    else
+      EXPECT_TRUE(timings[i].openblas > 1e-8 && timings[i].openblas < 10);
   }
 }
 
@@ -257,7 +281,7 @@ TEST(MultiplyInto, IsTheProductWhoeverMultiplies) {
       for (const bool left_turned : {false, true})
         for (const bool right_turned : {false, true})
           for (const bool adds : {false, true})
-            for (const auto& chosen : {kMkl, kOnednn}) {
+            for (const auto& chosen : {kMkl, kOnednn, kOpenblas}) {
               const Multiplying multiplying(chosen);
               const auto make = [&](std::int64_t high, std::int64_t wide, bool turned) {
                 std::vector<std::int64_t> sizes{turned ? wide : high, turned ? high : wide};
@@ -271,19 +295,80 @@ TEST(MultiplyInto, IsTheProductWhoeverMultiplies) {
               auto expected = left.to(at::kDouble).matmul(right.to(at::kDouble));
               if (adds) expected = expected + to.to(at::kDouble), terms = terms + to.to(at::kDouble).abs();
               multiply_into(to, left, right, adds);
-              EXPECT_LT(apart(to, expected, terms), type == at::kFloat ? 2e-6 : 4e-15) << batch << " " << rows << " " << depth << " " << columns << " " << left_turned << right_turned << adds << " " << chosen.onednn_from;
+              EXPECT_LT(apart(to, expected, terms), type == at::kFloat ? 2e-6 : 4e-15) << batch << " " << rows << " " << depth << " " << columns << " " << left_turned << right_turned << adds << " " << chosen.onednn_from << " " << chosen.openblas_from;
             }
   tell_who_multiplied();
 }
 
 TEST(MultiplyInto, TakesPartsOfLargerMatrices) {
   const OneThread one;
-  const Multiplying multiplying(kOnednn);
-  const at::AutoDispatchBelowADInplaceOrView below;
-  const auto whole = at::randn({60, 90}), left = whole.narrow(1, 10, 40), right = at::randn({80, 50}).narrow(0, 3, 40).narrow(1, 1, 30);
-  auto to = at::empty({60, 30});
-  multiply_into(to, left, right);
-  EXPECT_LT(apart(to, left.to(at::kDouble).matmul(right.to(at::kDouble)), terms_of(left, right)), 2e-6);
+  for (const auto& chosen : {kOnednn, kOpenblas}) {
+    const Multiplying multiplying(chosen);
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto whole = at::randn({60, 90}), right = at::randn({80, 50}).narrow(0, 3, 40).narrow(1, 1, 30);
+    // Rows of a wider matrix, columns of a higher one, and every second of a row's, which no library takes as they lie.
+    for (const auto& left : {whole.narrow(1, 10, 40), at::randn({90, 70}).narrow(0, 10, 40).narrow(1, 0, 60).t(), at::randn({60, 80}).slice(1, 0, 80, 2)}) {
+      auto to = at::empty({60, 30});
+      multiply_into(to, left, right);
+      EXPECT_LT(apart(to, left.to(at::kDouble).matmul(right.to(at::kDouble)), terms_of(left, right)), 2e-6);
+    }
+    // Matrices one behind the other, parts of larger ones.
+    const auto many = at::randn({3, 50, 60}).narrow(1, 5, 20), by = at::randn({3, 70, 60}).narrow(1, 1, 40).transpose(1, 2);
+    auto to = at::ones({3, 20, 40});
+    multiply_into(to, many, by, true);
+    EXPECT_LT(apart(to, many.to(at::kDouble).matmul(by.to(at::kDouble)) + 1, terms_of(many, by) + 1), 2e-6);
+  }
+}
+
+/// Workers that are threads of one process multiply at the same time.
+TEST(MultiplyInto, TheSameBitsForSeveralThreadsAtOnce) {
+  if (!has_openblas()) GTEST_SKIP() << "there is no OpenBLAS here";
+  const OneThread one;
+  const Multiplying multiplying(kOpenblas);
+  constexpr int kAll = 4, kTimes = 20;
+  const auto left = at::randn({150, 300}), right = at::randn({300, 220});
+  const auto product = [&] {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    auto to = at::empty({150, 220});
+    by_openblas(to, left, right, false);
+    return to;
+  };
+  const auto expected = product();
+  std::atomic<int> same{0};
+  std::vector<std::thread> all;
+  for (int i = 0; i < kAll; ++i)
+    all.emplace_back([&] {
+      for (int j = 0; j < kTimes; ++j) same += at::equal(product(), expected);
+    });
+  for (auto& each : all) each.join();
+  EXPECT_EQ(same.load(), kAll * kTimes);
+}
+
+std::ptrdiff_t threads_of_this_process() { return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator()); }
+
+/// It computes on the thread that calls it, whatever its user has told others, and whoever is started from here hears of nothing.
+[[noreturn]] void open_openblas(const char* told, bool there) {
+  told == nullptr ? ::unsetenv("DDLBENCH_OPENBLAS") : ::setenv("DDLBENCH_OPENBLAS", told, 1);
+  ::setenv("OPENBLAS_NUM_THREADS", "3", 1);
+  at::set_num_threads(1);
+  const auto threads = threads_of_this_process();
+  if (has_openblas() != there) std::_Exit(1);
+  if (there) {
+    auto to = at::empty({600, 600});
+    by_openblas(to, at::ones({600, 600}), at::ones({600, 600}), false);
+    if (!to.eq(600).all().item<bool>()) std::_Exit(2);
+  }
+  if (threads_of_this_process() != threads) std::_Exit(3);
+  std::_Exit(std::string(std::getenv("OPENBLAS_NUM_THREADS")) == "3" ? 0 : 4);
+}
+
+TEST(OpenblasDeathTest, HasNoThreadsOfItsOwn) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_EXIT(open_openblas("none", false), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(open_openblas("/no/such/file", false), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(open_openblas("libm.so.6", false), testing::ExitedWithCode(0), "") << "a library without what is asked of it";
+  if (!has_openblas()) GTEST_SKIP() << "there is no OpenBLAS here";
+  EXPECT_EXIT(open_openblas(nullptr, true), testing::ExitedWithCode(0), "");
 }
 
 /// The gradient of a layer that is split among workers is a part of each row of the whole's.
@@ -315,21 +400,23 @@ TEST(LaidOutForProducts, CopiesPartsOfRowsWhereThatIsFaster) {
 /// What lies behind is not touched: oneDNN has done so, for one row.
 TEST(MultiplyInto, WritesNothingBehind) {
   const OneThread one;
-  const Multiplying multiplying(kOnednn);
   const at::AutoDispatchBelowADInplaceOrView below;
   constexpr std::int64_t kBehind = 64;
   constexpr double kUntouched = 7;
-  for (const std::int64_t rows : {1, 2, 3, 4, 7, 16, 65})
-    for (const std::int64_t depth : {1, 5, 64, 1000})
-      for (const std::int64_t columns : {1, 2, 5, 16, 63, 512, 4'099})
-        for (const bool adds : {false, true})
-          for (const bool turned : {false, true}) {
-            auto memory = at::full({rows * columns + kBehind}, kUntouched);
-            auto to = memory.narrow(0, 0, rows * columns).view({rows, columns});
-            const auto right = turned ? at::randn({columns, depth}).t() : at::randn({depth, columns});
-            multiply_into(to, at::randn({rows, depth}), right, adds);
-            ASSERT_TRUE(memory.narrow(0, rows * columns, kBehind).eq(kUntouched).all().item<bool>()) << rows << " " << depth << " " << columns << " " << adds << turned;
-          }
+  for (const auto& chosen : {kOnednn, kOpenblas}) {
+    const Multiplying multiplying(chosen);
+    for (const std::int64_t rows : {1, 2, 3, 4, 7, 16, 65})
+      for (const std::int64_t depth : {1, 5, 64, 1000})
+        for (const std::int64_t columns : {1, 2, 5, 16, 63, 512, 4'099})
+          for (const bool adds : {false, true})
+            for (const bool turned : {false, true}) {
+              auto memory = at::full({rows * columns + kBehind}, kUntouched);
+              auto to = memory.narrow(0, 0, rows * columns).view({rows, columns});
+              const auto right = turned ? at::randn({columns, depth}).t() : at::randn({depth, columns});
+              multiply_into(to, at::randn({rows, depth}), right, adds);
+              ASSERT_TRUE(memory.narrow(0, rows * columns, kBehind).eq(kUntouched).all().item<bool>()) << rows << " " << depth << " " << columns << " " << adds << turned;
+            }
+  }
   tell_who_multiplied();
 }
 
@@ -338,7 +425,7 @@ TEST(MultiplyInto, TheSameBitsWhereverMemoryLies) {
   const OneThread one;
   const at::AutoDispatchBelowADInplaceOrView below;
   const std::int64_t rows = 65, depth = 130;
-  for (const auto& [chosen, columns] : {std::pair<Multipliers, std::int64_t>{kMkl, 47}, {kOnednn, 47}, {kMkl, 4'099}}) {
+  for (const auto& [chosen, columns] : {std::pair<Multipliers, std::int64_t>{kMkl, 47}, {kOnednn, 47}, {kOpenblas, 47}, {kMkl, 4'099}}) {
     const Multiplying multiplying(chosen);
     const auto left = at::randn({rows, depth}), right = at::randn({depth, columns});
     auto first = at::empty({rows, columns});
@@ -350,7 +437,7 @@ TEST(MultiplyInto, TheSameBitsWhereverMemoryLies) {
       };
       auto to = moved(first).zero_();
       multiply_into(to, moved(left), moved(right));
-      EXPECT_TRUE(at::equal(to, first)) << offset << " " << chosen.onednn_from;
+      EXPECT_TRUE(at::equal(to, first)) << offset << " " << chosen.onednn_from << " " << chosen.openblas_from;
     }
   }
   tell_who_multiplied();
@@ -364,9 +451,10 @@ TEST(MultiplyWithBias, KeepsWhatIsNoNumber) {
       auto rows = at::randn({64, 48}).to(type);
       rows[3][5] = std::numeric_limits<float>::quiet_NaN();
       const auto weight = at::randn({40, 48}).to(type), bias = at::randn({40});
-      for (const std::int64_t from : {std::int64_t{0}, Multipliers::kNever}) {
+      for (const auto& chosen : {kOnednn, kOpenblas, kMkl}) {
+        const auto from = chosen.onednn_from;
         const auto before = multipliers();
-        use_multipliers({from});
+        use_multipliers(chosen);
         const auto made = multiply_with_bias(rows, weight, bias);
         const auto got = multiply_with_bias(rows, weight, bias, rectifies);
         use_multipliers(before);

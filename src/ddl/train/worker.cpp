@@ -223,10 +223,10 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
 void Worker::share_multipliers() {
   if (!chooses_multipliers(job_)) return;
   // Who computes on the same is to compute the same bits; on another processor, or with other threads, each has what was measured there.
-  std::array<std::int64_t, 2> first{multiplying_machine(), multipliers().onednn_from};
+  std::array<std::int64_t, 3> first{multiplying_machine(), multipliers().onednn_from, multipliers().openblas_from};
   const auto own = first.front();
   if (communicator_) communicator_->broadcast({reinterpret_cast<std::byte*>(first.data()), first.size(), ElementType::int64}, 0).wait();
-  if (own == first.front()) use_multipliers({first.back()});
+  if (own == first.front()) use_multipliers({first[1], first[2]});
 }
 
 /// Once, after the first step: buckets in the order in which gradients really come. Rank 0's order counts, since every

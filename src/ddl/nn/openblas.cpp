@@ -1,0 +1,104 @@
+#include "ddl/nn/openblas.h"
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#ifndef DDL_OPENBLAS
+#define DDL_OPENBLAS ""
+#endif
+
+namespace ddl {
+namespace {
+
+/// Of cblas.h, whose header is of whichever BLAS a machine compiles with.
+using Sgemm = void(int order, int left, int right, int rows, int columns, int depth, float alpha, const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
+constexpr int kRowMajor = 101, kAsItIs = 111, kTransposed = 112;
+
+struct OpenBlas {
+  Sgemm* multiply;
+  std::string told;
+};
+
+/// It begins with as many threads as there are cores, unless this says one when it is opened; processes that are started from here are to have what the user has.
+class OneThreadMeanwhile {
+ public:
+  OneThreadMeanwhile() {
+    if (const char* value = std::getenv(kName); value != nullptr) before_ = value;
+    ::setenv(kName, "1", 1);
+  }
+  ~OneThreadMeanwhile() { before_ ? ::setenv(kName, before_->c_str(), 1) : ::unsetenv(kName); }
+  OneThreadMeanwhile(const OneThreadMeanwhile&) = delete;
+  OneThreadMeanwhile& operator=(const OneThreadMeanwhile&) = delete;
+
+ private:
+  static constexpr const char* kName = "OPENBLAS_NUM_THREADS";
+  std::optional<std::string> before_;
+};
+
+/// Stays open: whoever was given a function keeps it.
+std::optional<OpenBlas> open(const char* file) {
+  constexpr int kThreads = 1;  // openblas_get_parallel(): 0 none, 1 of its own, 2 OpenMP's, whose library would be a second one beside LibTorch's
+  if (*file == '\0') return std::nullopt;
+  void* library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return std::nullopt;
+  const auto find = [&](const char* name) { return ::dlsym(library, name); };
+  auto* const multiply = reinterpret_cast<Sgemm*>(find("cblas_sgemm"));
+  auto* const parallel = reinterpret_cast<int (*)()>(find("openblas_get_parallel"));
+  auto* const use_threads = reinterpret_cast<void (*)(int)>(find("openblas_set_num_threads"));
+  auto* const config = reinterpret_cast<char* (*)()>(find("openblas_get_config"));
+  auto* const core = reinterpret_cast<char* (*)()>(find("openblas_get_corename"));
+  if (multiply == nullptr || parallel == nullptr || use_threads == nullptr || config == nullptr || core == nullptr || parallel() != kThreads) {
+    ::dlclose(library);
+    return std::nullopt;
+  }
+  use_threads(1);
+  return OpenBlas{multiply, fmt::format("{} for {}", config(), core())};
+}
+
+const std::optional<OpenBlas>& openblas() {
+  static const auto found = []() -> std::optional<OpenBlas> {
+    const OneThreadMeanwhile one;
+    if (const char* told = std::getenv("DDLBENCH_OPENBLAS"); told != nullptr) return std::string(told) == "none" ? std::nullopt : open(told);
+    // Where this was compiled, Fedora's, and whichever one a system has chosen.
+    for (const char* file : {DDL_OPENBLAS, "libopenblasp.so.0", "libopenblas.so.0"})
+      if (auto opened = open(file)) return opened;
+    return std::nullopt;
+  }();
+  return found;
+}
+
+}  // namespace
+
+bool has_openblas() { return openblas().has_value(); }
+std::string openblas_told() { return has_openblas() ? openblas()->told : std::string(); }
+
+bool lies_by_rows(const at::Tensor& matrix) { return matrix.stride(-1) == 1 && matrix.stride(-2) >= matrix.size(-1); }
+
+bool lies_for_openblas(const at::Tensor& matrix) {
+  // Its sizes are ints, strides among them.
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  for (const int d : {-2, -1})
+    if (matrix.size(d) > kMost || matrix.stride(d) > kMost) return false;
+  return lies_by_rows(matrix) || lies_by_rows(matrix.transpose(-2, -1));
+}
+
+void by_openblas(at::Tensor& to, const at::Tensor& left, const at::Tensor& right, bool adds) {
+  const auto size = [](std::int64_t x) { return static_cast<int>(x); };
+  const auto how = [](const at::Tensor& x) { return lies_by_rows(x) ? kAsItIs : kTransposed; };
+  const auto apart = [&](const at::Tensor& x) { return size(x.stride(lies_by_rows(x) ? -2 : -1)); };
+  const bool many = to.dim() == 3;
+  const auto next = [&](const at::Tensor& x) { return many ? x.stride(0) : 0; };
+  for (std::int64_t i = 0; i < (many ? to.size(0) : 1); ++i)
+    openblas()->multiply(kRowMajor, how(left), how(right), size(to.size(-2)), size(to.size(-1)), size(left.size(-1)), 1, left.const_data_ptr<float>() + i * next(left), apart(left), right.const_data_ptr<float>() + i * next(right),
+                         apart(right), adds ? 1.0F : 0.0F, to.data_ptr<float>() + i * next(to), size(to.stride(-2)));
+}
+
+}  // namespace ddl
