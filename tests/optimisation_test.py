@@ -107,13 +107,13 @@ class Buckets(Case):
     @unittest.skipIf(no_fabric(), no_fabric())
     def test_pieces_over_a_slow_wire_and_all_in_one_where_messages_are_late(self):
         """What the right answer is, is known: pieces travel while backward computes, and each of them waits for a message once more."""
-        words = ["--synthetic", "--test-samples", 16, "--workers", 2, "--no-evaluate", "--bucket", "auto", "--steps", 100, "--transport", "tcp"]
+        words = ["--synthetic", "--test-samples", 16, "--workers", 2, "--no-evaluate", "--bucket", "auto", "--steps", 160, "--transport", "tcp"]  # 39 may be tried: more than one round
         # 9 MB of gradients are 90 ms on their way, backward about as long.
         narrow = self.record("--model", "mlp[hidden=512,layers=8]", "--train-samples", 2048, "--batch", 512, "--fabric", "hosts=2,bandwidth=800Mbps", *words)["bucket_tuning"]
         pieces, within = next((way["over_standard"], way["turns"]) for way in narrow["sizes"] if (way["bytes"], way["overlap"]) == (1 << 20, True))
         self.assertEqual((narrow["taken"], narrow["overlap"]), (1 << 20, True), narrow)
         self.assertLess(pieces, 0.92, narrow)
-        self.assertGreaterEqual(within, 2)
+        self.assertEqual(within, narrow["sizes"][0]["turns"], "it was in the race to the end")
         after = next(way["over_standard"] for way in narrow["sizes"] if not way["overlap"])
         self.assertGreater(after, pieces + 0.05, "overlap is what pieces are for")
         # Five messages to and fro instead of two.
@@ -121,7 +121,7 @@ class Buckets(Case):
         pieces, turns = next((way["over_standard"], way["turns"]) for way in late["sizes"] if way["bytes"] == 1 << 20)
         self.assertGreater(late["taken"], 1 << 20, late)
         self.assertGreater(pieces, 1.5, late)
-        self.assertEqual(turns, 2, "it left the race after its first round")
+        self.assertEqual(turns, 2, "it left the race after its first round, though there was time for another")
 
     def test_threads_of_one_process_find_theirs(self):
         record = self.record("--strategy", "data[bucket=auto,in-process=mirrored]", "--steps", 80, *self.MODEL)

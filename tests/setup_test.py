@@ -11,7 +11,8 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 CORPUS = [line.split() for line in (SOURCE / "tools/corpus.txt").read_text().splitlines() if line and line[0] != "#"]
-PACKAGES = [line for line in (SOURCE / "tools/packages.txt").read_text().splitlines() if line and line[0] != "#"]
+FASTER = [line for line in (SOURCE / "tools/packages-faster.txt").read_text().splitlines() if line and line[0] != "#"]
+PACKAGES = [line for line in (SOURCE / "tools/packages.txt").read_text().splitlines() if line and line[0] != "#"] + FASTER
 
 
 class Setup(unittest.TestCase):
@@ -67,6 +68,14 @@ class Setup(unittest.TestCase):
         self.assertEqual(asked, [package for package in PACKAGES if package != "git"])
         self.assertEqual(self.log.read_text(), "")
         self.assertFalse((self.folder / "clone/.deps").exists())
+
+    def test_what_only_makes_it_faster_is_told_where_nobody_may_install_it(self):
+        self.installed(" ".join(package for package in PACKAGES if package not in FASTER))
+        self.environment()
+        done = self.run_it()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"it would be faster with what only root may install: apt-get install --no-install-recommends {' '.join(FASTER)}\n", done.stderr)
+        self.assertNotIn("apt-get", self.log.read_text())
 
     def test_a_sudo_that_wants_a_password_counts_as_none_without_a_terminal(self):
         self.stand_in("sudo", '[ "$1" = -n ] && exit 1; exec "$@"')

@@ -5,23 +5,36 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 deps=.deps
 stamp=$deps/stamp
-wanted=$(cat tools/packages.txt tools/corpus.txt tools/requirements*.txt tools/setup.sh | sha256sum | cut -d' ' -f1)
+wanted=$(cat tools/packages*.txt tools/corpus.txt tools/requirements*.txt tools/setup.sh | sha256sum | cut -d' ' -f1)
 if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && "$deps/venv/bin/python" -c '' 2>/dev/null && "$deps/traces/bin/python" -c '' 2>/dev/null; then
   exit 0
 fi
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
-packages=$(grep -v '^#' tools/packages.txt)
-missing=()
-for package in $packages; do
-  status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
-  [ "$status" = "install ok installed" ] || missing+=("$package")
-done
-if [ ${#missing[@]} -gt 0 ]; then
+# missing_of LIST: which of its packages are not installed.
+missing_of() {
+  local package status
+  grep -v '^#' "$1" | while read -r package; do
+    status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null </dev/null || true)
+    [ "$status" = "install ok installed" ] || printf '%s\n' "$package"
+  done
+}
+mapfile -t missing < <(missing_of tools/packages.txt)
+mapfile -t faster < <(missing_of tools/packages-faster.txt)
+if [ $((${#missing[@]} + ${#faster[@]})) -gt 0 ]; then
+  may=yes
   if [ "$(id -u)" = 0 ]; then as_root=()
   elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then as_root=(sudo)
+  elif [ ${#missing[@]} -gt 0 ]; then may=no
   else
+    say "it would be faster with what only root may install: apt-get install --no-install-recommends ${faster[*]}"
+    faster=()
+  fi
+  missing+=("${faster[@]}")
+fi
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$may" = no ]; then
     say "these Debian packages are missing, and there is neither root nor a sudo that works without a terminal; ask for:"
     say "  apt-get install --no-install-recommends ${missing[*]}"
     exit 1

@@ -27,7 +27,10 @@ class WorkerLaunch final : public Launch {
     const auto& job = experiment_.job;
     if (launched_ != nullptr) return launched_group(*launched_, train_job(experiment_));
     if (ranks_ > 1 && parse_spec(job.transport).name == "mpi") return mpi_group(job.transport, ranks_, train_job(experiment_), job.hosts, fabric_);
-    if (ranks_ > 1 && is_in_process(job)) return std::make_unique<ThreadGroup>(ranks_, [&](int rank, Control& control) { return run_worker(job, rank, data_, control); });
+    if (ranks_ > 1 && is_in_process(job)) {
+      prepare_for_threads(job);
+      return std::make_unique<ThreadGroup>(ranks_, [&](int rank, Control& control) { return run_worker(job, rank, data_, control); });
+    }
     auto processes = std::make_unique<ProcessGroup>();
     for (int rank = 0; rank < ranks_; ++rank)
       processes->start(rank, [&, rank](Control control) {

@@ -182,7 +182,7 @@ Json capture_load() {
 }
 
 bool allowed(std::string_view name) {
-  constexpr std::array<std::string_view, 7> kPrefixes{"OMP_", "MKL_", "KMP_", "TORCH_", "NCCL_", "GLOO_", "SLURM_"};
+  constexpr std::array<std::string_view, 9> kPrefixes{"OMP_", "MKL_", "OPENBLAS_", "DDLBENCH_OPENBLAS", "KMP_", "TORCH_", "NCCL_", "GLOO_", "SLURM_"};
   constexpr std::array<std::string_view, 8> kSecrets{"TOKEN", "KEY", "SECRET", "PASS", "CRED", "JWT", "AUTH", "COOKIE"};
   const auto begins = [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; };
   const auto holds = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };

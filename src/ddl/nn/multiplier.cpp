@@ -197,7 +197,7 @@ std::string this_machine() {
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder) {
-    constexpr int kTries = 500;
+    constexpr int kTries = 3000;
     constexpr unsigned kApart = 10'000;  // us
     if (::access(folder.c_str(), W_OK) != 0) return;
     file_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -297,7 +297,7 @@ std::vector<MultipliersTiming> time_multipliers() {
   if (multiplies_by_onednn())
     for (const std::int64_t rows : {16, 32, 48, 64, 96, 128, 192, 256, 384}) timings.push_back(time_size(rows));
   // As GPT small's projections, and nearly as AlexNet's large ones: what most of the time goes to where products are large.
-  if (has_openblas() && computes_alone()) timings.push_back(time_layer(1024, 768, 768)), timings.push_back(time_layer(16, 4096, 2048));
+  if (has_openblas() && computes_alone()) timings.push_back(time_layer(1024, 768, 768)), timings.push_back(time_layer(16, 4096, 4096));
   return timings;
 }
 
@@ -319,6 +319,7 @@ Multipliers kept_multipliers(const std::string& folder, const std::string& machi
   if (const auto found = kept()) return *found;
   const auto timings = time();
   const auto found = faster_multipliers(timings);
+  if (const auto first = kept()) return *first;  // of one that did not wait
   Json content{{"machine", machine}};
   content.update(to_json(found));
   const auto microseconds = [](double took) { return took < MultipliersTiming::kNone ? Json(took * 1e6) : Json(nullptr); };
@@ -391,7 +392,8 @@ const c10::TypedOperatorHandle<LinearPointwise>* linear_pointwise() {
 at::Tensor laid_out_for_products(const at::Tensor& rows) {
   // A copy is a pass over memory; the two products of a layer's backward pass that read it are worth one from about so many operations on.
   constexpr std::int64_t kDepth = 16;
-  const bool copies = rows.scalar_type() == at::kFloat && !lies_plainly(rows) && multipliers().onednn_from != Multipliers::kNever && 2 * rows.numel() * kDepth >= multipliers().onednn_from;
+  const auto chosen = multipliers();
+  const bool copies = rows.scalar_type() == at::kFloat && !lies_plainly(rows) && chosen.onednn_from != Multipliers::kNever && 2 * rows.numel() * kDepth >= chosen.onednn_from && chosen.openblas_from == Multipliers::kNever;
   return copies ? rows.contiguous() : rows;
 }
 

@@ -47,11 +47,11 @@ std::int64_t multiplying_machine();
 Multipliers faster_multipliers(const std::vector<MultipliersTiming>& timings);
 
 /// All measured now, by turns, with as many threads as there are. Small sizes where oneDNN multiplies (else this LibTorch has no way to it, or the processor neither AVX-512 nor AVX-NE-CONVERT, which ATen asks for): 50 ms. Layers where OpenBLAS
-/// is there and one thread computes: a second.
+/// is there and one thread computes: two seconds.
 std::vector<MultipliersTiming> time_multipliers();
 
 /// Those kept in `folder` for `machine` (a text in words); else, or where what is there is damaged, those that `time` finds, and then kept. Of several processes at once whoever comes first counts for all, so that they multiply alike: the others
-/// wait for it, 5 s at most, and what was there first stays. Where nothing can be kept: as found.
+/// wait for it, 30 s at most, and what was there first stays. Where nothing can be kept: as found.
 Multipliers kept_multipliers(const std::string& folder, const std::string& machine, const std::function<std::vector<MultipliersTiming>()>& time);
 
 /// In use in this process. Unless told otherwise, those kept in cache_folder() for this processor, how many cores the machine has, LibTorch, OpenBLAS, number of threads and what the environment tells them, from the first call on that is not within a parallel loop.
@@ -71,7 +71,7 @@ void multiply_into(at::Tensor& to, const at::Tensor& left, const at::Tensor& rig
 /// Bytes of `to` that multiply_into() writes from a product of bf16, which comes in 16 bits where the processor multiplies these itself: one pass more over what is made. 0 where the product is made there.
 std::int64_t widened_bytes(const at::Tensor& to, const at::Tensor& left);
 
-/// Rows [n, width] as they are multiplied fastest, twice at least: a part of wider rows (of a network whose last layer is split among workers) is copied where oneDNN multiplies, which takes none such, and left to MKL else, which does.
+/// Rows [n, width] as they are multiplied fastest, twice at least: a part of wider rows (of a network whose last layer is split among workers) is copied where oneDNN multiplies, which takes none such, and left to MKL and OpenBLAS else, which do.
 at::Tensor laid_out_for_products(const at::Tensor& rows);
 
 /// rows [n, in] by a weight [out, in], plus a bias [out]: a new [n, out] of the rows' type. Where oneDNN multiplies it adds the bias as it writes; else what is there to be added to is a copy of the bias for each row. `rectifies`: and a ReLU of that, of which NaN stays NaN.

@@ -4,12 +4,17 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+
+#include "ddl/core/error.h"
 
 #ifndef DDL_OPENBLAS
 #define DDL_OPENBLAS ""
@@ -47,7 +52,9 @@ class OneThreadMeanwhile {
 std::optional<OpenBlas> open(const char* file) {
   constexpr int kThreads = 1;  // openblas_get_parallel(): 0 none, 1 of its own, 2 OpenMP's, whose library would be a second one beside LibTorch's
   if (*file == '\0') return std::nullopt;
-  void* library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  // Not beside one that this program has already, as a LibTorch may that was made with it: its functions would be called in place of this one's, and as many threads.
+  if (::dlsym(RTLD_DEFAULT, "openblas_get_config") != nullptr) return std::nullopt;
+  void* library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   if (library == nullptr) return std::nullopt;
   const auto find = [&](const char* name) { return ::dlsym(library, name); };
   auto* const multiply = reinterpret_cast<Sgemm*>(find("cblas_sgemm"));
@@ -55,18 +62,27 @@ std::optional<OpenBlas> open(const char* file) {
   auto* const use_threads = reinterpret_cast<void (*)(int)>(find("openblas_set_num_threads"));
   auto* const config = reinterpret_cast<char* (*)()>(find("openblas_get_config"));
   auto* const core = reinterpret_cast<char* (*)()>(find("openblas_get_corename"));
-  if (multiply == nullptr || parallel == nullptr || use_threads == nullptr || config == nullptr || core == nullptr || parallel() != kThreads) {
+  if (multiply == nullptr || parallel == nullptr || use_threads == nullptr || config == nullptr || core == nullptr || parallel() != kThreads || std::string_view(config()).find("USE64BITINT") != std::string_view::npos) {
     ::dlclose(library);
     return std::nullopt;
   }
   use_threads(1);
-  return OpenBlas{multiply, fmt::format("{} for {}", config(), core())};
+  Dl_info loaded{};
+  std::error_code ignored;
+  const bool named = ::dladdr(reinterpret_cast<const void*>(multiply), &loaded) != 0 && loaded.dli_fname != nullptr;
+  return OpenBlas{multiply, fmt::format("{} for {}, of {} bytes", config(), core(), named ? std::filesystem::file_size(loaded.dli_fname, ignored) : 0)};
 }
 
 const std::optional<OpenBlas>& openblas() {
   static const auto found = []() -> std::optional<OpenBlas> {
     const OneThreadMeanwhile one;
-    if (const char* told = std::getenv("DDLBENCH_OPENBLAS"); told != nullptr) return std::string(told) == "none" ? std::nullopt : open(told);
+    if (const char* told = std::getenv("DDLBENCH_OPENBLAS"); told != nullptr) {
+      if (std::string_view(told) == "none") return std::nullopt;
+      auto opened = open(told);
+      if (!opened)
+        throw Error(Code::invalid_argument, fmt::format("DDLBENCH_OPENBLAS; got '{}', expected an OpenBLAS with threads of its own and sizes of 32 bits, where the program has none yet, or none", told));
+      return opened;
+    }
     // Where this was compiled, Fedora's, and whichever one a system has chosen.
     for (const char* file : {DDL_OPENBLAS, "libopenblasp.so.0", "libopenblas.so.0"})
       if (auto opened = open(file)) return opened;

@@ -14,6 +14,7 @@
 #include "ddl/measure/host_time.h"
 #include "ddl/nn/model.h"
 #include "ddl/nn/multiplier.h"
+#include "ddl/nn/openblas.h"
 #include "ddl/nn/script.h"
 #include "ddl/strategy/batch_shares.h"
 #include "ddl/strategy/bucketing.h"
@@ -218,6 +219,12 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
   // Whatever draws without being told by what: dropout in a TorchScript file.
   at::manual_seed(job.seed * 65'537 + static_cast<std::uint64_t>(rank));
   static_bytes_ = device_->memory().current;
+}
+
+Json told_multipliers() {
+  auto told = to_json(multipliers());
+  told["openblas"] = multipliers().openblas_from == Multipliers::kNever ? Json(nullptr) : Json(openblas_told());
+  return told;
 }
 
 void Worker::share_multipliers() {
@@ -574,7 +581,7 @@ void Worker::finish(bool stopped) {
                                         {"buckets", buckets_json()},
                                         {"bucket_tuning", tuner_ ? tuner_->json() : Json(nullptr)},
                                         {"precision", precision_json()},
-                                        {"multipliers", chooses_multipliers(job_) ? to_json(multipliers()) : Json(nullptr)},
+                                        {"multipliers", chooses_multipliers(job_) ? told_multipliers() : Json(nullptr)},
                                         {"clipped_steps", job_.clip > 0 ? Json(executor_.updates().clipped) : Json(nullptr)},
                                         {"averaging", averaging_json(executor_)},
                                         {"staleness", staleness_json(executor_)},
@@ -590,6 +597,10 @@ Shortage planned_shortage(const Job& job, int rank, const DatasetPair& data) {
 }
 
 }  // namespace
+
+void prepare_for_threads(const Job& job) {
+  if (chooses_multipliers(job)) has_openblas();
+}
 
 int run_worker(const Job& job, int rank, const DatasetPair& data, Control& control) {
   TestDeath(rank).at("setup");

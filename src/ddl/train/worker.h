@@ -6,6 +6,9 @@
 
 namespace ddl {
 
+/// Before ranks that are threads of this process begin: what may be done once alone.
+void prepare_for_threads(const Job& job);
+
 /// A worker's whole life in its own process: connects to its peers, builds the network, trains, evaluates, and tells
 /// the coordinator of every step. Returns the process's exit status; a failure is sent as `failed` first. A process may run one
 /// job after another.
