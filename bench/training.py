@@ -7,7 +7,7 @@ strategy in the faster of the first two). --threads of them a worker, SGD with m
 after two of warm-up; a network with one number of workers begins no further round once it took --limit. Fixed work on all cores before and after each run (pulse.py) tells how disturbed a network was.
 More peers, not measured unless asked for: pytorch-malloc (glibc's thresholds raised, so that it pays no page faults), plain-aten (ours with --kernels torch).
 
-usage: training.py [--setup] [--networks A,B…] [--workers 1,2] [--precisions fp32,bf16] [--peers pytorch,tensorflow] [--threads 1] [--rounds 3] [--seconds 2] [--limit 180] [--most 300] [--keep] [--show]
+usage: training.py [--setup] [--networks A,B…] [--workers 1,2] [--precisions fp32,bf16] [--peers pytorch,tensorflow] [--threads 1] [--rounds 3] [--seconds 2] [--limit 180] [--most 300] [--form ARM=FORM] [--keep] [--show]
 --setup makes TensorFlow's environment (.deps/tensorflow, 1.6 GB; no test needs it) and measures nothing; without it its columns say that they were not measured.
 Prints tables in Markdown; build/bench/training.json (training-N-threads.json of several) has every step of every run, and the machine, and is written after each network. --keep leaves there, and shows, what earlier calls measured of
 other networks, precisions, workers and peers, so that a table can be made in parts; --show measures nothing. Ends with 1 where an arm failed. Run it on a quiet machine.
@@ -65,7 +65,12 @@ def faster(name, forms, run, most, key="cpu_ms"):
 
 
 def forms_of(case, precision, chosen):
-    """By arm: which form of it is taken, and what each took."""
+    """By arm: which form of it is taken, and what each took. Of an arm whose form is told that one alone is tried, once."""
+    def among(arm, there):
+        told = chosen.form.get(arm)
+        if told is not None and told not in there:
+            sys.exit(f"--form {arm}={told}; expected one of {', '.join(there)}")
+        return there if told is None else [told]
     name, forms = f"{case['name']}, {precision}", {}
     of_one_worker = "cpu_ms" if chosen.threads == 1 else "step_ms"
     if {"pytorch", "pytorch-malloc"} & set(chosen.peers):
@@ -73,13 +78,13 @@ def forms_of(case, precision, chosen):
         for arm, workers in [("PyTorch", 1), ("DDP", 2)]:
             # Beside two workers one is measured, too.
             if workers in chosen.workers or (workers == 1 and "pytorch" in chosen.peers):
-                forms[arm] = faster(f"{name}, {arm}", formats, lambda form, limit: training_arms.pytorch(case, workers, probed(case), precision, limit, training_arms.PYTORCH_FORMS[form]), chosen.most, of_one_worker if workers == 1 else "step_ms")
+                forms[arm] = faster(f"{name}, {arm}", among(arm, formats), lambda form, limit: training_arms.pytorch(case, workers, probed(case), precision, limit, training_arms.PYTORCH_FORMS[form]), chosen.most, of_one_worker if workers == 1 else "step_ms")
     if "tensorflow" not in chosen.peers or training_arms.tensorflow_missing():
         return forms
     for arm, workers, strategy in TENSORFLOW:
         if workers in chosen.workers:
             there = [form for form in training_arms.TENSORFLOW_FORMS if not strategy or form != "XLA"]
-            forms[arm] = faster(f"{name}, {arm}", there, lambda form, limit: training_arms.tensorflow(case, workers, probed(case), precision, limit, form, strategy), chosen.most,
+            forms[arm] = faster(f"{name}, {arm}", among(arm, there), lambda form, limit: training_arms.tensorflow(case, workers, probed(case), precision, limit, form, strategy), chosen.most,
                                 of_one_worker if workers == 1 else "step_ms")
     return forms
 
@@ -194,9 +199,14 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=2, help="that a run's steps are to last")
     parser.add_argument("--limit", type=float, default=180, help="seconds, after which a network begins no further round")
     parser.add_argument("--most", type=float, default=300, help="seconds that a run may take")
+    parser.add_argument("--form", action="append", default=[], metavar="ARM=FORM", help="of a peer, where a run shortly before has found it: no other is tried; as in 'MirroredStrategy=oneDNN on'")
     parser.add_argument("--keep", action="store_true", help="what earlier calls measured of other networks, precisions, workers and peers")
     parser.add_argument("--show", action="store_true", help="measure nothing; tables of what was measured")
     chosen = parser.parse_args()
+    arms = ["PyTorch", "DDP", *(arm for arm, _, _ in TENSORFLOW)]
+    chosen.form = dict(each.partition("=")[::2] for each in chosen.form)
+    if strange := sorted(set(chosen.form) - set(arms)):
+        parser.error(f"--form: got {', '.join(strange)}, expected {', '.join(arms)}")
     chosen.networks = several(parser, chosen.networks, list(CASES))
     chosen.workers = several(parser, chosen.workers, [1, 2], int)
     chosen.precisions = several(parser, chosen.precisions, ["fp32", "bf16"])
