@@ -33,7 +33,7 @@ constexpr double kUsuallyBrief = 0.5;
 constexpr double kOnTheWall = 1, kOnTheCore = 0.5;
 
 /// How far a machine of which nothing was measured twice may go from what it was, as a standard deviation of logarithms; and a GPU. Judgement: on virtual cores that others share .04 to .13 were found, on no two days the same; with .08
-/// 77 to 85 % of what was run minutes later on such cores lay inside of what should hold 90 (docs/validation.md, "Own runs").
+/// 77 to 85 % of what was run minutes later on such cores lay inside of what should hold 90 (docs/own-runs.md).
 constexpr double kMeasuredOnce = 0.12, kGpuMeasuredOnce = 0.04;
 
 /// The same of a loader, which has a core to share with whoever is there. Judgement: on an H100's machine one and the same batch took 1.8 times as long in one process as in another, minutes later.
