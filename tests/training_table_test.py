@@ -115,7 +115,7 @@ class Verdicts(unittest.TestCase):
         self.assertIsNone(self.forms({"as it comes": [None]})[0]["taken"])
 
     def test_ddp_has_a_form_of_its_own(self):
-        chosen = types.SimpleNamespace(peers=["pytorch"], workers=[1, 2], threads=1, most=300, seconds=1)
+        chosen = types.SimpleNamespace(form={}, peers=["pytorch"], workers=[1, 2], threads=1, most=300, seconds=1)
         case = {**training_cases.CASES["resnet50"], "threads": 1}
 
         def pytorch(case, workers, steps, precision, limit, form, environment=None):
@@ -126,6 +126,13 @@ class Verdicts(unittest.TestCase):
         with mock.patch.object(training.training_arms, "pytorch", pytorch):
             forms = training.forms_of(case, "fp32", chosen)
             self.assertEqual({arm: form["taken"] for arm, form in forms.items()}, {"PyTorch": "channels last", "DDP": "as it comes"})
+            # What is told is tried alone, though another is faster.
+            chosen.form = {"DDP": "channels last"}
+            told = training.forms_of(case, "fp32", chosen)
+            self.assertEqual((told["DDP"]["taken"], list(told["DDP"]["tried"]), len(told["PyTorch"]["tried"])), ("channels last", ["channels last"], 2))
+            chosen.form = {"DDP": "sideways"}
+            with self.assertRaisesRegex(SystemExit, "--form DDP=sideways; expected one of as it comes, channels last"):
+                training.forms_of(case, "fp32", chosen)
             arms, missing = training.arms_of(case, 2, "fp32", 5, forms, chosen)
             self.assertEqual(missing, {})
             named = {arm: next(name for name, words in training.training_arms.PYTORCH_FORMS.items() if words == arms[arm]()["form"]) for arm in ("DDP", "PyTorch, one worker")}
