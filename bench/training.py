@@ -31,6 +31,7 @@ from training_arms import Failed
 from training_cases import CASES
 
 PEERS = ["pytorch", "tensorflow", "pytorch-malloc", "plain-aten"]
+PYTORCH = [("PyTorch", 1), ("DDP", 2)]  # arm, workers
 TENSORFLOW = [("TensorFlow", 1, None), ("MirroredStrategy", 2, "mirrored"), ("MultiWorkerMirrored", 2, "multi-worker")]  # arm, workers, strategy
 PROBED, PROBED_SMALL = 2, 10  # steps of a run that finds the faster form; of small images
 PROBES = 3  # such runs of each form, there and back
@@ -75,7 +76,7 @@ def forms_of(case, precision, chosen):
     of_one_worker = "cpu_ms" if chosen.threads == 1 else "step_ms"
     if {"pytorch", "pytorch-malloc"} & set(chosen.peers):
         formats = list(training_arms.PYTORCH_FORMS) if case["shape"]["channels"] else ["as it comes"]
-        for arm, workers in [("PyTorch", 1), ("DDP", 2)]:
+        for arm, workers in PYTORCH:
             # Beside two workers one is measured, too.
             if workers in chosen.workers or (workers == 1 and "pytorch" in chosen.peers):
                 forms[arm] = faster(f"{name}, {arm}", among(arm, formats), lambda form, limit: training_arms.pytorch(case, workers, probed(case), precision, limit, training_arms.PYTORCH_FORMS[form]), chosen.most, of_one_worker if workers == 1 else "step_ms")
@@ -203,7 +204,7 @@ def arguments():
     parser.add_argument("--keep", action="store_true", help="what earlier calls measured of other networks, precisions, workers and peers")
     parser.add_argument("--show", action="store_true", help="measure nothing; tables of what was measured")
     chosen = parser.parse_args()
-    arms = ["PyTorch", "DDP", *(arm for arm, _, _ in TENSORFLOW)]
+    arms = [arm for arm, *_ in PYTORCH + TENSORFLOW]
     chosen.form = dict(each.partition("=")[::2] for each in chosen.form)
     if strange := sorted(set(chosen.form) - set(arms)):
         parser.error(f"--form: got {', '.join(strange)}, expected {', '.join(arms)}")

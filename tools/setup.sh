@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings a fresh Debian 12 machine to where ddlbench builds and runs; a second call only checks a stamp.
-# Needs root or sudo for Debian packages that are missing; without either it names them and exits with 1.
+# Needs root or sudo for Debian packages that are missing; without either it names them and exits with 1, unless they only make ddlbench faster.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 deps=.deps
@@ -23,10 +23,12 @@ missing_of() {
 mapfile -t missing < <(missing_of tools/packages.txt)
 mapfile -t faster < <(missing_of tools/packages-faster.txt)
 if [ $((${#missing[@]} + ${#faster[@]})) -gt 0 ]; then
-  may=yes
   if [ "$(id -u)" = 0 ]; then as_root=()
   elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then as_root=(sudo)
-  elif [ ${#missing[@]} -gt 0 ]; then may=no
+  elif [ ${#missing[@]} -gt 0 ]; then
+    say "these Debian packages are missing, and there is neither root nor a sudo that works without a terminal; ask for:"
+    say "  apt-get install --no-install-recommends ${missing[*]} ${faster[*]}"
+    exit 1
   else
     say "it would be faster with what only root may install: apt-get install --no-install-recommends ${faster[*]}"
     faster=()
@@ -34,11 +36,6 @@ if [ $((${#missing[@]} + ${#faster[@]})) -gt 0 ]; then
   missing+=("${faster[@]}")
 fi
 if [ ${#missing[@]} -gt 0 ]; then
-  if [ "$may" = no ]; then
-    say "these Debian packages are missing, and there is neither root nor a sudo that works without a terminal; ask for:"
-    say "  apt-get install --no-install-recommends ${missing[*]}"
-    exit 1
-  fi
   say "installing ${#missing[@]} Debian packages: ${missing[*]}"
   "${as_root[@]}" apt-get update -q >/dev/null
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" >/dev/null

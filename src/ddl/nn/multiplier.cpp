@@ -357,7 +357,7 @@ void use_multipliers(const Multipliers& chosen) {
 
 Json to_json(const Multipliers& chosen) {
   const auto told = [](std::int64_t from) { return from == Multipliers::kNever ? Json(nullptr) : Json(from); };
-  return {{"onednn_from", told(chosen.onednn_from)}, {"openblas_from", told(chosen.openblas_from)}};
+  return {{"onednn_from", told(chosen.onednn_from)}, {"openblas_from", told(chosen.openblas_from)}, {"openblas", chosen.openblas_from == Multipliers::kNever ? Json(nullptr) : Json(openblas_told())}};
 }
 
 namespace {

@@ -59,7 +59,7 @@ Multipliers kept_multipliers(const std::string& folder, const std::string& machi
 Multipliers multipliers();
 void use_multipliers(const Multipliers& chosen);
 
-/// As records have it: `{"onednn_from": operations or null, "openblas_from": the same}`.
+/// As records and what is kept have it: `{"onednn_from": operations or null, "openblas_from": the same, "openblas": which one, where it multiplies}`.
 Json to_json(const Multipliers& chosen);
 
 /// Whether the processor multiplies in bf16 itself. Where not, oneDNN and ATen do it in software, products at a tenth of fp32's speed on AVX2, convolutions at a tenth to an eightieth.

@@ -221,16 +221,11 @@ Worker::Worker(const Job& job, int rank, const DatasetPair& data, Control& contr
   static_bytes_ = device_->memory().current;
 }
 
-Json told_multipliers() {
-  auto told = to_json(multipliers());
-  told["openblas"] = multipliers().openblas_from == Multipliers::kNever ? Json(nullptr) : Json(openblas_told());
-  return told;
-}
-
 void Worker::share_multipliers() {
   if (!chooses_multipliers(job_)) return;
   // Who computes on the same is to compute the same bits; on another processor, or with other threads, each has what was measured there.
-  std::array<std::int64_t, 3> first{multiplying_machine(), multipliers().onednn_from, multipliers().openblas_from};
+  const auto chosen = multipliers();
+  std::array<std::int64_t, 3> first{multiplying_machine(), chosen.onednn_from, chosen.openblas_from};
   const auto own = first.front();
   if (communicator_) communicator_->broadcast({reinterpret_cast<std::byte*>(first.data()), first.size(), ElementType::int64}, 0).wait();
   if (own == first.front()) use_multipliers({first[1], first[2]});
@@ -581,7 +576,7 @@ void Worker::finish(bool stopped) {
                                         {"buckets", buckets_json()},
                                         {"bucket_tuning", tuner_ ? tuner_->json() : Json(nullptr)},
                                         {"precision", precision_json()},
-                                        {"multipliers", chooses_multipliers(job_) ? told_multipliers() : Json(nullptr)},
+                                        {"multipliers", chooses_multipliers(job_) ? to_json(multipliers()) : Json(nullptr)},
                                         {"clipped_steps", job_.clip > 0 ? Json(executor_.updates().clipped) : Json(nullptr)},
                                         {"averaging", averaging_json(executor_)},
                                         {"staleness", staleness_json(executor_)},
