@@ -1,6 +1,6 @@
 """How far each network's training step is from what one core could do at most: by the roofline, layer by layer.
 
-The roofline (Williams, Waterman & Patterson, CACM 2009) of a pass is the longer of its operations at the fastest product of matrices that this machine was seen to do, by MKL or by oneDNN, over sizes, and of its bytes
+The roofline (Williams, Waterman & Patterson, CACM 2009) of a pass is the longer of its operations at the fastest product of matrices that this machine was seen to do, by MKL, oneDNN or OpenBLAS, over sizes, and of its bytes
 at the bandwidth of the cache or memory that holds them. Operations are those of the definition: a convolution that does with fewer (Winograd) may pass 100 %. Bytes are the fewest: each value that a pass reads or writes,
 once; whose working set fits into a cache is held to that cache's bandwidth. Layers that are computed with the one before them have no time and no bytes of their own.
 
@@ -11,8 +11,10 @@ usage: roofline.py [--networks A,B…] [--precision fp32,bf16] [--budget 3s] [--
 The networks and samples are those of bench/training.py. Prints tables in Markdown; build/bench/roofline.json has all that was measured
 """
 import argparse
+import ctypes
 import json
 import math
+import os
 import re
 import statistics
 import subprocess
@@ -30,6 +32,7 @@ TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 PRODUCTS = [(n, n, n) for n in (192, 256, 384, 512, 768, 1024)] + [(1024, 256, 1024), (1024, 1024, 256), (3136, 576, 64), (784, 1152, 128)]
 SIZES = [1 << n for n in range(18, 28)]  # bytes of three arrays, from what a second cache holds to what none does
 AGAIN = 3
+OPENBLAS = "libopenblas.so.0"
 
 
 def fastest(run, seconds):
@@ -43,9 +46,27 @@ def fastest(run, seconds):
     return best
 
 
+def openblas():
+    """Its product of fp32 matrices by rows, in one thread: what ddlbench opens (src/ddl/nn/openblas.cpp), or None."""
+    try:
+        library = ctypes.CDLL(os.environ.get("DDLBENCH_OPENBLAS", OPENBLAS), os.RTLD_NOW | os.RTLD_DEEPBIND)
+        library.openblas_set_num_threads(1)
+    except (OSError, AttributeError) as error:
+        print(f"OpenBLAS: {error}", file=sys.stderr)
+        return None
+    order, plain, size, scalar, pointer = 101, 111, ctypes.c_int, ctypes.c_float, ctypes.c_void_p
+    library.cblas_sgemm.argtypes = [size, size, size, size, size, size, scalar, pointer, size, pointer, size, scalar, pointer, size]
+
+    def product(a, b, c):
+        (rows, inner), columns = a.shape, b.shape[1]
+        library.cblas_sgemm(order, plain, plain, rows, columns, inner, 1, a.data_ptr(), inner, b.data_ptr(), columns, 0, c.data_ptr(), columns)
+    return product
+
+
 def products(precision):
     """Operations a second of products of matrices, by library and size; those that this processor has none for are left out."""
     found, why = {}, {}
+    third = openblas() if precision == "fp32" else None
     for rows, inner, columns in PRODUCTS:
         a, b = torch.randn(rows, inner).to(TYPES[precision]), torch.randn(inner, columns).to(TYPES[precision])
         c, across = torch.empty(rows, columns, dtype=TYPES[precision]), b.t().contiguous()
@@ -54,6 +75,8 @@ def products(precision):
                 found[f"{library}, {rows}x{inner}x{columns}"] = 2 * rows * inner * columns / fastest(run, 0.1)
             except RuntimeError as error:
                 why[library] = str(error).split("\n")[0]
+        if third is not None:
+            found[f"OpenBLAS's sgemm, {rows}x{inner}x{columns}"] = 2 * rows * inner * columns / fastest(lambda: third(a, b, c), 0.1)
     for samples, channels, side in ((8, 64, 56), (8, 128, 28), (8, 256, 14)):
         maps = torch.randn(samples, channels, side, side).to(TYPES[precision]).contiguous(memory_format=torch.channels_last)
         weight = torch.randn(channels, channels, 3, 3).to(TYPES[precision]).contiguous(memory_format=torch.channels_last)

@@ -16,6 +16,8 @@ BINARY = pathlib.Path(sys.argv[1]).resolve()
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESNET = ["--model", "resnet50", "--dataset", "imagenet", "--synthetic", "--batch", "256", "--budget", "4s"]
 TINY = ["--model", "lenet", "--dataset", "fashion-mnist", "--synthetic", "--train-samples", "640", "--test-samples", "64", "--batch", "32", "--budget", "4s"]
+#: so few samples that all candidates are looked at in seconds
+ALL_OF_TINY = [*TINY[:-4], "--batch", "4", "--budget", "60s"]
 
 
 class Case(unittest.TestCase):
@@ -160,15 +162,15 @@ class Here(Case):
 
     def test_transports_threads_and_compressions_that_were_measured_are_looked_at(self):
         self.probe()
-        plain = self.advice(*TINY[:-2], "--budget", "60s", "--workers", "2")
+        plain = self.advice(*ALL_OF_TINY, "--workers", "2")
         # Which of them are among the points that are told depends on what was measured here; that they were looked at does not: each that is left out of the search leaves fewer.
         profile = json.loads((self.folder / "machine.json").read_text())
         (self.folder / "shm.json").write_text(json.dumps(profile | {"communication": [entry for entry in profile["communication"] if entry["transport"] == "shm"]}))
         (self.folder / "no_threads.json").write_text(json.dumps(profile | {"communication": [entry for entry in profile["communication"] if entry["transport"] != "inproc"]}))
-        alone, processes = (self.advice(*TINY[:-2], "--budget", "60s", "--workers", "2", "--machine", self.folder / name) for name in ("shm.json", "no_threads.json"))
+        alone, processes = (self.advice(*ALL_OF_TINY, "--workers", "2", "--machine", self.folder / name) for name in ("shm.json", "no_threads.json"))
         self.assertEqual([each["not_searched"] for each in (plain, alone, processes)], [0, 0, 0])
         self.assertTrue(plain["searched"] > processes["searched"] > alone["searched"], [each["searched"] for each in (plain, alone, processes)])
-        told = self.advice(*TINY[:-2], "--budget", "60s", "--workers", "2", "--allow-lossy")
+        told = self.advice(*ALL_OF_TINY, "--workers", "2", "--allow-lossy")
         self.assertGreater(told["searched"], plain["searched"])
         self.assertEqual({point["differs"] for point in told["points"]}, {None, "lossy"})
         for point in told["points"]:
@@ -228,7 +230,7 @@ class Here(Case):
     def test_on_a_test_network_nothing_goes_past_it(self):
         """Neither over another transport nor within a process; and what is advised is of those wires."""
         self.probe()
-        words = [*TINY[:-2], "--budget", "60s", "--workers", 2, "--transport", "tcp"]
+        words = [*ALL_OF_TINY, "--workers", 2, "--transport", "tcp"]
         plain, over = self.advice(*words), self.advice(*words, "--fabric", "hosts=2,bandwidth=10Mbps,latency=20ms")
         several = [point for point in over["points"] if point["workers"] == 2]
         self.assertTrue(several, over)

@@ -68,7 +68,7 @@ class Runs(Case):
         self.refused("another machine", "--steps", 6)
 
     def test_one_worker_is_predicted_before_and_judged_after(self):
-        self.measure()
+        self.calibrate()
         prediction, record = self.prediction("--steps", 200)
         self.assertIsNone(prediction["reason"])
         self.assertEqual(prediction["machine"], str(self.machine))
@@ -87,7 +87,7 @@ class Runs(Case):
 
     @unittest.skipUnless(TWO_CORES, "two workers need two cores")
     def test_two_workers_rounds_and_what_was_not_measured(self):
-        self.measure()
+        self.calibrate()
         prediction, _ = self.prediction("--steps", 40, "--workers", 2)
         self.assertEqual(prediction["engine"], "simulated")
         self.assertGreater(prediction["error_pct"], -90)
@@ -1023,7 +1023,7 @@ class Beyond(Case):
             self.assertIn(f"{term}; got nothing, expected ", done.stderr)
             self.assertIn(probe, done.stderr)
         # Measured again it is whole.
-        self.measure()
+        self.calibrate()
         self.run_it(*told)
 
 
