@@ -164,14 +164,14 @@ STEADY = [(SMALLCNN, "single", 1), (SMALLCNN, "data", 2), (SMALLCNN, "sharded[le
           ([*SMALLCNN, "--optimizer", "lamb"], "data", 2), ([*SMALLCNN, "--precision", "fp64"], "data", 2), ([*SMALLCNN[:-1], 2, "--precision", "fp16"], "data", 2),
           ([*SMALLCNN, "--precision", "bf16"], "data", 2), ([*SMALL_MOBILENET, "--precision", "bf16"], "single", 1), ([*SMALL_GPT, "--precision", "bf16"], "data", 2)]
 STEPS, WARM_UP, FEW, HEAP = 160, 60, 12, 1092  # of the last: bytes a step over the second half
-MANY, HEAP_OF_MANY = 2400, 60 * 1024  # bytes over the second half of so many steps
+MANY, HEAP_OF_MANY = 2400, 100  # bytes a step over the second half of so many
 LARGE, STEPS_OF_LARGE = ("resnet18", "mobilenetv2", "vgg11[dropout=0]", "alexnet[dropout=0]"), 132  # whose steps take a tenth of a second
 # Networks, and the steps of an epoch, whose last batch has 11 samples, and 5.
 EPOCHS = [(["--model", "lenet", "--dataset", "fashion-mnist", "--batch", 32, "--train-samples", 1003], 32), (["--model", "smallcnn", "--dataset", "cifar10", "--batch", 8, "--train-samples", 325], 41)]
 
 
 class Steady(Case):
-    def check(self, record, by_chance, warm_up=WARM_UP):
+    def check(self, record, by_chance, warm_up=WARM_UP, most=None):
         self.assertEqual(record["state"], "ok", record["reason"])
         for rank in record["ranks"]:
             memory = rank["memory_bytes"]
@@ -180,9 +180,10 @@ class Steady(Case):
                 self.assertLess(memory["held_since_step"], warm_up, f"rank {rank['rank']} goes on asking the system for memory of tensors")
             self.assertLess(memory["held_steps"], FEW, f"rank {rank['rank']} goes on asking the system for memory of tensors")
             others = memory["heap_end"] - memory["heap_middle"] - (memory["held"] - memory["held_middle"])
-            self.assertLess(others, HEAP * max(record["samples"]["steps"], STEPS_OF_LARGE) / 2, f"rank {rank['rank']} goes on asking for memory")
+            self.assertLess(others, HEAP * max(record["samples"]["steps"], STEPS_OF_LARGE) / 2 if most is None else most, f"rank {rank['rank']} goes on asking for memory")
 
-    def expect_steady(self, what, arguments, by_chance, warm_up=WARM_UP):
+    def expect_steady(self, what, arguments, by_chance, warm_up=WARM_UP, most=None):
+        """`most`: bytes that whatever else there is may grow by over the second half, if not so many a step."""
         # Spans wait to be told while others have the cores, and then malloc holds more of them: once more, twice at most. What goes on asking does so each time.
         for tries_left in (2, 1, 0):
             record = self.record("--synthetic", "--store", "none", *arguments)
@@ -190,7 +191,7 @@ class Steady(Case):
                 memory = rank["memory_bytes"]
                 print(f"{what} rank {rank['rank']}: {memory['held'] / 1e6:.1f} MB since step {memory['held_since_step']}, {memory['held_steps']} asked, {(memory['held'] - memory['held_middle']) / 1024:+.1f} KiB, heap {(memory['heap_end'] - memory['heap_middle']) / 1024:+.1f} KiB", file=sys.stderr)
             try:
-                self.check(record, by_chance, warm_up)
+                self.check(record, by_chance, warm_up, most)
                 return record
             except AssertionError:
                 if tries_left == 0:
@@ -206,13 +207,11 @@ class Steady(Case):
                                                             *(["--transport", "inproc"] if "in-process" in strategy else [])], "pipeline" in strategy or "in-process" in strategy)
 
     def test_nor_ever_after(self):
-        """What grows by little in a step is much after thousands: at most 60 KiB over the second half of 2,400, whatever malloc holds besides tensors."""
+        """What grows by little in a step is much after thousands: in the second half of 2,400 steps by at most 100 bytes each."""
         for job, strategy, workers in ((["--model", "mlp[hidden=64]", "--dataset", "fashion-mnist", "--batch", 8], "data", 2), (SMALL_TRANSFORMER, "single", 1)):
             with self.subTest(job[1]):
-                record = self.expect_steady(f"{job[1]} {strategy}, {MANY} steps", [*job, "--train-samples", 4000, "--test-samples", 16, "--no-evaluate", "--steps", MANY, "--strategy", strategy, "--workers", workers], False)
-                for rank in record["ranks"]:
-                    memory = rank["memory_bytes"]
-                    self.assertLess(memory["heap_end"] - memory["heap_middle"], HEAP_OF_MANY)
+                self.expect_steady(f"{job[1]} {strategy}, {MANY} steps", [*job, "--train-samples", 4000, "--test-samples", 16, "--no-evaluate", "--steps", MANY, "--strategy", strategy, "--workers", workers], False,
+                                   most=MANY / 2 * HEAP_OF_MANY)
 
     def test_nothing_is_asked_for_after_the_first_epoch(self):
         """Batches that are shorter than others, and evaluation, ask once, too."""
