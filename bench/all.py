@@ -8,7 +8,7 @@ import sys
 
 here = pathlib.Path(__file__).resolve().parent
 print(f"{datetime.date.today()}, {platform.machine()}, Linux {platform.release()}, {platform.processor() or ''}")
-SCRIPTS = [["harness.py"], ["startup.py"], ["training.py"], ["networks.py"], ["collectives.py"], ["collectives.py", "4", "4"], ["collectives.py", "4", "8"], ["fabric.py"]]
+SCRIPTS = [["harness.py"], ["startup.py"], ["training.py"], ["strategies.py"], ["networks.py"], ["collectives.py"], ["collectives.py", "4", "4"], ["collectives.py", "4", "8"], ["fabric.py"]]
 for script, *arguments in SCRIPTS:
     if script == "fabric.py" and os.geteuid() != 0:
         print("fabric.py: left out: making network namespaces takes root")

@@ -15,6 +15,7 @@ import ctypes
 import json
 import math
 import os
+import pathlib
 import re
 import statistics
 import subprocess
@@ -32,7 +33,7 @@ TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 PRODUCTS = [(n, n, n) for n in (192, 256, 384, 512, 768, 1024)] + [(1024, 256, 1024), (1024, 1024, 256), (3136, 576, 64), (784, 1152, 128)]
 SIZES = [1 << n for n in range(18, 28)]  # bytes of three arrays, from what a second cache holds to what none does
 AGAIN = 3
-OPENBLAS = "libopenblas.so.0"
+THREADS = 1  # of openblas_get_parallel(): threads of its own
 
 
 def fastest(run, seconds):
@@ -47,20 +48,30 @@ def fastest(run, seconds):
 
 
 def openblas():
-    """Its product of fp32 matrices by rows, in one thread: what ddlbench opens (src/ddl/nn/openblas.cpp), or None."""
-    try:
-        library = ctypes.CDLL(os.environ.get("DDLBENCH_OPENBLAS", OPENBLAS), os.RTLD_NOW | os.RTLD_DEEPBIND)
-        library.openblas_set_num_threads(1)
-    except (OSError, AttributeError) as error:
-        print(f"OpenBLAS: {error}", file=sys.stderr)
+    """Its product of fp32 matrices by rows, in one thread, of the library that ddlbench would open (src/ddl/nn/openblas.cpp); None where there is none."""
+    told = os.environ.get("DDLBENCH_OPENBLAS")
+    if told == "none":
         return None
-    order, plain, size, scalar, pointer = 101, 111, ctypes.c_int, ctypes.c_float, ctypes.c_void_p
-    library.cblas_sgemm.argtypes = [size, size, size, size, size, size, scalar, pointer, size, pointer, size, scalar, pointer, size]
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of this process alone, and of those that it starts
+    for file in [told] if told else [*map(str, pathlib.Path("/usr/lib").glob("*/openblas-pthread/libopenblas.so.0")), "libopenblasp.so.0", "libopenblas.so.0"]:
+        try:
+            library = ctypes.CDLL(file, os.RTLD_NOW | os.RTLD_DEEPBIND)
+            library.openblas_get_config.restype = ctypes.c_char_p
+            if library.openblas_get_parallel() != THREADS or b"USE64BITINT" in library.openblas_get_config():
+                print(f"{file}: not one that ddlbench takes", file=sys.stderr)
+                continue
+        except (OSError, AttributeError) as error:
+            print(f"OpenBLAS: {error}", file=sys.stderr)
+            continue
+        order, plain, size, scalar, pointer = 101, 111, ctypes.c_int, ctypes.c_float, ctypes.c_void_p
+        multiply = library.cblas_sgemm
+        multiply.argtypes = [size, size, size, size, size, size, scalar, pointer, size, pointer, size, scalar, pointer, size]
 
-    def product(a, b, c):
-        (rows, inner), columns = a.shape, b.shape[1]
-        library.cblas_sgemm(order, plain, plain, rows, columns, inner, 1, a.data_ptr(), inner, b.data_ptr(), columns, 0, c.data_ptr(), columns)
-    return product
+        def product(a, b, c):
+            (rows, inner), columns = a.shape, b.shape[1]
+            multiply(order, plain, plain, rows, columns, inner, 1, a.data_ptr(), inner, b.data_ptr(), columns, 0, c.data_ptr(), columns)
+        return product
+    return None
 
 
 def products(precision):

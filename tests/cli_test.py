@@ -223,6 +223,13 @@ class Data(CommandLine):
             verdict, says = checks[name]["verdict"], checks[name]["says"]
             self.assertIn(verdict, ("ok", "warn"))
             self.assertEqual(verdict == "warn", bool(re.search("not available: .|no --fabric: .|but .", says)), says)
+        self.assertEqual(checks["products"]["verdict"] == "ok", "large ones on one thread by OpenBLAS" in checks["products"]["says"])
+        for told, code, verdict, words in (("none", 0, "warn", "DDLBENCH_OPENBLAS is none"), ("/no/such/file", 6, "fail", "got '/no/such/file'")):
+            done = self.run_it("doctor", "--json", env={**os.environ, "DDLBENCH_OPENBLAS": told})
+            self.assertEqual(done.returncode, code if doctor["usable"] else 6)
+            products = {check["check"]: check for check in json.loads(done.stdout)["checks"]}["products"]
+            self.assertEqual(products["verdict"], verdict)
+            self.assertIn(words, products["says"])
         env = self.document("env", "--json")
         self.assertLessEqual({"version", "commit", "dirty", "compiler", "torch", "type"}, set(env["build"]))
         self.assertIn("cpu", env["environment"])

@@ -158,9 +158,11 @@ class Kernels(Case):
         if timed:
             others, own = (sum(min(each[key] or math.inf for key in keys) for each in timed) for keys in (("mkl_us", "onednn_us"), ("openblas_us",)))
             self.assertEqual(found[None]["openblas_from"] is not None, others > 1.05 * own)
-        done = run("run", "--json", *arguments, env={"DDLBENCH_OPENBLAS": "/no/such/file"}, cwd=self.folder)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("DDLBENCH_OPENBLAS; got '/no/such/file', expected an OpenBLAS", done.stderr)
+        # A file that was named and is none is refused as any other word, also where it would not be asked for.
+        for kernels in ("fast", "torch"):
+            done = run("run", "--json", *arguments, "--kernels", kernels, env={"DDLBENCH_OPENBLAS": "/no/such/file"}, cwd=self.folder)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertRegex(done.stderr, "DDLBENCH_OPENBLAS; got '/no/such/file', expected an OpenBLAS .*cannot open shared object file")
 
     def test_the_comparison_can_fail(self):
         """A learning rate that is larger by 2 %, in bf16 by 20 %, is beyond the bound of the furthest step."""

@@ -114,7 +114,7 @@ std::vector<Binding> make() {
            [](E& e) -> std::string& { return e.job.transport; }));
   add(text("collective", "auto", "Algorithm of the all-reduce. auto: by size and number of workers.",
            [](E& e) -> std::string& { return e.job.collective; }));
-  add(text("bucket", "", "Size of the buckets in which data parallel gradients are exchanged, as 25MiB, or auto: what is fastest in the run's first steps. "
+  add(text("bucket", "", "Size of the buckets in which data parallel gradients are exchanged, as 25MiB, or auto: what is fastest in the run's first steps, of strategy data. "
                          "What the strategy says by itself, as data[bucket=6MiB], goes first.",
            [](E& e) -> std::string& { return e.bucket; }));
   add(text("fabric", "", "Test network of several hosts on this machine, for transports tcp and mpi; takes root. As in "

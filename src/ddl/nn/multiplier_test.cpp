@@ -361,7 +361,7 @@ std::ptrdiff_t threads_of_this_process() { return std::distance(fs::directory_it
 constexpr int kNoOpenblas = 77;
 
 /// It computes on the thread that calls it, whatever its user has told others, and whoever is started from here hears of nothing.
-[[noreturn]] void open_openblas(const char* told) {
+[[noreturn]] void open_openblas(const char* told, const char* why = "") {
   told == nullptr ? ::unsetenv("DDLBENCH_OPENBLAS") : ::setenv("DDLBENCH_OPENBLAS", told, 1);
   ::setenv("OPENBLAS_NUM_THREADS", "3", 1);
   at::set_num_threads(1);
@@ -370,11 +370,13 @@ constexpr int kNoOpenblas = 77;
     try {
       has_openblas();
     } catch (const Error& error) {
-      std::_Exit(std::string(error.what()).find(told) != std::string::npos ? 0 : 1);
+      const std::string said = error.what();
+      std::_Exit(said.find(told) != std::string::npos && said.find(why) != std::string::npos ? 0 : 1);
     }
     std::_Exit(2);
   }
-  if (told != nullptr) std::_Exit(has_openblas() ? 3 : 0);
+  if (told != nullptr) std::_Exit(has_openblas() || openblas_missing() != "DDLBENCH_OPENBLAS is none" ? 3 : 0);
+  if (has_openblas() != openblas_missing().empty()) std::_Exit(7);
   if (!has_openblas()) std::_Exit(kNoOpenblas);
   {
     auto to = at::empty({600, 600});
@@ -389,8 +391,8 @@ TEST(OpenblasDeathTest, HasNoThreadsOfItsOwn) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   // Nothing here may open it before a process of its own does, which runs all that stands before its statement.
   EXPECT_EXIT(open_openblas("none"), testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(open_openblas("/no/such/file"), testing::ExitedWithCode(0), "") << "what was named is said";
-  EXPECT_EXIT(open_openblas("libm.so.6"), testing::ExitedWithCode(0), "") << "a library without what is asked of it";
+  EXPECT_EXIT(open_openblas("/no/such/file", "cannot open shared object file"), testing::ExitedWithCode(0), "") << "what was named is said";
+  EXPECT_EXIT(open_openblas("libm.so.6", "is no OpenBLAS"), testing::ExitedWithCode(0), "") << "a library without what is asked of it";
   EXPECT_EXIT(open_openblas(nullptr), [](int status) { return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == kNoOpenblas); }, "");
   if (!has_openblas()) GTEST_SKIP() << "there is no OpenBLAS here";
 }

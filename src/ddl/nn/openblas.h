@@ -1,20 +1,12 @@
 #pragma once
 
-#include <cstdint>
-#include <string>
-
 #include <ATen/core/Tensor.h>
+
+#include "ddl/nn/found_openblas.h"
 
 namespace ddl {
 
-// OpenBLAS, opened when it is first asked for, where the machine has it: large products of fp32 on one thread. On processors with AVX2 alone it is faster than MKL, of few rows by much. decisions/067.
-// `DDLBENCH_OPENBLAS` is the file to open instead of those that are looked for, or `none`.
-
-/// Whether it is there, and may be called by several threads at once: one that was built without threads takes no locks. The first call changes the environment for a moment: before there are threads that may read it.
-/// Errors: invalid_argument, the file that DDLBENCH_OPENBLAS names is none that can be taken.
-bool has_openblas();
-/// Its version, how it was built, for which processor it computes, and the size of its file; empty where there is none.
-std::string openblas_told();
+// Large products of fp32 by OpenBLAS, where there is one (found_openblas.h). decisions/067.
 
 /// Whether it takes a factor, or several [n, …], as they lie: what is in a row, or what is in a column, one beside the other. What is made has to lie by rows.
 bool lies_for_openblas(const at::Tensor& matrix);
