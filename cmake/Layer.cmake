@@ -87,7 +87,7 @@ function(ddl_test executable label sources deps torch)
   set(environment "XDG_CONFIG_HOME=${CMAKE_BINARY_DIR}/no-config")
   if(torch)
     # As many tests run at once as there are cores: LibTorch's threads would wait for each other most of the time.
-    string(APPEND environment "\\;OMP_NUM_THREADS=1\\;OMP_WAIT_POLICY=passive")
+    list(APPEND environment OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive)
   endif()
   # One ctest entry per executable: starting a process with LibTorch in it costs 0.2 s, and there are hundreds of tests.
   add_test(NAME ${executable} COMMAND ${executable})

