@@ -86,7 +86,7 @@ function(ddl_test executable label sources deps torch)
   # What the user's own machine was measured to do is no part of a test.
   set(environment "XDG_CONFIG_HOME=${CMAKE_BINARY_DIR}/no-config")
   if(torch)
-    # As many tests run at once as there are cores: LibTorch's threads would wait for each other most of the time.
+    # As many tests run at once as there are cores: LibTorch's threads would wait for each other most of the time. (A list: of one word with semicolons CTest makes one variable.)
     list(APPEND environment OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive)
   endif()
   # One ctest entry per executable: starting a process with LibTorch in it costs 0.2 s, and there are hundreds of tests.
