@@ -1023,7 +1023,7 @@ class Beyond(Case):
             self.assertIn(f"{term}; got nothing, expected ", done.stderr)
             self.assertIn(probe, done.stderr)
         # Measured again it is whole.
-        self.calibrate()
+        self.measure()
         self.run_it(*told)
 
 
