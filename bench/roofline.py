@@ -33,7 +33,6 @@ TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 PRODUCTS = [(n, n, n) for n in (192, 256, 384, 512, 768, 1024)] + [(1024, 256, 1024), (1024, 1024, 256), (3136, 576, 64), (784, 1152, 128)]
 SIZES = [1 << n for n in range(18, 28)]  # bytes of three arrays, from what a second cache holds to what none does
 AGAIN = 3
-THREADS = 1  # of openblas_get_parallel(): threads of its own
 
 
 def fastest(run, seconds):
@@ -52,12 +51,13 @@ def openblas():
     told = os.environ.get("DDLBENCH_OPENBLAS")
     if told == "none":
         return None
+    own_threads = 1  # of openblas_get_parallel()
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # of this process alone, and of those that it starts
     for file in [told] if told else [*map(str, pathlib.Path("/usr/lib").glob("*/openblas-pthread/libopenblas.so.0")), "libopenblasp.so.0", "libopenblas.so.0"]:
         try:
             library = ctypes.CDLL(file, os.RTLD_NOW | os.RTLD_DEEPBIND)
             library.openblas_get_config.restype = ctypes.c_char_p
-            if library.openblas_get_parallel() != THREADS or b"USE64BITINT" in library.openblas_get_config():
+            if library.openblas_get_parallel() != own_threads or b"USE64BITINT" in library.openblas_get_config():
                 print(f"{file}: not one that ddlbench takes", file=sys.stderr)
                 continue
         except (OSError, AttributeError) as error:

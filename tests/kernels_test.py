@@ -38,7 +38,7 @@ STEPS_OF_OTHERS = 32
 STEPS_OF_FP64 = dict.fromkeys(("resnet18", "resnet50", "mobilenetv2", "vgg11", "alexnet"), 2)  # seconds a step: the second is of weights that were updated
 STEPS_OF_OTHERS_IN_FP64 = 4
 # The same in bf16, whose numbers have 8 bits: each kernel rounds where it hands a value on, and ours hand on fewer.
-NARROW = {"lenet": (5e-4, 2e-3, 5e-4), "mlp": (5e-4, 2e-3, 5e-4), "vgg11": (1e-4, 3e-4, 1e-4), "alexnet": (1e-4, 3e-4, 1e-4), "resnet18": (5e-3, 0.3, 0.1), "smallcnn": (5e-4, 0.03, 5e-3), "mobilenetv2": (5e-3, 0.15, 0.03), "gpt": (2e-4, 2e-3, 5e-4), "transformer": (1e-3, 5e-3, 2e-3)}
+NARROW = {"lenet": (5e-4, 2e-3, 5e-4), "mlp": (5e-4, 2e-3, 5e-4), "vgg11": (1e-4, 3e-4, 1e-4), "alexnet": (1e-4, 3e-4, 1e-4), "resnet18": (5e-3, 0.3, 0.1), "smallcnn": (5e-4, 0.03, 5e-3), "mobilenetv2": (5e-3, 0.1, 0.01), "gpt": (2e-4, 2e-3, 5e-4), "transformer": (1e-3, 5e-3, 2e-3)}
 
 
 # Which ATen takes minutes for where the processor does not multiply bf16 itself: eight steps of VGG-11 70 s.
@@ -46,8 +46,8 @@ MINUTES = {"vgg11", "alexnet", "resnet18"}
 
 
 def steps_of(name, precision="fp32"):
-    if name == "mobilenetv2" and precision == "bf16" and not MULTIPLIES_BF16:
-        return 18  # of two seconds each
+    if name == "mobilenetv2" and precision == "bf16":
+        return 64 if MULTIPLIES_BF16 else 18  # of two seconds each
     return STEPS.get(name, STEPS_OF_OTHERS)
 
 
@@ -112,7 +112,7 @@ class Kernels(Case):
             with self.subTest(name):
                 steps = steps_of(name, "bf16")
                 fast, torch = (self.losses(TRAININGS[name][0], kernels, "bf16", steps) for kernels in ("fast", "torch"))
-                wide = self.losses(TRAININGS[name][0], "torch", "fp32", steps_of(name))[:steps]
+                wide = self.losses(TRAININGS[name][0], "torch", "fp32", max(steps, steps_of(name)))[:steps]
                 # Where the processor does not multiply in bf16 itself our convolutions do not round weights first (decision 051): MobileNetV2's first loss is 6e-3 from ATen's there, and 6e-4 from fp32's, which it is then held against.
                 self.expect_alike(f"{name} bf16", fast, torch, bounds, f", in fp32 to {statistics.fmean(wide[-10:]):.4f}",
                                   wide[0] if name == "mobilenetv2" and not MULTIPLIES_BF16 else None)
